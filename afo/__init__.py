@@ -1,0 +1,3 @@
+"""afo: AI framework on YARN."""
+
+__version__ = "0.1.0"

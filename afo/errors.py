@@ -1,0 +1,71 @@
+"""Every error that afo raises on purpose.
+
+One base class; a leaf is a class and a sentence. Catching `AfoError` catches all of them, and its text is what the
+user reads: what is wrong, where, the value given, what is allowed, what to do. Errors of libraries are translated
+into these in one place per library (`afo.storage` for file systems, `afo.rpc.client` for gRPC, the YARN runtime for
+skein).
+"""
+
+
+class AfoError(Exception):
+    """Base of all errors meant for the user. `exit_code` is what the `afo` command ends with."""
+
+    exit_code = 1
+
+
+class UsageError(AfoError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class SpecError(AfoError, ValueError):
+    """A job file, schema or site configuration is wrong; the text starts with file and line."""
+
+    exit_code = 3
+
+
+class PermissionDenied(AfoError, PermissionError):
+    """The caller may not do this: a wrong secret, an unwritable output, a missing Kerberos ticket."""
+
+    exit_code = 4
+
+
+class NotFound(AfoError, LookupError):
+    """A job, task, file or feature that was named does not exist."""
+
+    exit_code = 5
+
+
+class ClusterUnreachable(AfoError, ConnectionError):
+    """A cluster, its file system or a job's Application Master does not answer."""
+
+    exit_code = 6
+
+
+class WaitTimeout(AfoError, TimeoutError):
+    """What was waited for did not happen in the time given."""
+
+    exit_code = 7
+
+
+class StorageError(AfoError, OSError):
+    """Reading or writing a file failed; the text names the file."""
+
+
+class DataError(AfoError, ValueError):
+    """Records are corrupt or do not fit the schema; the text names file and offset."""
+
+
+class TrainingError(AfoError, RuntimeError):
+    """Training cannot go on."""
+
+
+class ProtocolError(AfoError, RuntimeError):
+    """A message is malformed, of another version, or of a generation that has ended."""
+
+
+class Unsupported(AfoError, NotImplementedError):
+    """Asked for something this version does not do; the text says which."""
+
+    exit_code = 3

@@ -1,0 +1,54 @@
+"""What the Child tells the TensorFlow process, and what that reports back. No TensorFlow here."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from afo.job import Job, Role
+
+#: Exit code of a process whose parameter server or generation is gone: start me anew, no budget used (sysexits' EX_TEMPFAIL).
+EXIT_RESTART = 75
+
+Phase = Literal[
+    "starting", "serving", "waiting", "restoring", "initializing", "training", "evaluating", "exporting", "done"
+]
+
+
+class TrainTask(Struct, frozen=True, kw_only=True):
+    """One start of one task's TensorFlow process; written by the Child as JSON of mode 0600."""
+
+    role: Role
+    index: int
+    attempt: int
+    #: Grows by one whenever the set of parameter servers starts anew; messages of an older one are refused.
+    generation: int
+    is_chief: bool
+    #: Addresses `host:port` of all parameter servers, in order of their index.
+    ps: tuple[str, ...]
+    num_workers: int
+    #: Training files, in the order that gives each its row number. Known to the AM alone otherwise.
+    num_splits: int
+    job: Job
+    #: Text of the feature schema (YAML) as staged with the job.
+    schema_file: str
+    #: URL of the file that holds the AM's present address, and local path of the job's secret.
+    am_address_url: str
+    secret_file: str
+    work_dir: str
+    checkpoint_url: str
+    export_url: str
+    summary_url: str
+    progress_fd: int
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """A line on `progress_fd`. Counters are totals of this process; times are seconds."""
+
+    phase: Phase
+    step: int = 0
+    samples: int = 0
+    #: Time the training loop waited for a batch, and time of all its steps including that wait.
+    input_wait_s: float = 0.0
+    step_s: float = 0.0
+    loss: float | None = None
+    message: str = ""

@@ -1,0 +1,114 @@
+"""Quantities as users write them: memory, durations, ratios, date variables. No I/O."""
+
+import datetime
+import re
+
+from afo.errors import SpecError
+
+_MEMORY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*$")
+_MEMORY_UNITS = {
+    "": 1.0, "m": 1.0, "mb": 1.0, "mib": 1.0,
+    "k": 1 / 1024, "kb": 1 / 1024, "kib": 1 / 1024,
+    "g": 1024.0, "gb": 1024.0, "gib": 1024.0,
+    "t": 1024.0**2, "tb": 1024.0**2, "tib": 1024.0**2,
+}  # fmt: skip
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Memory(int):
+    """An amount of memory in MiB, written `8 GiB`, `8g` or `8192` (MiB, as Hadoop does)."""
+
+    @classmethod
+    def parse(cls, value: object) -> "Memory":
+        """Read a user's value. Raises `SpecError` on an unknown unit, a fraction of a MiB or nothing at all."""
+        match = _MEMORY.match(str(value)) if isinstance(value, int | float | str) else None
+        unit = match.group(2).lower() if match else ""
+        if match is None or isinstance(value, bool) or unit not in _MEMORY_UNITS:
+            raise SpecError(f"{value!r} is not an amount of memory; write e.g. '8 GiB', '512m' or 8192 (MiB)")
+        mib = float(match.group(1)) * _MEMORY_UNITS[unit]
+        if mib < 1 or mib != int(mib):
+            raise SpecError(f"{value!r} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
+        return cls(mib)
+
+    def __str__(self) -> str:
+        return f"{self // 1024} GiB" if self % 1024 == 0 else f"{int(self)} MiB"
+
+
+class Duration(float):
+    """A time span in seconds, written `10m`, `1h30m`, `90s` or a number of seconds."""
+
+    @classmethod
+    def parse(cls, value: object) -> "Duration":
+        """Read a user's value. Raises `SpecError` on an unknown unit or a negative number."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return cls(value)
+        if isinstance(value, str):
+            text = value.strip()
+            parts = _DURATION.findall(text)
+            if parts and re.fullmatch(rf"(?:{_DURATION.pattern}\s*)+", text):
+                return cls(sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts))
+            if re.fullmatch(r"\d+(\.\d+)?", text):
+                return cls(text)
+        raise SpecError(f"{value!r} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds")
+
+    def __str__(self) -> str:
+        rest, text = float(self), ""
+        for unit in ("d", "h", "m"):
+            whole, rest = divmod(rest, _DURATION_UNITS[unit])
+            text += f"{int(whole)}{unit}" if whole else ""
+        return text + (f"{rest:g}s" if rest or not text else "")
+
+
+def parse_quantity(kind: type, value: object) -> object:
+    """Decoding hook for `msgspec`: turns what the user wrote into a `Memory` or a `Duration`."""
+    if kind is Memory or kind is Duration:
+        return kind.parse(value)
+    raise NotImplementedError(f"no way to read a {kind.__name__}")
+
+
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\s*\d+)?\s*)?\}\}")
+
+
+def expand_variables(text: str, variables: dict[str, str]) -> list[str]:
+    """Replace `{{dt}}`, `{{dt-1}}` and ranges `{{dt-6..dt}}`; a range multiplies the text.
+
+    Arithmetic counts days and needs a variable of the form YYYY-MM-DD or YYYYMMDD.
+    Raises `SpecError` for an unknown variable, a bad date, an empty or over-long range (1,000 days).
+    """
+    match = _VARIABLE.search(text)
+    if match is None:
+        return [text]
+    name, shift, last, last_shift = match.groups()
+    first_value = _shifted(name, shift, variables)
+    values = [first_value] if last is None else _range(first_value, _shifted(last, last_shift, variables), text)
+    head, tail = text[: match.start()], text[match.end() :]
+    return [head + value + rest for value in values for rest in expand_variables(tail, variables)]
+
+
+def _shifted(name: str, shift: str | None, variables: dict[str, str]) -> str:
+    if name not in variables:
+        known = ", ".join(sorted(variables)) or "none is defined"
+        raise SpecError(f"unknown variable {name!r}; known: {known}; define it under `vars:` or with --var {name}=…")
+    value = variables[name]
+    if not shift:
+        return value
+    date, form = _date(name, value)
+    return (date + datetime.timedelta(days=int(shift.replace(" ", "")))).strftime(form)
+
+
+def _date(name: str, value: str) -> tuple[datetime.date, str]:
+    for form in ("%Y-%m-%d", "%Y%m%d"):
+        try:
+            return datetime.datetime.strptime(value, form).date(), form
+        except ValueError:
+            continue
+    raise SpecError(f"variable {name!r} is {value!r}; a date is written 2026-11-19 or 20261119")
+
+
+def _range(first: str, last: str, text: str) -> list[str]:
+    (start, form), (end, _) = _date(text, first), _date(text, last)
+    days = (end - start).days + 1
+    if not 1 <= days <= 1000:
+        raise SpecError(f"{text!r} spans {days} days; a range has between 1 and 1000")
+    return [(start + datetime.timedelta(days=n)).strftime(form) for n in range(days)]

@@ -1,0 +1,1 @@
+"""The Application Master of afo."""

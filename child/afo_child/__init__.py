@@ -1,0 +1,1 @@
+"""The in-container launcher of afo."""

@@ -1,0 +1,1 @@
+"""The history server of afo."""
