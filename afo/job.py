@@ -22,14 +22,14 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all sections: frozen, and an unknown key is an error."""
 
 
-class Elastic(Section):
+class Elastic(Section, frozen=True):
     """A number of instances that may change while the job runs."""
 
     min: PositiveInt
     max: PositiveInt
 
 
-class RoleSpec(Section):
+class RoleSpec(Section, frozen=True):
     """Containers of one role."""
 
     instances: Annotated[int | Elastic, Meta(description="How many; `{min, max}` for workers.")] = 1
@@ -43,7 +43,7 @@ class RoleSpec(Section):
         return self.instances if isinstance(self.instances, int) else self.instances.max
 
 
-class MasterSpec(Section):
+class MasterSpec(Section, frozen=True):
     """The Application Master's container."""
 
     memory: Annotated[Memory, Meta(description="Memory of the AM container.")] = Memory(1024)
@@ -51,7 +51,7 @@ class MasterSpec(Section):
     attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 1
 
 
-class Environment(Section):
+class Environment(Section, frozen=True):
     """What the containers run with."""
 
     python: Annotated[
@@ -66,7 +66,7 @@ class Environment(Section):
     preload: Annotated[str, Meta(description="Allocator library for LD_PRELOAD, e.g. libjemalloc.so.2.")] = ""
 
 
-class Shuffle(Section):
+class Shuffle(Section, frozen=True):
     """How training records are mixed; deterministic by seed."""
 
     files: Annotated[bool, Meta(description="Hand files out in random order.")] = True
@@ -74,7 +74,7 @@ class Shuffle(Section):
     seed: int = 1
 
 
-class Data(Section):
+class Data(Section, frozen=True):
     """The records: TFRecord files of `tf.Example`."""
 
     schema: Annotated[str, Meta(description="Feature schema; relative to this file.")]
@@ -90,21 +90,21 @@ class Data(Section):
     max_bad_records: Annotated[float, Meta(ge=0, lt=1, description="Share of corrupt records to skip.")] = 0.0
 
 
-class Embedding(Section):
+class Embedding(Section, frozen=True):
     """Embedding tables of the deep part."""
 
     dim: PositiveInt = 16
     hash_buckets: Annotated[int, Meta(ge=2, description="Rows per feature where the schema says nothing.")] = 100_000
 
 
-class Wide(Section):
+class Wide(Section, frozen=True):
     """The linear part."""
 
     crosses: Annotated[tuple[tuple[str, ...], ...], Meta(description="Features crossed with each other.")] = ()
     cross_buckets: Annotated[int, Meta(ge=2, description="Hash buckets per cross.")] = 100_000
 
 
-class Model(Section):
+class Model(Section, frozen=True):
     """The model; `wide_deep` is the one of Cheng et al. (2016), arXiv:1606.07792."""
 
     kind: Literal["wide_deep"] = "wide_deep"
@@ -114,7 +114,7 @@ class Model(Section):
     wide: Wide = Wide()
 
 
-class Ftrl(Section):
+class Ftrl(Section, frozen=True):
     """FTRL-Proximal (McMahan et al., 2013)."""
 
     learning_rate: Rate = 0.05
@@ -123,20 +123,20 @@ class Ftrl(Section):
     initial_accumulator: Rate = 0.1
 
 
-class Adagrad(Section):
+class Adagrad(Section, frozen=True):
     """AdaGrad (Duchi et al., 2011)."""
 
     learning_rate: Rate = 0.05
     initial_accumulator: Rate = 0.1
 
 
-class Sgd(Section):
+class Sgd(Section, frozen=True):
     """Plain stochastic gradient descent."""
 
     learning_rate: Rate = 0.01
 
 
-class OptimizerChoice(Section):
+class OptimizerChoice(Section, frozen=True):
     """Exactly one optimizer."""
 
     ftrl: Ftrl | UnsetType = UNSET
@@ -156,7 +156,7 @@ class OptimizerChoice(Section):
         raise AssertionError("unreachable: __post_init__ demands one")
 
 
-class Optimizer(Section):
+class Optimizer(Section, frozen=True):
     """How gradients are applied."""
 
     wide: OptimizerChoice = OptimizerChoice(ftrl=Ftrl())
@@ -164,14 +164,14 @@ class Optimizer(Section):
     mode: Annotated[Literal["async"], Meta(description="Workers never wait for each other.")] = "async"
 
 
-class Train(Section):
+class Train(Section, frozen=True):
     """When to stop and when to look."""
 
     max_steps: Annotated[int | None, Meta(description="Stop after so many steps of all workers.")] = None
     eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(600)
 
 
-class Checkpoint(Section):
+class Checkpoint(Section, frozen=True):
     """Where the model is saved while it trains."""
 
     dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
@@ -180,13 +180,13 @@ class Checkpoint(Section):
     on_ps_loss: Literal["rollback"] = "rollback"
 
 
-class Export(Section):
+class Export(Section, frozen=True):
     """Where the SavedModel goes when training ends."""
 
     dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
 
 
-class RestartBudget(Section):
+class RestartBudget(Section, frozen=True):
     """How many restarts by fault of the task are allowed in a window."""
 
     max: Annotated[int, Meta(ge=0)]
@@ -197,7 +197,7 @@ def _default_restart() -> dict[Role, RestartBudget]:
     return {role: RestartBudget(max=5) for role in ROLES}
 
 
-class Timeouts(Section):
+class Timeouts(Section, frozen=True):
     """After how long the job gives up waiting."""
 
     allocate: Annotated[Duration, Meta(description="For all containers to run.")] = Duration(1800)
@@ -206,7 +206,7 @@ class Timeouts(Section):
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
 
 
-class Job(Section):
+class Job(Section, frozen=True):
     """A training job."""
 
     name: Name
@@ -230,11 +230,11 @@ class Job(Section):
 
     def __post_init__(self) -> None:
         for role in ("ps", "worker"):
-            if role not in self.roles or self.roles[role].count < 1:  # type: ignore[index]
+            if role not in self.roles or self.roles[role].count < 1:
                 raise ValueError(f"`roles` needs `{role}` with at least one instance")
         for role in ("chief", "evaluator"):
-            if role in self.roles and self.roles[role].count != 1:  # type: ignore[index]
-                raise ValueError(f"there is one `{role}` or none, not {self.roles[role].count}")  # type: ignore[index]
+            if role in self.roles and self.roles[role].count != 1:
+                raise ValueError(f"there is one `{role}` or none, not {self.roles[role].count}")
         for role, spec in self.roles.items():
             if isinstance(spec.instances, int) and spec.instances < 1:
                 raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")

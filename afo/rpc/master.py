@@ -1,0 +1,61 @@
+"""The calls of the protocol as methods; what a Child, a trainer and the client use."""
+
+from typing import cast
+
+from afo.rpc import messages as m
+from afo.rpc.client import AmClient
+
+
+class Master:
+    """The Application Master as seen over the wire. Every method may raise what `AmClient.call` raises."""
+
+    def __init__(self, client: AmClient) -> None:
+        self._client = client
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._client.close()
+
+    def register(self, request: m.RegisterRequest) -> m.Directive:
+        """A Child is up."""
+        return cast(m.Directive, self._client.call("Register", request))
+
+    def heartbeat(self, request: m.HeartbeatRequest, *, patience_s: float) -> m.Directive:
+        """A Child lives; the reply says what it should be doing."""
+        return cast(m.Directive, self._client.call("Heartbeat", request, patience_s=patience_s))
+
+    def report_exit(self, report: m.ExitReport) -> None:
+        """The TensorFlow process ended."""
+        self._client.call("ReportExit", report)
+
+    def next_split(self, request: m.SplitRequest) -> m.SplitReply:
+        """A file to read, or `wait`, or `end`."""
+        return cast(m.SplitReply, self._client.call("NextSplit", request))
+
+    def ack_split(self, ack: m.SplitAck) -> None:
+        """A file's records were all applied."""
+        self._client.call("AckSplit", ack)
+
+    def report_ready(self, report: m.ReadyReport) -> None:
+        """The chief prepared the variables."""
+        self._client.call("ReportReady", report)
+
+    def ready(self, request: m.ReadyRequest) -> m.ReadyReply:
+        """May steps begin, and from which manifest."""
+        return cast(m.ReadyReply, self._client.call("Ready", request))
+
+    def report_checkpoint(self, report: m.CheckpointReport) -> None:
+        """The chief wrote a manifest."""
+        self._client.call("ReportCheckpoint", report)
+
+    def report_eval(self, report: m.EvalReport) -> None:
+        """The evaluator measured a checkpoint."""
+        self._client.call("ReportEval", report)
+
+    def status(self) -> m.StatusReply:
+        """The job as the AM sees it."""
+        return cast(m.StatusReply, self._client.call("Status", m.StatusRequest()))
+
+    def kill(self, request: m.KillRequest) -> None:
+        """End the job."""
+        self._client.call("Kill", request)

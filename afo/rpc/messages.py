@@ -1,0 +1,225 @@
+"""The messages of the protocol; msgpack on the wire.
+
+Every message of a task says who speaks (`TaskId`: role, index, attempt) and of which generation: the AM refuses what
+comes from an attempt it has given up or from a generation that has ended.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from afo.job import Role
+from afo.train_task import Progress
+
+#: Raised by one whenever a message changes in a way that an older peer cannot read.
+PROTOCOL = 1
+
+
+class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all messages."""
+
+
+class TaskId(Message, frozen=True):
+    """One container's life in one role and index; `attempt` counts from 0 and never repeats."""
+
+    role: Role
+    index: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.role}:{self.index}"
+
+
+class Usage(Message, frozen=True):
+    """What a task's processes use. Memory in bytes, CPU in seconds since the start, I/O in bytes since the start."""
+
+    rss: int = 0
+    peak_rss: int = 0
+    cpu_s: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+class RegisterRequest(Message, frozen=True):
+    """A Child is up. `address` is the host:port kept free for a TensorFlow server of a parameter server, else ''."""
+
+    task: TaskId
+    container: str
+    host: str
+    pid: int
+    afo_version: str
+    protocol: int
+    #: What the Child found: python, tensorflow, glibc, cores, limits, MALLOC_ARENA_MAX as given … (no secrets).
+    environment: dict[str, str]
+    log_url: str
+
+
+class Directive(Message, frozen=True):
+    """What the AM wants of a Child now. It is a state, not an order: the same directive twice changes nothing.
+
+    wait  no TensorFlow process of an older generation may run; a PS reserves a port and names it in its heartbeats
+    run   the TensorFlow process of this generation runs
+    end   stop everything, upload the logs, exit with 0
+    """
+
+    action: Literal["wait", "run", "end"]
+    generation: int
+    ps: tuple[str, ...] = ()
+    num_workers: int = 0
+    num_splits: int = 0
+    is_chief: bool = False
+    reason: str = ""
+    heartbeat_s: float = 1.0
+
+
+class HeartbeatRequest(Message, frozen=True):
+    """A Child lives. `address` is the PS address reserved for `generation`, '' when there is none."""
+
+    task: TaskId
+    generation: int
+    address: str = ""
+    process_alive: bool = False
+    progress: Progress | None = None
+    usage: Usage = Usage()
+    log_bytes: int = 0
+    log_dropped: int = 0
+
+
+class ExitReport(Message, frozen=True):
+    """The TensorFlow process ended; the Child sends this before it exits itself."""
+
+    task: TaskId
+    generation: int
+    #: Exit code, or -signal.
+    code: int
+    #: A name of `afo.exits.CAUSES`.
+    cause: str
+    #: Last lines of its output.
+    tail: str
+    progress: Progress | None = None
+    usage: Usage = Usage()
+
+
+class SplitRequest(Message, frozen=True):
+    """A worker wants a file to read."""
+
+    task: TaskId
+    generation: int
+
+
+class SplitReply(Message, frozen=True):
+    """A file to read, `wait` (all are leased, some may come back) or the `end` of the data.
+
+    `resume`: the row was leased before in this epoch: its position on the parameter server says where to go on.
+    """
+
+    state: Literal["lease", "wait", "end"]
+    row: int = -1
+    epoch: int = 0
+    url: str = ""
+    resume: bool = False
+
+
+class SplitAck(Message, frozen=True):
+    """All records of a file were applied: how many, and the xor of their hashed sample ids (unsigned 64 bits)."""
+
+    task: TaskId
+    generation: int
+    row: int
+    epoch: int
+    count: int
+    xor: int
+
+
+class ReadyReport(Message, frozen=True):
+    """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL)."""
+
+    task: TaskId
+    generation: int
+    restored: str = ""
+    step: int = 0
+
+
+class ReadyRequest(Message, frozen=True):
+    """May a worker start its steps?"""
+
+    task: TaskId
+    generation: int
+
+
+class ReadyReply(Message, frozen=True):
+    """`ready`, and for the chief the newest manifest to restore ('' for a fresh start)."""
+
+    ready: bool
+    restore: str = ""
+
+
+class EvalReport(Message, frozen=True):
+    """The evaluator: metrics of one checkpoint, e.g. auc, log_loss, calibration, samples."""
+
+    task: TaskId
+    generation: int
+    step: int
+    manifest: str
+    metrics: dict[str, float]
+    #: True for the checkpoint that ended the training.
+    final: bool = False
+
+
+class CheckpointReport(Message, frozen=True):
+    """The chief: a manifest was written. `acked` are rows and epochs that the position in it holds as complete."""
+
+    task: TaskId
+    generation: int
+    step: int
+    manifest: str
+    #: (row, epoch, count, xor) as read from `afo/positions` together with the variables.
+    positions: tuple[tuple[int, int, int, int], ...]
+    final: bool = False
+
+
+class Empty(Message, frozen=True):
+    """Nothing more to say."""
+
+
+class StatusRequest(Message, frozen=True):
+    """A client wants to know how the job does."""
+
+
+class TaskStatus(Message, frozen=True):
+    """One task as the AM sees it."""
+
+    task: TaskId
+    state: str
+    container: str = ""
+    host: str = ""
+    progress: Progress | None = None
+    usage: Usage = Usage()
+    log_url: str = ""
+
+
+class StatusReply(Message, frozen=True):
+    """The job as the AM sees it."""
+
+    job_id: str
+    name: str
+    state: str
+    generation: int
+    message: str
+    tasks: tuple[TaskStatus, ...]
+    step: int
+    samples: int
+    samples_per_s: float
+    input_wait: float
+    loss: float | None
+    metrics: dict[str, float]
+    splits_done: int
+    splits_total: int
+    started: float
+
+
+class KillRequest(Message, frozen=True):
+    """A client ends the job."""
+
+    user: str
+    reason: str = ""

@@ -1,0 +1,73 @@
+"""A gRPC server for the protocol: one handler a method, secret checked before a body is read."""
+
+import hmac
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.rpc import wire
+from afo.rpc.messages import Message
+
+Handler = Callable[[Any], Message]
+
+#: The client turns a code back into the same class of error (see `afo.rpc.client`).
+STATUS_OF: tuple[tuple[type[AfoError], grpc.StatusCode], ...] = (
+    (PermissionDenied, grpc.StatusCode.PERMISSION_DENIED),
+    (NotFound, grpc.StatusCode.NOT_FOUND),
+    (ProtocolError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ClusterUnreachable, grpc.StatusCode.UNAVAILABLE),
+    (AfoError, grpc.StatusCode.INVALID_ARGUMENT),
+)
+
+
+class RpcServer:
+    """Serves `handlers` (method name → function of the request) on `host`:`port`; port 0 picks a free one."""
+
+    def __init__(self, handlers: dict[str, Handler], secret: str, host: str, port: int = 0, threads: int = 8) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
+        options = [
+            ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = grpc.server(self._pool, options=options)
+        methods = {name: _method(name, handler, secret) for name, handler in handlers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(wire.SERVICE, methods),))
+        try:
+            self.port = self._server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError as error:
+            raise ClusterUnreachable(f"cannot listen on {host}:{port}: {error}") from error
+        self.address = f"{host}:{self.port}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self, grace: float = 1.0) -> None:
+        """Stop answering; calls under way get `grace` seconds."""
+        self._server.stop(grace).wait()
+        self._pool.shutdown(wait=True)
+
+
+def _method(name: str, handler: Handler, secret: str) -> grpc.RpcMethodHandler:
+    request_type = wire.METHODS[name][0]
+
+    def call(body: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            _authenticate(context, secret)
+            return wire.encode(handler(wire.decode(body, request_type)))
+        except AfoError as error:
+            code = next(code for kind, code in STATUS_OF if isinstance(error, kind))
+            context.abort(code, str(error))
+            raise  # abort raises already; this line only tells the type checker so
+
+    return grpc.unary_unary_rpc_method_handler(call)
+
+
+def _authenticate(context: grpc.ServicerContext, secret: str) -> None:
+    given = next((value for key, value in context.invocation_metadata() if key == wire.SECRET_HEADER), "")
+    given_bytes = given if isinstance(given, bytes) else given.encode()
+    if not hmac.compare_digest(given_bytes, secret.encode()):
+        raise PermissionDenied("the caller does not hold this job's secret")

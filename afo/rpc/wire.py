@@ -1,0 +1,60 @@
+"""Names and encoding of the calls: `afo.Master/<Method>`, msgpack bodies, the job's secret in the metadata."""
+
+import secrets
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from afo.errors import PermissionDenied, ProtocolError
+from afo.rpc import messages as m
+
+SERVICE = "afo.Master"
+SECRET_HEADER = "afo-secret"
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+#: Method name: (request type, reply type).
+METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
+    "Register": (m.RegisterRequest, m.Directive),
+    "Heartbeat": (m.HeartbeatRequest, m.Directive),
+    "ReportExit": (m.ExitReport, m.Empty),
+    "NextSplit": (m.SplitRequest, m.SplitReply),
+    "AckSplit": (m.SplitAck, m.Empty),
+    "ReportReady": (m.ReadyReport, m.Empty),
+    "Ready": (m.ReadyRequest, m.ReadyReply),
+    "ReportCheckpoint": (m.CheckpointReport, m.Empty),
+    "ReportEval": (m.EvalReport, m.Empty),
+    "Status": (m.StatusRequest, m.StatusReply),
+    "Kill": (m.KillRequest, m.Empty),
+}
+
+_T = TypeVar("_T", bound=m.Message)
+
+
+def decode(body: bytes, kind: type[_T]) -> _T:
+    """Raises `ProtocolError` naming the message and the field that does not fit."""
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"malformed {kind.__name__}: {error}") from error
+
+
+def encode(message: m.Message) -> bytes:
+    """The bytes of a message."""
+    return msgspec.msgpack.encode(message)
+
+
+def new_secret() -> str:
+    """A fresh secret of 256 bits for one job."""
+    return secrets.token_hex(32)
+
+
+def read_secret(path: str | Path) -> str:
+    """The job's secret from its file. Raises `PermissionDenied` if it cannot be read or is empty."""
+    try:
+        text = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise PermissionDenied(f"cannot read the job's secret from {path}: {error}") from error
+    if not text:
+        raise PermissionDenied(f"the file of the job's secret, {path}, is empty")
+    return text
