@@ -42,25 +42,25 @@ class TeacherSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that determines a teacher. Standard deviations are in units of log odds."""
 
     categorical: tuple[Categorical, ...] = (
-        Categorical("user_id", 50_000, 1.05, wide=3.0, latent=0.0),
-        Categorical("item_id", 20_000, 1.0, wide=3.0, latent=1.0),
-        Categorical("query_id", 10_000, 0.9, wide=3.0, latent=1.0),
-        Categorical("advertiser_id", 5_000, 0.8, wide=2.0, latent=0.0),
-        Categorical("site_id", 2_000, 1.0, wide=1.0, latent=1.0),
-        Categorical("category", 400, 1.0, wide=1.0, latent=1.0),
-        Categorical("city", 100, 1.0, wide=0.5, latent=1.0),
-        Categorical("device", 30, 1.0, wide=0.5),
-        Categorical("hour", 24, 0.3, wide=0.5),
-        Categorical("position", 8, 0.7, wide=0.5),
+        Categorical("user_id", 50_000, 1.2, wide=1.0),
+        Categorical("item_id", 10_000, 1.1, wide=2.0),
+        Categorical("query_id", 5_000, 0.8, wide=3.0),
+        Categorical("advertiser_id", 3_000, 0.7, wide=3.0),
+        Categorical("site_id", 2_000, 0.7, wide=3.0),
+        Categorical("category", 300, 0.9, wide=1.0, latent=1.0),
+        Categorical("city", 100, 1.0, wide=1.0, latent=1.0),
+        Categorical("device", 30, 1.0, wide=1.0, latent=1.0),
+        Categorical("hour", 24, 0.3, wide=1.0),
+        Categorical("position", 8, 0.7, wide=1.0),
     )
     dense: tuple[str, ...] = ("user_age", "price", "item_ctr", "dwell_time", "similarity")
     crosses: tuple[tuple[str, str], ...] = (("city", "category"), ("hour", "device"), ("device", "position"))
     latent_dim: int = 4
     dense_latent: float = 2.0
     bias: float = -1.2
-    wide_std: float = 1.2
-    cross_std: float = 0.8
-    deep_std: float = 1.2
+    wide_std: float = 1.5
+    cross_std: float = 0.7
+    deep_std: float = 0.8
     seed: int = 1
 
 

@@ -70,7 +70,7 @@ class AmClient:
         while True:
             try:
                 return self._once(method, request)
-            except (ClusterUnreachable, NotFound) as error:
+            except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
                     raise ClusterUnreachable(f"the Application Master does not answer ({self._url}): {error}") from error
             time.sleep(delay)
@@ -95,7 +95,10 @@ class AmClient:
     def _connect(self) -> grpc.Channel:
         with self._lock:
             if self._channel is None:
-                self._address = read_address(self._url)
+                try:
+                    self._address = read_address(self._url)
+                except NotFound as error:
+                    raise ClusterUnreachable(f"no Application Master has published its address yet: {error}") from error
                 options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES)]
                 self._channel = grpc.insecure_channel(self._address.address, options=options)
             return self._channel
