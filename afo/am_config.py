@@ -1,0 +1,28 @@
+"""What the client hands to the Application Master: a JSON file beside it, nothing secret in it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from afo.job import Job
+
+
+class AmConfig(Struct, frozen=True, kw_only=True):
+    """One submission. `python` and `files` are as seen inside a container."""
+
+    job: Job
+    user: str
+    #: Version of afo that submitted; the AM and every Child compare it with their own.
+    afo_version: str
+    runtime: Literal["local", "yarn"]
+    #: Directory of all jobs (see `afo.paths.JobPaths`); the id comes from YARN, or is given for `local`.
+    jobs_root: str
+    job_id: str = ""
+    #: Training and evaluation files, resolved at submit; their order gives the row numbers of the splits.
+    train_files: tuple[str, ...]
+    eval_files: tuple[str, ...] = ()
+    #: Local paths inside the container of the AM and of the Children: secret and schema as localised.
+    secret_file: str
+    schema_file: str
+    python: str = ""
+    submitted: float = 0.0

@@ -1,0 +1,96 @@
+"""The one place that knows every path of a job."""
+
+import re
+from dataclasses import dataclass
+
+from afo.errors import SpecError
+
+_JOB_ID = re.compile(r"^(application|local)_\d+_\d+$")
+
+
+def checked_job_id(text: str) -> str:
+    """`text` if it is a job's id (`application_1700000000000_0001`, `local_…`). Raises `SpecError` otherwise."""
+    if not _JOB_ID.match(text):
+        raise SpecError(f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001")
+    return text
+
+
+@dataclass(frozen=True)
+class JobPaths:
+    """URLs and paths of one job. `root` is the directory of all jobs, local or HDFS.
+
+    <root>/<job id>/
+        job.json              the resolved job (`afo.am_config.AmConfig` without anything secret)
+        schema.yaml           the feature schema as submitted
+        address               where the AM listens now (`afo.rpc.client.AmAddress`)
+        events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
+        verdict.json          final state; written once, last
+        logs/<role>_<index>/<attempt>/{stdout,stderr}   and logs/am/<attempt>/{stdout,stderr}
+        checkpoints/  export/  summaries/
+    """
+
+    root: str
+    job_id: str
+
+    @property
+    def dir(self) -> str:
+        """The job's directory."""
+        return f"{self.root.rstrip('/')}/{checked_job_id(self.job_id)}"
+
+    @property
+    def job(self) -> str:
+        """The resolved job."""
+        return f"{self.dir}/job.json"
+
+    @property
+    def schema(self) -> str:
+        """The feature schema as submitted."""
+        return f"{self.dir}/schema.yaml"
+
+    @property
+    def address(self) -> str:
+        """Where the AM listens now."""
+        return f"{self.dir}/address"
+
+    @property
+    def events(self) -> str:
+        """Directory of the event log's segments."""
+        return f"{self.dir}/events"
+
+    def events_segment(self, am_attempt: int, incarnation: int) -> str:
+        """One segment; names sort in the order of writing."""
+        return f"{self.events}/events_{am_attempt:03d}_{incarnation:05d}.jsonl"
+
+    @property
+    def verdict(self) -> str:
+        """The final state; exists exactly when the job has ended."""
+        return f"{self.dir}/verdict.json"
+
+    @property
+    def logs(self) -> str:
+        """Directory of all logs."""
+        return f"{self.dir}/logs"
+
+    def task_logs(self, role: str, index: int, attempt: int) -> str:
+        """Directory with `stdout` and `stderr` of one attempt of a task."""
+        return f"{self.logs}/{role}_{index}/{attempt}"
+
+    @property
+    def am_logs(self) -> str:
+        """Directory with the AM's own log."""
+        return f"{self.logs}/am"
+
+    @property
+    def checkpoints(self) -> str:
+        """Where checkpoints go when the job file names no directory."""
+        return f"{self.dir}/checkpoints"
+
+    @property
+    def export(self) -> str:
+        """Where the SavedModel goes when the job file names no directory."""
+        return f"{self.dir}/export"
+
+    @property
+    def summaries(self) -> str:
+        """TensorBoard's log directory."""
+        return f"{self.dir}/summaries"

@@ -1,0 +1,1 @@
+"""Container runtimes: where the AM's containers come from."""
