@@ -1,0 +1,300 @@
+"""The event log: one JSON line an event; the AM's journal, and what `afo events`, the history server and tests read.
+
+The state of a job is a function of its events (`afo_am.state`). A reader ignores a last line without its newline and
+keeps events of a type it does not know (`Unknown`), so that an older reader can read a newer log.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from afo import storage
+from afo.rpc.messages import TaskId, Usage
+from afo.train_task import Progress
+
+#: Version of the log's format.
+VERSION = 1
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all events."""
+
+
+class JobStarted(Event, frozen=True):
+    """The first event of a job."""
+
+    job_id: str
+    name: str
+    user: str
+    queue: str
+    runtime: str
+    afo_version: str
+    submitted: float
+    train_files: tuple[str, ...]
+    eval_files: tuple[str, ...]
+    epochs: int
+
+
+class AmStarted(Event, frozen=True):
+    """An Application Master began, for the first time or again."""
+
+    am_attempt: int
+    incarnation: int
+    address: str
+    host: str
+    pid: int
+
+
+class ContainerRequested(Event, frozen=True):
+    """The AM asks for a container. Memory in MiB."""
+
+    task: TaskId
+    memory: int
+    vcores: int
+    reason: str = ""
+
+
+class ContainerAssigned(Event, frozen=True):
+    """The runtime named the request."""
+
+    task: TaskId
+    handle: str
+
+
+class ContainerRunning(Event, frozen=True):
+    """The runtime says that the container runs."""
+
+    task: TaskId
+    handle: str
+    container: str
+    host: str
+
+
+class ContainerEnded(Event, frozen=True):
+    """The runtime says that the container is over."""
+
+    task: TaskId
+    handle: str
+    diagnostics: str
+    exit_code: int | None = None
+
+
+class TaskRegistered(Event, frozen=True):
+    """The Child of a task is up."""
+
+    task: TaskId
+    container: str
+    host: str
+    pid: int
+    log_url: str
+    environment: dict[str, str]
+
+
+class GenerationStarted(Event, frozen=True):
+    """All parameter servers have an address; their servers and the workers may run."""
+
+    generation: int
+    ps: tuple[str, ...]
+
+
+class GenerationEnded(Event, frozen=True):
+    """A parameter server is gone: back to `manifest` ('' for the beginning)."""
+
+    generation: int
+    reason: str
+    manifest: str
+
+
+class VariablesReady(Event, frozen=True):
+    """The chief initialised the variables, or restored them."""
+
+    task: TaskId
+    generation: int
+    restored: str
+    step: int
+
+
+class SplitLeased(Event, frozen=True):
+    """A worker reads a file."""
+
+    task: TaskId
+    row: int
+    epoch: int
+    resume: bool
+
+
+class SplitDone(Event, frozen=True):
+    """All of a file's records were applied."""
+
+    task: TaskId
+    row: int
+    epoch: int
+    count: int
+    xor: int
+
+
+class CheckpointWritten(Event, frozen=True):
+    """A manifest is complete. `positions`: (row, epoch, count, xor)."""
+
+    task: TaskId
+    generation: int
+    step: int
+    manifest: str
+    positions: tuple[tuple[int, int, int, int], ...]
+    final: bool
+
+
+class Evaluated(Event, frozen=True):
+    """Metrics of a checkpoint."""
+
+    task: TaskId
+    step: int
+    manifest: str
+    metrics: dict[str, float]
+    final: bool
+
+
+class TaskEnded(Event, frozen=True):
+    """A task's attempt is over; `cause` is a name of `afo.exits.CAUSES`."""
+
+    task: TaskId
+    cause: str
+    code: int | None
+    message: str
+    tail: str = ""
+    progress: Progress | None = None
+    usage: Usage = Usage()
+
+
+class KillRequested(Event, frozen=True):
+    """Somebody wants the job to end."""
+
+    user: str
+    reason: str
+
+
+class JobEnding(Event, frozen=True):
+    """The verdict is reached; tasks are being ended. `first_task` is the one that failed first, if one did."""
+
+    state: str
+    cause: str
+    diagnostics: str
+    first_task: TaskId | None = None
+
+
+class JobFinished(Event, frozen=True):
+    """The last event of a job. Times in seconds, `memory_gb_hours` over all containers."""
+
+    state: str
+    cause: str
+    diagnostics: str
+    metrics: dict[str, float]
+    samples: int
+    step: int
+    seconds: float
+    core_hours: float
+    memory_gb_hours: float
+    restarts: int
+
+
+class Sample(Event, frozen=True):
+    """How the job does, about once in 30 s; for curves."""
+
+    step: int
+    samples: int
+    samples_per_s: float
+    input_wait: float
+    loss: float | None
+
+
+AnyEvent = (
+    JobStarted
+    | AmStarted
+    | ContainerRequested
+    | ContainerAssigned
+    | ContainerRunning
+    | ContainerEnded
+    | TaskRegistered
+    | GenerationStarted
+    | GenerationEnded
+    | VariablesReady
+    | SplitLeased
+    | SplitDone
+    | CheckpointWritten
+    | Evaluated
+    | TaskEnded
+    | KillRequested
+    | JobEnding
+    | JobFinished
+    | Sample
+)
+
+
+class Unknown(Struct, frozen=True):
+    """An event of a type that this version does not know, kept as it was."""
+
+    type: str
+    raw: dict[str, object]
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """One line: an event and where it stands. `time` is the wall clock in seconds since 1970."""
+
+    v: int
+    seq: int
+    am_attempt: int
+    incarnation: int
+    time: float
+    event: AnyEvent
+
+
+class UnknownRecord(Struct, frozen=True, kw_only=True):
+    """A line whose event this version does not know."""
+
+    v: int
+    seq: int
+    am_attempt: int
+    incarnation: int
+    time: float
+    event: Unknown
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+_raw_decoder = msgspec.json.Decoder()
+
+
+def encode_line(record: Record) -> bytes:
+    """One line with its newline."""
+    return _encoder.encode(record) + b"\n"
+
+
+def decode_line(line: bytes) -> Record | UnknownRecord | None:
+    """The record of a line, or None when it is no record at all (a torn or foreign line)."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.MsgspecError:
+        pass
+    try:
+        raw = _raw_decoder.decode(line)
+        event = raw.pop("event")
+        return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def split_lines(data: bytes) -> tuple[list[bytes], bytes]:
+    """Complete lines, and the rest behind the last newline (a line still being written)."""
+    *lines, rest = data.split(b"\n")
+    return lines, rest
+
+
+def read_log(events_dir: str) -> Iterator[Record | UnknownRecord]:
+    """All records of a job in the order of their segments. Raises what `afo.storage` raises."""
+    for info in sorted(storage.list_dir(events_dir), key=lambda info: info.url):
+        lines, _ = split_lines(storage.read_bytes(info.url))
+        for line in lines:
+            record = decode_line(line)
+            if record is not None:
+                yield record
