@@ -53,6 +53,10 @@ class StorageError(AfoError, OSError):
     """Reading or writing a file failed; the text names the file."""
 
 
+class AlreadyExists(StorageError):
+    """A file that may be created only once is there already; also the loser of two simultaneous creators."""
+
+
 class DataError(AfoError, ValueError):
     """Records are corrupt or do not fit the schema; the text names file and offset."""
 

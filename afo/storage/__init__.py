@@ -1,0 +1,47 @@
+"""Files by URL, the same on local disks and in HDFS.
+
+Every operation is bounded in time and raises only `afo.errors`: NotFound, PermissionDenied, AlreadyExists,
+ClusterUnreachable, Unsupported (another scheme, or Kerberos), and StorageError for the rest.
+"""
+
+from afo.storage.backend import FileInfo
+from afo.storage.operations import (
+    append,
+    delete,
+    download,
+    exists,
+    glob,
+    info,
+    list_dir,
+    make_dirs,
+    open_input,
+    open_output,
+    read_bytes,
+    rename,
+    take_over,
+    upload,
+    write_bytes,
+)
+from afo.storage.url import join, name, parent
+
+__all__ = [
+    "FileInfo",
+    "append",
+    "delete",
+    "download",
+    "exists",
+    "glob",
+    "info",
+    "join",
+    "list_dir",
+    "make_dirs",
+    "name",
+    "open_input",
+    "open_output",
+    "parent",
+    "read_bytes",
+    "rename",
+    "take_over",
+    "upload",
+    "write_bytes",
+]

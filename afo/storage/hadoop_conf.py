@@ -1,0 +1,43 @@
+"""The few Hadoop settings that afo reads itself, from the XML files in `$HADOOP_CONF_DIR`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+from afo.errors import ClusterUnreachable
+
+_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+
+
+def conf_dir() -> Path | None:
+    """The directory named by $HADOOP_CONF_DIR, else $HADOOP_HOME/etc/hadoop, else None."""
+    if named := os.environ.get("HADOOP_CONF_DIR"):
+        return Path(named)
+    if home := os.environ.get("HADOOP_HOME"):
+        return Path(home, "etc", "hadoop")
+    return None
+
+
+def setting(name: str) -> str | None:
+    """The value of a Hadoop property, None where no file sets it.
+
+    Raises ClusterUnreachable for a file that is not XML.
+    """
+    directory = conf_dir()
+    if directory is None:
+        return None
+    for file in (directory / each for each in _FILES):
+        if file.is_file() and (value := _properties(file).get(name)) is not None:
+            return value
+    return None
+
+
+def _properties(file: Path) -> dict[str, str]:
+    try:
+        root = ElementTree.parse(file).getroot()
+    except (ElementTree.ParseError, OSError) as error:
+        raise ClusterUnreachable(f"cannot read the Hadoop configuration {file}: {error}") from error
+    pairs = ((each.findtext("name"), each.findtext("value")) for each in root.iter("property"))
+    return {name.strip(): (value or "").strip() for name, value in pairs if name}

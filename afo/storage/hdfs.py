@@ -1,0 +1,249 @@
+"""Files in HDFS, through hdfs-native: a Rust client of the NameNode's and DataNodes' own protocols, without a JVM.
+
+Measured against a NameNode and DataNode on one busy machine: a metadata call 1 to 8 ms, `append` 25 to 60 ms (of it
+open 12 to 40, hsync 3 to 10, close 7 to 13), reading 370 to 480 MB/s in blocks of 4 to 8 MiB.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, TypeVar
+
+import hdfs_native
+
+from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError, Unsupported
+from afo.storage import deadline, hadoop_conf
+from afo.storage.backend import BLOCK, FileInfo, temporary_name
+from afo.storage.hdfs_errors import translate
+
+T = TypeVar("T")
+
+#: No call lasts longer, whatever becomes of NameNode or DataNodes. Seconds.
+CALL_SECONDS = 30.0
+#: How long a reader waits for a writer to close a file, and `take_over` for the NameNode to end a lease. Seconds.
+LEASE_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+#: hdfs-native by itself tries 15 times with growing pauses, which is minutes; this is about 3 s where a port is closed.
+_RETRIES = {
+    "dfs.client.failover.max.attempts": "4",
+    "dfs.client.failover.sleep.base.millis": "500",
+    "dfs.client.failover.sleep.max.millis": "1500",
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _client(process: int, conf_dir: str, user: str | None, address: str) -> hdfs_native.Client:
+    """One client for a cluster. `process` is a key because a client used before a fork hangs in the child."""
+    del process, user
+    return hdfs_native.Client(f"hdfs://{address}" if address else None, _RETRIES, conf_dir or None)
+
+
+class HdfsFiles:
+    """The `afo.storage.backend.Backend` of `hdfs://` URLs of one cluster.
+
+    `address` is "host:port", a name service, or empty for `fs.defaultFS` of the configuration.
+    """
+
+    def __init__(self, prefix: str, address: str) -> None:
+        self._prefix = prefix
+        self._address = address
+
+    @property
+    def _where(self) -> str:
+        return self._address or hadoop_conf.setting("fs.defaultFS") or "(fs.defaultFS is not set)"
+
+    def _bounded(self, what: str, path: str, function: Callable[[], T]) -> T:
+        """Runs one call of hdfs-native: with a deadline, and with its errors translated."""
+        try:
+            return deadline.call(CALL_SECONDS, function)
+        except BaseException as error:
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise translate(error, what, self._prefix + path, self._where) from error
+
+    @property
+    def _native(self) -> hdfs_native.Client:
+        if (hadoop_conf.setting("hadoop.security.authentication") or "simple").lower() == "kerberos":
+            raise Unsupported(f"Kerberos is not supported yet ({hadoop_conf.conf_dir()} asks for it)")
+        user = os.environ.get("HADOOP_USER_NAME")
+        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), user, self._address)
+
+    def open_input(self, path: str) -> BinaryIO:
+        """Raises StorageError when another process keeps the file open for writing for LEASE_SECONDS.
+
+        Of a file that is open for appending, hdfs-native does not see the last block, which for a journal is all of
+        it: a reader that took what it gets would lose records that were acknowledged. So it waits for the close.
+        """
+        end = time.monotonic() + LEASE_SECONDS
+        while True:
+            reader, size = self._bounded("read", path, lambda: self._open(path))
+            if len(reader) >= size:
+                return io.BufferedReader(_HdfsReader(self, path, reader), buffer_size=BLOCK)
+            if time.monotonic() > end:
+                raise StorageError(
+                    f"cannot read {self._prefix + path}: for {LEASE_SECONDS:g} s another process has had it open for"
+                    " writing; if that process is dead, take the file over first"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _open(self, path: str) -> tuple[hdfs_native.FileReader, int]:
+        status = self._native.get_file_info(path)
+        if status.isdir:
+            raise StorageError(f"cannot read {self._prefix + path}: it is a directory")
+        return self._native.read(path), status.length
+
+    def create(self, path: str, *, overwrite: bool, mode: int | None) -> _HdfsSink:
+        if self._is_dir(path):
+            raise StorageError(f"cannot write {self._prefix + path}: it is a directory")
+        return _HdfsSink(self, path, overwrite=overwrite, mode=mode)
+
+    def _is_dir(self, path: str) -> bool:
+        try:
+            return self.info(path).is_dir
+        except NotFound:
+            return False
+
+    def append(self, path: str, data: bytes) -> None:
+        """Raises StorageError while another process has the file open."""
+
+        def append() -> None:
+            try:
+                writer = self._native.append(path)
+            except FileNotFoundError:
+                writer = self._native.create(path, hdfs_native.WriteOptions(overwrite=False, create_parent=True))
+            writer.write(data)
+            _close_durably(writer)
+
+        self._bounded("append to", path, append)
+
+    def take_over(self, path: str) -> None:
+        """Closes a file for its writer, which is dead or must be stopped: it cannot write to it any more.
+
+        Raises StorageError where the NameNode did not manage within LEASE_SECONDS.
+        """
+        end = time.monotonic() + LEASE_SECONDS
+        self.info(path)
+        while not self._bounded("take over", path, lambda: self._native.recover_lease(path)):
+            if time.monotonic() > end:
+                raise StorageError(
+                    f"cannot take over {self._prefix + path}: its lease is not ended after {LEASE_SECONDS:g} s"
+                )
+            time.sleep(_POLL_SECONDS * 5)
+
+    def info(self, path: str) -> FileInfo:
+        return self._info(self._bounded("look at", path, lambda: self._native.get_file_info(path)))
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        def list_dir() -> list[hdfs_native.FileStatus]:
+            return list(self._native.list_status(path))
+
+        found = [self._info(status) for status in self._bounded("list", path, list_dir)]
+        # The NameNode answers for a file with the file itself.
+        if [each.url for each in found] == [self._prefix + path] and not found[0].is_dir:
+            raise StorageError(f"cannot list {self._prefix + path}: it is not a directory")
+        return found
+
+    def _info(self, status: hdfs_native.FileStatus) -> FileInfo:
+        return FileInfo(self._prefix + status.path, status.length, status.modification_time / 1000, status.isdir)
+
+    def make_dirs(self, path: str, mode: int | None) -> None:
+        permission = 0o755 if mode is None else mode
+        self._bounded("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
+
+    def delete(self, path: str, *, recursive: bool) -> bool:
+        return self._bounded("delete", path, lambda: self._native.delete(path, recursive))
+
+    def rename(self, source: str, destination: str) -> None:
+        what = f"{source} to {self._prefix + destination}"
+        self._bounded("rename", what, lambda: self._native.rename(source, destination, overwrite=True))
+
+
+class _HdfsReader(io.RawIOBase):
+    """Random access to one file, a block a call."""
+
+    def __init__(self, files: HdfsFiles, path: str, reader: hdfs_native.FileReader) -> None:
+        self._files = files
+        self._path = path
+        self._reader = reader
+        self._size = len(reader)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"seek to {start + offset} in {self._path}: before the start of the file")
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """At most one block, as raw files may; everything for a negative size."""
+        if size < 0:
+            return self.readall()
+        # hdfs-native panics when asked for bytes behind the end.
+        size = max(0, min(size, 2 * BLOCK, self._size - self._at))
+        if not size:
+            return b""
+        data = self._files._bounded("read", self._path, lambda: self._reader.read_range(self._at, size))
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: self.read(2 * BLOCK), b""))
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer is wider
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _HdfsSink:
+    """A temporary file beside its destination."""
+
+    def __init__(self, files: HdfsFiles, path: str, *, overwrite: bool, mode: int | None) -> None:
+        self._files = files
+        self._path = path
+        self._overwrite = overwrite
+        self._temporary = temporary_name(path)
+        options = hdfs_native.WriteOptions(overwrite=False, create_parent=True, permission=mode)
+        self._writer = files._bounded("write", path, lambda: files._native.create(self._temporary, options))
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._files._bounded("write", self._path, lambda: self._writer.write(data))
+
+    def commit(self) -> None:
+        self._files._bounded("write", self._path, lambda: _close_durably(self._writer))
+        rename = functools.partial(self._files._native.rename, self._temporary, self._path, overwrite=self._overwrite)
+        self._files._bounded("write", self._path, rename)
+
+    def discard(self) -> None:
+        # The error that led here is the one to report. A cluster that does not answer keeps the temporary file.
+        try:
+            self._files._bounded("discard", self._path, self._writer.close)
+        except ClusterUnreachable:
+            return
+        except AfoError:
+            pass
+        with suppress(AfoError):
+            self._files.delete(self._temporary, recursive=False)
+
+
+def _close_durably(writer: hdfs_native.FileWriter) -> None:
+    # Closing alone leaves the last block in the DataNodes' page caches. Erasure-coded files cannot be synced.
+    with suppress(NotImplementedError):
+        writer.hsync()
+    writer.close()

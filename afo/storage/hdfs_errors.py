@@ -1,0 +1,71 @@
+"""The one place where errors of hdfs-native become afo's.
+
+hdfs-native raises FileNotFoundError and FileExistsError for those two, OSError for trouble with a connection, and
+RuntimeError with Rust's debug text for the rest, e.g. `RPCError("java.class.Name", "message\\n\\tat java.stack…")`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from afo.errors import (
+    AfoError,
+    AlreadyExists,
+    ClusterUnreachable,
+    NotFound,
+    PermissionDenied,
+    StorageError,
+    Unsupported,
+    WaitTimeout,
+)
+
+_RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\]|\\.)*)"\)$', re.DOTALL)
+_NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
+_SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos")
+_LEASE = ("lease", "is already being created", "ALREADY_BEING_CREATED")
+
+
+def translate(error: BaseException, what: str, url: str, address: str) -> AfoError:
+    """The afo error for what hdfs-native raised while it should `what` (a verb) the file `url`."""
+    if isinstance(error, AfoError) and not isinstance(error, WaitTimeout):
+        return error
+    text = _first_line(str(error))
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"cannot {what} {url}: no such file or directory")
+    if isinstance(error, FileExistsError):
+        return _exists(text, what, url)
+    if isinstance(error, (OSError, WaitTimeout)):
+        return ClusterUnreachable(f"cannot {what} {url}: HDFS at {address} does not answer: {text}")
+    if rpc := _RPC.match(str(error)):
+        return _remote(rpc["java"].rpartition(".")[2], _first_line(rpc["text"]), what, url, address)
+    if any(word in text for word in _SECURITY):
+        return Unsupported(
+            f"cannot {what} {url}: HDFS at {address} asks for Kerberos, which is not supported yet ({text})"
+        )
+    if "InvalidArgument" in text and ("NameNode" in text or "fs.defaultFS" in text):
+        return ClusterUnreachable(
+            f"cannot {what} {url}: no NameNode is configured for it; give hdfs://host:port/… or set HADOOP_CONF_DIR"
+        )
+    return StorageError(f"cannot {what} {url}: {text}")
+
+
+def _exists(text: str, what: str, url: str) -> AfoError:
+    if any(word in text for word in _LEASE):
+        return StorageError(f"cannot {what} {url}: another process has it open for writing ({text})")
+    return AlreadyExists(f"cannot {what} {url}: it exists already")
+
+
+def _remote(java: str, text: str, what: str, url: str, address: str) -> AfoError:
+    """An error that the NameNode answered with."""
+    if java == "AccessControlException":
+        if "SIMPLE authentication is not enabled" in text:
+            return Unsupported(f"cannot {what} {url}: HDFS at {address} asks for Kerberos, which is not supported yet")
+        return PermissionDenied(f"cannot {what} {url}: {text}")
+    if java in _NOT_SERVING:
+        return ClusterUnreachable(f"cannot {what} {url}: the NameNode at {address} is not serving yet: {text}")
+    return StorageError(f"cannot {what} {url}: {text} ({java})")
+
+
+def _first_line(text: str) -> str:
+    # Rust's debug form writes a line break as backslash-n; Java's stack trace follows it.
+    return text.replace("\\n", "\n").replace('\\"', '"').split("\n", 1)[0].strip()

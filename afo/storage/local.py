@@ -1,0 +1,156 @@
+"""Files of this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from afo.errors import AfoError, AlreadyExists, NotFound, PermissionDenied, StorageError
+from afo.storage.backend import BLOCK, FileInfo, temporary_name
+
+_LOOK = "look at"
+
+
+@contextmanager
+def _translated(what: str, path: str) -> Iterator[None]:
+    """The one place where errors of the operating system become afo's."""
+    try:
+        yield
+    except AfoError:
+        raise
+    except OSError as error:
+        raise _translate(error, what, path) from error
+
+
+def _translate(error: OSError, what: str, path: str) -> AfoError:
+    if isinstance(error, FileNotFoundError) or (error.errno == errno.ENOTDIR and what == _LOOK):
+        return NotFound(f"cannot {what} {path}: no such file or directory")
+    if isinstance(error, FileExistsError):
+        return AlreadyExists(f"cannot {what} {path}: it exists already")
+    if isinstance(error, PermissionError):
+        return PermissionDenied(f"cannot {what} {path}: permission denied (running as user id {os.geteuid()})")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(f"cannot {what} {path}: the disk or quota is full")
+    return StorageError(f"cannot {what} {path}: {error.strerror or error}")
+
+
+class LocalFiles:
+    """The `afo.storage.backend.Backend` of plain paths and `file://` URLs."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def open_input(self, path: str) -> BinaryIO:
+        with _translated("read", path):
+            return open(path, "rb", buffering=BLOCK // 4)
+
+    def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
+        if os.path.isdir(path):
+            raise StorageError(f"cannot write {path}: it is a directory")
+        self.make_dirs(posixpath.dirname(path), None)
+        with _translated("write", path):
+            return _LocalSink(path, overwrite=overwrite, mode=mode)
+
+    def append(self, path: str, data: bytes) -> None:
+        self.make_dirs(posixpath.dirname(path), None)
+        with _translated("append to", path):
+            created = not os.path.exists(path)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if created:
+                _sync_directory(path)
+
+    def take_over(self, path: str) -> None:
+        """Nothing to do: a local file has no lease."""
+        self.info(path)
+
+    def info(self, path: str) -> FileInfo:
+        with _translated(_LOOK, path):
+            return self._info(path, os.stat(path))
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        found: list[FileInfo] = []
+        with _translated("list", path), os.scandir(path) as entries:
+            for entry in entries:
+                # Gone between listing and stat, or a dangling link: not there.
+                with suppress(FileNotFoundError):
+                    found.append(self._info(entry.path, entry.stat()))
+        return found
+
+    def _info(self, path: str, status: os.stat_result) -> FileInfo:
+        is_dir = stat.S_ISDIR(status.st_mode)
+        return FileInfo(self._prefix + path, 0 if is_dir else status.st_size, status.st_mtime_ns / 1e9, is_dir)
+
+    def make_dirs(self, path: str, mode: int | None) -> None:
+        with _translated("make directory", path):
+            if os.path.isdir(path):
+                return
+            os.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
+
+    def delete(self, path: str, *, recursive: bool) -> bool:
+        with _translated("delete", path):
+            if not os.path.lexists(path):
+                return False
+            if os.path.islink(path) or not os.path.isdir(path):
+                os.unlink(path)
+            elif recursive:
+                shutil.rmtree(path)
+            else:
+                os.rmdir(path)
+            return True
+
+    def rename(self, source: str, destination: str) -> None:
+        with _translated("rename", f"{source} to {destination}"):
+            os.replace(source, destination)
+
+
+class _LocalSink:
+    """A temporary file beside its destination."""
+
+    def __init__(self, path: str, *, overwrite: bool, mode: int | None) -> None:
+        self._path = path
+        self._overwrite = overwrite
+        self._temporary = temporary_name(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(self._temporary, flags, 0o666 if mode is None else mode), "wb", buffering=0)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        with _translated("write", self._path):
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+    def commit(self) -> None:
+        with _translated("write", self._path):
+            os.fsync(self._file.fileno())
+            self._file.close()
+            if self._overwrite:
+                os.replace(self._temporary, self._path)
+            else:
+                # A hard link is the one rename that refuses an existing name atomically.
+                os.link(self._temporary, self._path)
+                os.unlink(self._temporary)
+            _sync_directory(self._path)
+
+    def discard(self) -> None:
+        self._file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary)
+
+
+def _sync_directory(path: str) -> None:
+    """Makes a new name of `path` survive a crash of the machine."""
+    descriptor = os.open(posixpath.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

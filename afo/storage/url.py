@@ -1,0 +1,95 @@
+"""Where a file lies: one string, taken apart in one place.
+
+A URL is a plain path, `file:///path`, `hdfs://host:port/path` or `hdfs:///path` (the cluster of `$HADOOP_CONF_DIR`).
+It is taken literally, as Hadoop's own shell does: no percent-decoding, and `?` and `#` are ordinary characters.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+
+from afo.errors import StorageError, Unsupported
+
+LOCAL = "file"
+HDFS = "hdfs"
+SCHEMES = (LOCAL, HDFS)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A parsed URL. `prefix + path` is the URL again, in the spelling in which it came."""
+
+    scheme: str  #: one of SCHEMES
+    prefix: str  #: "" for a plain path, "file://", or "hdfs://host:port"
+    path: str  #: absolute and normalised, without a trailing slash (except the root itself)
+
+    @property
+    def url(self) -> str:
+        return self.prefix + self.path
+
+    @property
+    def address(self) -> str:
+        """host:port or name service of an HDFS location; empty where the configuration decides."""
+        return self.prefix.removeprefix(f"{HDFS}://") if self.scheme == HDFS else ""
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
+    @property
+    def parent(self) -> Location:
+        return Location(self.scheme, self.prefix, posixpath.dirname(self.path))
+
+    def child(self, name: str) -> Location:
+        return Location(self.scheme, self.prefix, posixpath.join(self.path, name))
+
+
+def parse(url: str) -> Location:
+    """Takes a URL apart. A relative plain path is relative to the working directory.
+
+    Raises StorageError for a text that names no file, Unsupported for another scheme.
+    """
+    if not url or "\0" in url:
+        raise StorageError(f"{url!r} is not a path or URL; write a path, file:///path or hdfs://host:port/path")
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return Location(LOCAL, "", _normal(os.path.abspath(url)))
+    if scheme not in SCHEMES:
+        raise Unsupported(
+            f"{url}: file system {scheme!r} is not supported; allowed are {', '.join(SCHEMES)}, plain paths"
+        )
+    authority, slash, path = rest.partition("/")
+    if scheme == LOCAL and authority not in ("", "localhost"):
+        raise StorageError(f"{url}: a file URL has three slashes (file:///{authority}/{path}) or is a plain path")
+    if not slash:
+        raise StorageError(f"{url}: names no path; write {url}/ for the root directory")
+    prefix = "file://" if scheme == LOCAL else f"hdfs://{authority}"
+    return Location(scheme, prefix, _normal("/" + path))
+
+
+def join(url: str, *parts: str) -> str:
+    """`url` with path components appended.
+
+    Raises StorageError for a part that is absolute or climbs out with `..`.
+    """
+    for part in parts:
+        if part.startswith("/") or ".." in part.split("/"):
+            raise StorageError(f"{part!r} cannot be joined to {url}: it must be a relative path without '..'")
+    return posixpath.join(url, *parts)
+
+
+def parent(url: str) -> str:
+    """The URL of the directory that holds `url`."""
+    return parse(url).parent.url
+
+
+def name(url: str) -> str:
+    """The last component of the path."""
+    return parse(url).name
+
+
+def _normal(path: str) -> str:
+    # normpath keeps a leading double slash, which POSIX allows to mean something else.
+    return "/" + posixpath.normpath(path).lstrip("/")
