@@ -1,0 +1,166 @@
+"""The catalogue of causes: why a task or a job ended, whose fault it was, and what to do about it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Blame = Literal["nobody", "user", "cluster", "afo"]
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """One way to end. `retried`: another attempt of the same task may go better, so the AM makes one."""
+
+    name: str
+    blame: Blame
+    retried: bool
+    summary: str
+    advice: str
+
+
+def _cause(name: str, blame: Blame, retried: bool, summary: str, advice: str) -> Cause:
+    return Cause(name=name, blame=blame, retried=retried, summary=summary, advice=advice)
+
+
+_ALL = (
+    _cause("succeeded", "nobody", False, "It did all its work.", "Nothing to do."),
+    _cause(
+        "killed_by_user", "nobody", False, "Somebody ended the job.", "`afo events JOB` says who asked for it and when."
+    ),
+    # The program of the task.
+    _cause(
+        "user_exception", "user", False, "The program raised an exception.",
+        "The last lines of its stderr name the place; `afo logs JOB TASK` has all of it.",
+    ),
+    _cause(
+        "data_error", "user", False, "Records are corrupt or do not fit the schema.",
+        "The message names file and offset. Check the file with `afo data inspect`, write it anew, or allow a share "
+        "of bad records with `data.max_bad_records`.",
+    ),
+    _cause(
+        "spec_error", "user", False, "The job file, the schema or an option is wrong for this task.",
+        "The message names the place; `afo validate` finds most of these before a job starts.",
+    ),
+    _cause(
+        "file_not_found", "user", False, "A file that the task needs does not exist.",
+        "Check the URL in the message; a file that was replaced while the job ran counts as missing too.",
+    ),
+    _cause(
+        "permission_denied", "user", False, "The task may not read or write something.",
+        "Check owner and mode of the path in the message for the user that the job runs as.",
+    ),
+    _cause(
+        "python_not_found", "user", False, "The interpreter of the task cannot be started on that machine.",
+        "`environment.python` must exist on every node, or be an archive made for the nodes' system.",
+    ),
+    _cause(
+        "preload_missing", "user", False, "The allocator library of `environment.preload` cannot be loaded.",
+        "Install it on every node, give its full path, or put it into the archive of `environment.python`.",
+    ),
+    _cause(
+        "version_mismatch", "user", False, "The container holds another version of afo or TensorFlow than the job.",
+        "Make the archive of `environment.python` again with the version that submits, or submit with the other one.",
+    ),
+    _cause(
+        "failed", "user", False, "The program ended with an exit code that says nothing more.",
+        "Look at the last lines of its stderr and stdout.",
+    ),
+    # Resources and machines.
+    _cause(
+        "out_of_memory", "user", True, "The task needed more memory than it was given.",
+        "Raise `roles.<role>.memory`, or use more parameter servers, smaller tables or smaller batches.",
+    ),
+    _cause(
+        "disk_full", "cluster", True, "No space was left on a disk that the task wrote to.",
+        "Free the disk of the machine; check quotas of the directories for checkpoints, summaries and exports.",
+    ),
+    _cause(
+        "port_in_use", "cluster", True, "A port that was reserved for the server had been taken by another program.",
+        "A later attempt takes another port. If it stays, narrow net.ipv4.ip_local_port_range on that machine.",
+    ),
+    _cause(
+        "illegal_instruction", "cluster", True, "The machine's processor lacks instructions that the program uses.",
+        "Keep the job off such machines with `node_label`, or build the libraries for an older processor.",
+    ),
+    _cause(
+        "segmentation_fault", "user", True, "Native code crashed (invalid memory access).",
+        "Custom ops and mixed library versions are the usual reasons; `PYTHONFAULTHANDLER` is on: see the stderr.",
+    ),
+    _cause(
+        "aborted", "user", True, "Native code gave up (abort, failed check).",
+        "The last line of stderr usually names the check that failed.",
+    ),
+    _cause(
+        "killed_by_signal", "cluster", True, "Somebody outside of afo killed the process.",
+        "Look at the machine's system log: an administrator, or the kernel short of memory.",
+    ),
+    _cause(
+        "storage_unreachable", "cluster", True, "A file system did not answer.",
+        "Check the NameNode and DataNodes; the message names the URL.",
+    ),
+    # The rest of the job.
+    _cause(
+        "parameter_server_lost", "cluster", True, "A parameter server could not be reached any more.",
+        "Look for the parameter server that ended first: `afo events JOB`.",
+    ),
+    _cause(
+        "restarts_exhausted", "cluster", True, "The process asked to be started anew too often in one generation.",
+        "The parameter servers look alive to the AM but cannot be reached from this machine: check the network.",
+    ),
+    _cause(
+        "container_stopped", "cluster", True, "The container was told to end.",
+        "YARN does so on preemption, when memory runs over, or when the machine is taken out of service.",
+    ),
+    _cause(
+        "superseded", "nobody", False, "Another attempt of the same task had taken over.", "Nothing to do."
+    ),
+    _cause(
+        "orphaned", "cluster", True, "The Application Master did not answer for `timeouts.orphan`.",
+        "Look at the AM's log and at the network between the machines.",
+    ),
+    _cause(
+        "child_error", "afo", True, "The launcher inside the container failed.",
+        "Please report it with the container's own stderr.",
+    ),
+    # Seen from the Application Master alone.
+    _cause(
+        "preempted", "cluster", True, "YARN took the container for another queue.",
+        "Nothing to do; if it happens often, use a queue with a guaranteed share.",
+    ),
+    _cause(
+        "node_lost", "cluster", True, "The machine of the container went away.", "Nothing to do: the task is started elsewhere."
+    ),
+    _cause(
+        "memory_limit", "user", True, "YARN killed the container for using more memory than it had asked for.",
+        "Raise `roles.<role>.memory`.",
+    ),
+    _cause(
+        "container_lost", "cluster", True, "The container ended without a last word of its Child.",
+        "Look at the NodeManager's log of that machine.",
+    ),
+    _cause(
+        "child_silent", "cluster", True, "The Child stopped sending heartbeats.",
+        "The machine was frozen, overloaded or cut off from the network.",
+    ),
+    _cause(
+        "launch_failed", "cluster", True, "The container could not be started.",
+        "YARN's message says why; often a file that could not be localised.",
+    ),
+    _cause(
+        "allocation_timeout", "cluster", False, "The cluster did not give all containers in `timeouts.allocate`.",
+        "Ask for less, wait for a quieter hour, or use another queue.",
+    ),
+    _cause(
+        "stalled", "user", False, "No worker made a step for `timeouts.stall`.",
+        "Look at input wait and at the workers' logs; raise the timeout if a step may take that long.",
+    ),
+    _cause(
+        "job_timeout", "user", False, "The job took longer than `timeouts.job`.", "Raise the timeout, or give the job more workers."
+    ),
+    _cause(
+        "restart_budget_spent", "user", False, "A task failed more often than `restart` allows.",
+        "The first failure is usually the telling one: `afo events JOB`.",
+    ),
+)  # fmt: skip
+
+#: Every cause by its name.
+CAUSES: dict[str, Cause] = {cause.name: cause for cause in _ALL}

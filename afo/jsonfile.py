@@ -1,0 +1,52 @@
+"""Frozen structs as JSON files: what one program hands to the next. Memory is a number of MiB, a duration of seconds."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from afo.errors import NotFound, SpecError
+from afo.units import Duration, Memory, parse_quantity
+
+T = TypeVar("T")
+
+
+def encode(value: object) -> bytes:
+    """JSON of a struct, quantities as plain numbers."""
+    return msgspec.json.encode(value, enc_hook=_plain)
+
+
+def decode(data: bytes, kind: type[T], where: str) -> T:
+    """The struct that `encode` wrote. Raises `SpecError` naming `where` and the field that does not fit."""
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=parse_quantity)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SpecError(f"{where}: no {kind.__name__} of this version of afo: {error}") from error
+
+
+def write_private(path: str | Path, value: object) -> None:
+    """Write a file of mode 0600 that appears whole under its name."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(encode(value))
+    os.replace(temporary, target)
+
+
+def read(path: str | Path, kind: type[T]) -> T:
+    """Raises `NotFound` or `SpecError`, both naming the file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise NotFound(f"cannot read {path}: {error.strerror}") from error
+    return decode(data, kind, str(path))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Memory):
+        return int(value)
+    if isinstance(value, Duration):
+        return float(value)
+    raise NotImplementedError(f"no JSON for a {type(value).__name__}")
