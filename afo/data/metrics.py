@@ -46,7 +46,9 @@ def calibration(labels: ArrayLike, probabilities: ArrayLike) -> float:
 def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     label, score = np.asarray(labels), np.asarray(scores, dtype=np.float64)
     if label.ndim != 1 or label.shape != score.shape:
-        raise DataError(f"labels of shape {label.shape} and scores of shape {score.shape}: both must be [n], equally long")
+        raise DataError(
+            f"labels of shape {label.shape} and scores of shape {score.shape}: both must be [n], equally long"
+        )
     if label.size == 0:
         raise DataError("no samples: a metric needs at least one")
     if not np.isin(label, (0, 1)).all():

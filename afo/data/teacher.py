@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Spread of each coordinate of z. At 1.5 tanh is bent well but still tells the sizes apart.
-LATENT_STD = 1.5
+#: Spread of each coordinate of z. At 1.0 tanh is bent well but still tells the sizes apart.
+LATENT_STD = 1.0
 #: Draws by which the deep part's own spread is measured, to scale it.
 CALIBRATION_DRAWS = 65_536
 
@@ -42,20 +42,20 @@ class TeacherSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that determines a teacher. Standard deviations are in units of log odds."""
 
     categorical: tuple[Categorical, ...] = (
-        Categorical("user_id", 50_000, 1.2, wide=1.0),
-        Categorical("item_id", 10_000, 1.1, wide=2.0),
-        Categorical("query_id", 5_000, 0.8, wide=3.0),
-        Categorical("advertiser_id", 3_000, 0.7, wide=3.0),
-        Categorical("site_id", 2_000, 0.7, wide=3.0),
-        Categorical("category", 300, 0.9, wide=1.0, latent=1.0),
-        Categorical("city", 100, 1.0, wide=1.0, latent=1.0),
-        Categorical("device", 30, 1.0, wide=1.0, latent=1.0),
+        Categorical("user_id", 50_000, 1.3, wide=0.5),
+        Categorical("item_id", 3_000, 1.0, wide=3.0),
+        Categorical("query_id", 2_000, 1.0, wide=3.0),
+        Categorical("advertiser_id", 500, 0.9, wide=1.0),
+        Categorical("site_id", 200, 0.8, wide=1.0),
+        Categorical("category", 100, 0.9, wide=1.0, latent=1.0),
+        Categorical("city", 50, 1.0, wide=1.0, latent=1.0),
+        Categorical("device", 20, 1.0, wide=1.0, latent=1.0),
         Categorical("hour", 24, 0.3, wide=1.0),
         Categorical("position", 8, 0.7, wide=1.0),
     )
     dense: tuple[str, ...] = ("user_age", "price", "item_ctr", "dwell_time", "similarity")
-    crosses: tuple[tuple[str, str], ...] = (("city", "category"), ("hour", "device"), ("device", "position"))
-    latent_dim: int = 4
+    crosses: tuple[tuple[str, str], ...] = (("category", "position"), ("hour", "device"), ("device", "position"))
+    latent_dim: int = 2
     dense_latent: float = 2.0
     bias: float = -1.2
     wide_std: float = 1.5
@@ -91,7 +91,9 @@ class Teacher:
             for number, f in enumerate(spec.categorical)
         }
         self._latent = {
-            f.name: self._weights(f, LATENT_STD * np.sqrt(f.latent / latent_total), spec.latent_dim, self._rng(2, number))
+            f.name: self._weights(
+                f, LATENT_STD * np.sqrt(f.latent / latent_total), spec.latent_dim, self._rng(2, number)
+            )
             for number, f in enumerate(spec.categorical)
             if f.latent
         }

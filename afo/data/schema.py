@@ -1,0 +1,196 @@
+"""What the records of a data set hold: the features a model may read, and the label.
+
+A schema is a YAML file; `docs/data.md` describes it. Features that stand in the records and not in the schema are
+ignored.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from afo.data.example import Values, kind_of
+from afo.errors import DataError
+from afo.yamlfile import convert, load_yaml
+from afo.yamltree import parse_yaml
+
+Kind = Literal["categorical", "string", "dense"]
+ListKind = Literal["int64", "bytes", "float"]
+Scalar = int | float | str
+
+#: How a `tf.Example` holds a feature of each kind.
+LIST_KIND: dict[Kind, ListKind] = {"categorical": "int64", "string": "bytes", "dense": "float"}
+_DEFAULT: dict[Kind, Scalar] = {"categorical": 0, "string": "", "dense": 0.0}
+_PYTHON_TYPE: dict[Kind, tuple[type, ...]] = {"categorical": (int,), "string": (str,), "dense": (int, float)}
+#: Text that needs no quotes in YAML, but for these words.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+
+Name = Annotated[str, Meta(min_length=1, description="As in the records.")]
+
+
+class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One feature. The fields after `default` say how a model turns it into table rows."""
+
+    name: Name
+    kind: Annotated[Kind, Meta(description="`categorical`: integer id; `string`: raw text; `dense`: real number.")]
+    shape: Annotated[
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Lengths of its axes; `[]` is one value.")
+    ] = ()
+    default: Annotated[
+        Scalar | tuple[Scalar, ...] | None,
+        Meta(description="Taken where a record lacks it: one value for all, or as many as the shape holds."),
+    ] = None
+    buckets: Annotated[
+        tuple[float, ...], Meta(description="Ascending boundaries; the wide part sees a dense value as its interval.")
+    ] = ()
+    vocab: Annotated[
+        tuple[int | str, ...], Meta(description="Its known values, a row each; all others share one.")
+    ] = ()
+    hash_buckets: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Rows that its values are hashed into.")
+    ] = None
+
+    @property
+    def size(self) -> int:
+        """Values per record."""
+        return prod(self.shape)
+
+    @property
+    def list_kind(self) -> ListKind:
+        """How a `tf.Example` holds it."""
+        return LIST_KIND[self.kind]
+
+    def defaults(self) -> list[Scalar]:
+        """The `size` values that stand for it where a record lacks it."""
+        default = _DEFAULT[self.kind] if self.default is None else self.default
+        return list(default) if isinstance(default, tuple) else [default] * self.size
+
+    def __post_init__(self) -> None:
+        self._check_default()
+        if self.buckets and self.kind != "dense":
+            raise ValueError(f"feature `{self.name}`: buckets are for dense features, and it is {self.kind}")
+        if any(left >= right for left, right in pairwise(self.buckets)):
+            raise ValueError(f"feature `{self.name}`: buckets must ascend, given {list(self.buckets)}")
+        if self.kind == "dense" and (self.vocab or self.hash_buckets):
+            raise ValueError(f"feature `{self.name}`: vocab and hash_buckets are for ids and strings; it is dense")
+        if self.vocab and self.hash_buckets:
+            raise ValueError(f"feature `{self.name}`: give vocab or hash_buckets, not both")
+        if len(set(self.vocab)) < len(self.vocab):
+            raise ValueError(f"feature `{self.name}`: a value stands twice in its vocab")
+        self._check_types("vocab", self.vocab)
+
+    def _check_default(self) -> None:
+        if isinstance(self.default, tuple) and len(self.default) != self.size:
+            raise ValueError(
+                f"feature `{self.name}`: default has {len(self.default)} values and the shape {list(self.shape)} holds {self.size}"
+            )
+        self._check_types("default", () if self.default is None else self.defaults())
+
+    def _check_types(self, field: str, values: Iterable[Scalar]) -> None:
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, _PYTHON_TYPE[self.kind]):
+                # A ValueError, because msgspec turns nothing else into an error with a path.
+                raise ValueError(  # noqa: TRY004
+                    f"feature `{self.name}`: {field} {value!r} is no value of a {self.kind} feature"
+                )
+
+
+class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The features of a data set; `label` and `sample_id` name two int64 features that are no input of a model."""
+
+    features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
+    label: Annotated[Name | None, Meta(description="Feature that holds 0 or 1.")] = None
+    sample_id: Annotated[Name | None, Meta(description="Feature that names a sample, each number once.")] = None
+
+    def __post_init__(self) -> None:
+        names = [name for name in (self.label, self.sample_id) if name is not None]
+        for name in names + [feature.name for feature in self.features]:
+            if names.count(name) > 1 or (name in names and name in self.names):
+                raise ValueError(f"`{name}` is label or sample_id, so it can be nothing else")
+            if self.names.count(name) > 1:
+                raise ValueError(f"feature `{name}` is given twice; remove one")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features, without label and sample id."""
+        return tuple(feature.name for feature in self.features)
+
+    def __getitem__(self, name: str) -> Feature:
+        """The feature of this name. Raises DataError, naming the nearest one."""
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        raise DataError(f"feature `{name}` is not in the schema; {_nearest(name, self.names)}")
+
+    def to_yaml(self) -> str:
+        """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
+        tree = msgspec.to_builtins(self)
+        lines = [f"{key}: {_flow(tree[key])}" for key in ("label", "sample_id") if key in tree]
+        return "\n".join([*lines, "features:", *(f"  - {_flow(feature)}" for feature in tree["features"]), ""])
+
+    def validate_against(self, records: Iterable[Mapping[str, Values]], source: str) -> None:
+        """Checks the first records of `source`, decoded by `afo.data.example.decode`.
+
+        Raises DataError for a feature that none of them holds (naming the nearest one that they do), that is of
+        another kind than the schema says, or of another length.
+        """
+        seen: set[str] = set()
+        wanted: dict[str, tuple[ListKind, int]] = {each.name: (each.list_kind, each.size) for each in self.features}
+        wanted |= {name: ("int64", 1) for name in (self.label, self.sample_id) if name is not None}
+        count = 0
+        for count, record in enumerate(records, 1):
+            seen |= record.keys()
+            for name in wanted.keys() & record.keys():
+                _check_values(name, record[name], wanted[name], f"{source}, record {count - 1}")
+        for name in wanted:
+            if name not in seen:
+                raise DataError(
+                    f"{source}: feature `{name}` of the schema is in none of the first {count} records; "
+                    + _nearest(name, sorted(seen))
+                )
+
+
+def read_schema(path: str | Path) -> Schema:
+    """The schema in a local file. Raises NotFound or SpecError with file and line."""
+    return load_yaml(path, Schema)
+
+
+def parse_schema(text: str | bytes, source: str) -> Schema:
+    """The schema in a text that errors call `source`. Raises SpecError with its line."""
+    return convert(parse_yaml(text, source), Schema)
+
+
+def _flow(value: object) -> str:
+    """A value on one line, in the common part of all versions of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+    return f"there are: {shown}" if known else "there are none"
+
+
+def _check_values(name: str, values: Values, wanted: tuple[ListKind, int], where: str) -> None:
+    kind, size = wanted
+    found = kind_of(values)
+    if found != kind:
+        raise DataError(f"{where}: feature `{name}` holds {found} values where the schema needs {kind}")
+    if len(values) not in (0, size):
+        raise DataError(f"{where}: feature `{name}` holds {len(values)} values where the schema's shape needs {size}")

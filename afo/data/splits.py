@@ -1,0 +1,37 @@
+"""Files of a data set: what its globs match, in the order that gives each file its row number."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from afo import storage
+from afo.errors import NotFound
+
+
+class SplitFile(msgspec.Struct, frozen=True):
+    """One file of a data set; `size` in bytes."""
+
+    url: str
+    size: int
+
+
+def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
+    """The files that the globs (dates already expanded) match, each once, sorted by URL.
+
+    Names that begin with `_` or `.` are no data (`_SUCCESS`, files being written) and skipped. Raises NotFound, naming
+    the glob that matches nothing.
+    """
+    found: dict[str, SplitFile] = {}
+    for pattern in globs:
+        matched = [each for each in storage.glob(pattern) if not storage.name(each.url).startswith(("_", "."))]
+        if not matched:
+            raise NotFound(f"no data file matches {pattern}; {_hint(pattern)}")
+        found.update({each.url: SplitFile(each.url, each.size) for each in matched})
+    return tuple(found[url] for url in sorted(found))
+
+
+def _hint(pattern: str) -> str:
+    base = pattern.rstrip("/")
+    if storage.glob(base + "/*"):
+        return f"it is a directory: write {base}/*"
+    return "check the path (a name that begins with _ or . is no data)"
