@@ -1,0 +1,130 @@
+"""Site configuration: what an administrator or a user sets once. Flag > environment > file > built in.
+
+The file is `afo-site.yaml` in `$AFO_CONF_DIR`, else in `/etc/afo`; without one the built-in values hold.
+"""
+
+import getpass
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from afo.errors import NotFound, UsageError
+from afo.job import Section
+from afo.paths import checked_job_id
+from afo.storage import hadoop_conf
+from afo.yamlfile import load_yaml
+
+FILE_NAME = "afo-site.yaml"
+SYSTEM_DIR = Path("/etc/afo")
+RuntimeName = Literal["local", "yarn"]
+RUNTIMES: tuple[RuntimeName, ...] = ("local", "yarn")
+
+
+class JobsRoots(Section, frozen=True):
+    """Directories of all jobs, a directory a job inside; `{user}` stands for the user's name."""
+
+    local: Annotated[str, Meta(description="Of jobs on this machine.")] = ""
+    yarn: Annotated[str, Meta(description="Of jobs on YARN; every node must see it.")] = ""
+
+
+class Site(Section, frozen=True):
+    """The content of `afo-site.yaml`."""
+
+    runtime: Annotated[Literal["", "local", "yarn"], Meta(description="Where jobs run when nothing else says.")] = ""
+    jobs_root: JobsRoots = JobsRoots()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value and who set it."""
+
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """What holds for one command. `state_dir` is the user's own (secrets, the last job); mode 0700."""
+
+    site_file: str
+    runtime: Setting
+    local_root: Setting
+    yarn_root: Setting
+    state_dir: Path
+
+    def jobs_root(self, runtime: str) -> str:
+        """Directory of all jobs of a runtime. Raises `NotFound` when there is no cluster to hold it."""
+        setting = self.yarn_root if runtime == "yarn" else self.local_root
+        if not setting.value:
+            raise NotFound(
+                "no Hadoop cluster is configured, so there is no place for jobs on YARN; set HADOOP_CONF_DIR, "
+                f"or jobs_root.yarn in {FILE_NAME}, or AFO_JOBS_ROOT, or use --runtime local"
+            )
+        return setting.value
+
+    def root_of(self, job_id: str) -> str:
+        """Directory of all jobs where this one lies."""
+        return self.jobs_root(runtime_of(job_id))
+
+
+def runtime_of(job_id: str) -> RuntimeName:
+    """The runtime that gave out this id."""
+    return "yarn" if checked_job_id(job_id).startswith("application_") else "local"
+
+
+def load_config(runtime: str | None = None) -> Config:
+    """Read file and environment. `runtime` is the flag's value. Raises `SpecError`, `UsageError`, `NotFound`."""
+    path, site = _site()
+    state_dir = Path(os.environ.get("AFO_STATE_DIR") or Path.home() / ".afo")
+    return Config(
+        site_file=path,
+        runtime=_runtime(runtime, path, site),
+        local_root=_root(site.jobs_root.local, f"{path}", str(state_dir / "jobs")),
+        yarn_root=_root(site.jobs_root.yarn, f"{path}", _cluster_root()),
+        state_dir=state_dir,
+    )
+
+
+def user_name() -> str:
+    """Whose jobs these are, as Hadoop without Kerberos understands it."""
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def _site() -> tuple[str, Site]:
+    named = os.environ.get("AFO_CONF_DIR")
+    path = Path(named or SYSTEM_DIR) / FILE_NAME
+    try:
+        return str(path), load_yaml(path, Site)
+    except NotFound as error:
+        if named:
+            raise NotFound(f"AFO_CONF_DIR is {named}, but {path} does not exist; create it or unset AFO_CONF_DIR") from error
+        return "", Site()
+
+
+def _runtime(flag: str | None, path: str, site: Site) -> Setting:
+    if flag:
+        return Setting(flag, "flag --runtime")
+    if named := os.environ.get("AFO_RUNTIME"):
+        if named not in RUNTIMES:
+            raise UsageError(f"AFO_RUNTIME is {named!r}; allowed: {', '.join(RUNTIMES)}")
+        return Setting(named, "environment AFO_RUNTIME")
+    if site.runtime:
+        return Setting(site.runtime, path)
+    directory = hadoop_conf.conf_dir()
+    if directory and hadoop_conf.setting("fs.defaultFS"):
+        return Setting("yarn", f"built in, as {directory} configures a cluster")
+    return Setting("local", "built in, as no Hadoop configuration is found")
+
+
+def _root(of_site: str, path: str, built_in: str) -> Setting:
+    named = os.environ.get("AFO_JOBS_ROOT")
+    text, origin = (named, "environment AFO_JOBS_ROOT") if named else (of_site, path) if of_site else (built_in, "built in")
+    return Setting(os.path.expanduser(text.replace("{user}", user_name())), origin)
+
+
+def _cluster_root() -> str:
+    base = hadoop_conf.setting("fs.defaultFS")
+    return f"{base.rstrip('/')}/user/{{user}}/.afo/jobs" if base else ""

@@ -1,0 +1,124 @@
+"""A job file into a resolved `Job`: settings and variables of the command line applied, every path absolute."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from afo.errors import SpecError, UsageError
+from afo.job import Data, Environment, Job
+from afo.units import expand_variables
+from afo.yamlfile import convert
+from afo.yamltree import Document, Steps, Value, parse_yaml, path_text, read_yaml
+
+
+def load_job(path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> Job:
+    """Read a job file. `settings` are `roles.worker.memory=4g`, `variables` win over the file's `vars`.
+
+    Raises `NotFound` when there is no such file, `UsageError` for a malformed setting, `SpecError` otherwise.
+    """
+    document = read_yaml(path)
+    for setting in settings:
+        document = with_setting(document, setting)
+    return _resolved(convert(document, Job), document, Path(path).absolute().parent, dict(variables or {}))
+
+
+def parse_variables(texts: Sequence[str]) -> dict[str, str]:
+    """`dt=2026-11-19` each. Raises `UsageError` for one without `=` or without a name."""
+    return dict(_pair(text, "--var") for text in texts)
+
+
+def with_setting(document: Document, setting: str) -> Document:
+    """The document with one value replaced or added; the value is read as YAML."""
+    dotted, text = _pair(setting, "--set")
+    steps: Steps = tuple(dotted.split("."))
+    source = f"--set {setting}"
+    inner = parse_yaml(text, source)
+    value = _replaced(document.value, steps, inner.value, source)
+    kept = {at: place for at, place in document.places.items() if at[: len(steps)] != steps}
+    return Document(document.name, value, {**kept, steps: source})
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not all(name.split(".")):
+        raise UsageError(f"{option} {text!r} is malformed; write {option} name=value")
+    return name, value
+
+
+def _replaced(tree: Value, steps: Steps, value: Value, source: str) -> Value:
+    if not steps:
+        return value
+    if tree is not None and not isinstance(tree, dict):
+        raise SpecError(f"{source}: the job file has no mapping to hold `{steps[0]}`; set the whole value instead")
+    held, step = tree or {}, str(steps[0])
+    return {**held, step: _replaced(held.get(step), steps[1:], value, source)}
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Expands variables and makes paths absolute; an error names the place in the file."""
+
+    document: Document
+    folder: Path
+    variables: dict[str, str]
+
+    def many(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
+        return tuple(one for index, text in enumerate(texts) for one in self._expand(text, (*steps, index)))
+
+    def one(self, text: str, steps: Steps) -> str:
+        if not text:
+            return ""
+        expanded = self._expand(text, steps)
+        if len(expanded) != 1:
+            raise self._error(steps, f"{text!r} is a range of {len(expanded)}; name one directory")
+        return expanded[0]
+
+    def path(self, text: str) -> str:
+        """A URL as it is; a path relative to the job file's folder."""
+        if not text or "://" in text:
+            return text
+        return os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+
+    def _expand(self, text: str, steps: Steps) -> list[str]:
+        try:
+            return [self.path(one) for one in expand_variables(text, self.variables)]
+        except SpecError as error:
+            raise self._error(steps, str(error)) from error
+
+    def _error(self, steps: Steps, what: str) -> SpecError:
+        return SpecError(f"{self.document.place(steps)}: {path_text(steps)}: {what}")
+
+
+def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str]) -> Job:
+    resolver = _Resolver(document, folder, {**job.vars, **given})
+    return msgspec.structs.replace(
+        job,
+        vars=resolver.variables,
+        data=_resolved_data(job.data, resolver),
+        environment=_resolved_environment(job.environment, resolver),
+        checkpoint=msgspec.structs.replace(
+            job.checkpoint, dir=resolver.one(job.checkpoint.dir, ("checkpoint", "dir"))
+        ),
+        export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
+    )
+
+
+def _resolved_data(data: Data, resolver: _Resolver) -> Data:
+    return msgspec.structs.replace(
+        data,
+        schema=resolver.one(data.schema, ("data", "schema")),
+        train=resolver.many(data.train, ("data", "train")),
+        eval=resolver.many(data.eval, ("data", "eval")),
+    )
+
+
+def _resolved_environment(environment: Environment, resolver: _Resolver) -> Environment:
+    python = environment.python
+    return msgspec.structs.replace(
+        environment,
+        python=resolver.path(python) if "/" in python else python,
+        files=tuple(resolver.path(file) for file in environment.files),
+    )

@@ -1,0 +1,92 @@
+from pathlib import Path
+
+import pytest
+
+from afo.errors import NotFound, SpecError, UsageError
+from afo.jobfile import load_job, parse_variables
+from afo.units import Memory
+
+JOB = """name: x
+vars: {dt: 2026-03-01, out: /out}
+roles: {ps: {}, worker: {memory: 1g}, evaluator: {}}
+environment: {files: [crosses.py], python: env/bin/python}
+data:
+  schema: schema.yaml
+  train: ["data/{{dt-1..dt}}/*", "hdfs://c/{{dt}}/p-*"]
+  eval: [../eval]
+checkpoint: {dir: "{{out}}/ckpt"}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "my jobs" / "job.yaml"
+    path.parent.mkdir()
+    path.write_text(JOB)
+    return path
+
+
+def test_paths_are_relative_to_the_file_and_variables_expanded(path: Path) -> None:
+    job, folder = load_job(path), path.parent
+    assert job.data.train == (
+        f"{folder}/data/2026-02-28/*",
+        f"{folder}/data/2026-03-01/*",
+        "hdfs://c/2026-03-01/p-*",
+    )
+    assert job.data.eval == (f"{folder.parent}/eval",)
+    assert job.data.schema == f"{folder}/schema.yaml"
+    assert job.environment.files == (f"{folder}/crosses.py",)
+    assert job.environment.python == f"{folder}/env/bin/python"
+    assert job.checkpoint.dir == "/out/ckpt"
+    assert job.export.dir == ""
+
+
+def test_the_command_line_wins(path: Path) -> None:
+    job = load_job(
+        path,
+        settings=["roles.worker.memory=4g", "data.epochs=3", "model.embedding.dim=8", "data.eval=[a, b]"],
+        variables=parse_variables(["out=hdfs:///o"]),
+    )
+    assert job.roles["worker"].memory == Memory(4096)
+    assert (job.data.epochs, job.model.embedding.dim) == (3, 8)
+    assert job.data.eval == (f"{path.parent}/a", f"{path.parent}/b")
+    assert job.checkpoint.dir == "hdfs:///o/ckpt"
+    assert job.vars == {"dt": "2026-03-01", "out": "hdfs:///o"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("roles.worker.memory=4q", "--set roles.worker.memory=4q: $.roles.worker.memory: '4q' is not"),
+        ("roles.worker.memry=4g", "--set roles.worker.memry=4g: $.roles.worker.memry: unknown key `memry`; did you mean"),
+        ("name.x=1", "no mapping to hold `x`"),
+        ("data.train=[", "--set data.train=[:2: column 1: not valid YAML"),
+    ],
+)
+def test_a_bad_setting_is_named(path: Path, setting: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_job(path, settings=[setting])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ["a", "=1", "a..b=1"])
+def test_a_malformed_setting_is_a_usage_error(path: Path, setting: str) -> None:
+    with pytest.raises(UsageError, match="--set name=value"):
+        load_job(path, settings=[setting])
+
+
+def test_an_unknown_variable_names_its_line(path: Path) -> None:
+    path.write_text(JOB.replace("{{out}}", "{{ou}}"))
+    with pytest.raises(SpecError, match=r"job\.yaml:9: \$\.checkpoint\.dir: unknown variable 'ou'; known: dt, out"):
+        load_job(path)
+
+
+def test_a_directory_is_one(path: Path) -> None:
+    path.write_text(JOB.replace("{{out}}", "{{dt..dt+1}}"))
+    with pytest.raises(SpecError, match="range of 2"):
+        load_job(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"gone\.yaml: no such file"):
+        load_job(tmp_path / "gone.yaml")
