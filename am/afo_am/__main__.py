@@ -1,0 +1,101 @@
+"""`python -m afo_am AM_CONFIG_JSON`: one start of an Application Master. Exit code 0: the verdict is reached."""
+
+import logging
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from afo import __version__, storage
+from afo import events as ev
+from afo.am_config import AmConfig
+from afo.errors import AfoError, SpecError
+from afo.hosts import advertised_host
+from afo.paths import JobPaths
+from afo.rpc.client import AmAddress, write_address
+from afo.rpc.server import RpcServer
+from afo.rpc.wire import read_secret
+from afo_am.core import Core
+from afo_am.driver import Driver
+from afo_am.journal import Journal, earlier_records
+from afo_am.runtime import make_runtime
+
+#: Which message each method hands to the core (see `afo.rpc.wire.METHODS`).
+_METHODS = (
+    "Register", "Heartbeat", "ReportExit", "NextSplit", "AckSplit", "ReportReady", "Ready", "ReportCheckpoint",
+    "ReportEval", "Status", "Kill",
+)  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run one incarnation of the AM of the job described by the file `argv[1]`."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    if len(argv) != 2:
+        print("usage: python -m afo_am AM_CONFIG_JSON", file=sys.stderr)
+        return 2
+    try:
+        run(read_config(argv[1]))
+    except AfoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def read_config(path: str) -> AmConfig:
+    """Raises `SpecError` if the file is malformed or of another version of afo."""
+    try:
+        config = msgspec.json.decode(Path(path).read_bytes(), type=AmConfig)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise SpecError(f"{path}: not the configuration of an Application Master: {error}") from error
+    if config.afo_version != __version__:
+        raise SpecError(
+            f"the job was submitted with afo {config.afo_version}, the AM's container has {__version__}; put the same "
+            "version into `environment.python`"
+        )
+    return config
+
+
+def run(config: AmConfig) -> None:
+    """Until the job is finished. Raises `AfoError`."""
+    paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
+    am_attempt, incarnation = _am_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
+    core = Core(config, now=time.monotonic())
+    for record in earlier_records(paths):
+        core.replay(record.event, record.time)
+    incarnation = max(incarnation, core.state.incarnation + 1)
+    _publish_job(config, paths)
+    runtime = make_runtime(config, paths)
+    driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
+    host = advertised_host(config.runtime)
+    server = RpcServer({name: driver.ask for name in _METHODS}, read_secret(config.secret_file), host, threads=16)
+    server.start()
+    try:
+        write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
+        driver.run(
+            ev.AmStarted(
+                am_attempt=am_attempt, incarnation=incarnation, address=server.address, host=host, pid=os.getpid()
+            )
+        )
+    finally:
+        server.stop()
+        runtime.close()
+
+
+def _publish_job(config: AmConfig, paths: JobPaths) -> None:
+    storage.make_dirs(paths.events)
+    if not storage.exists(paths.job):
+        storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
+        storage.write_bytes(paths.job, msgspec.json.encode(config))
+
+
+def _am_attempt() -> int:
+    # container_e17_1410901177871_0001_02_000001: the number before the last is the application attempt
+    match = re.search(r"_(\d+)_\d+$", os.environ.get("CONTAINER_ID", ""))
+    return int(match.group(1)) if match else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

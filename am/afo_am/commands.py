@@ -1,0 +1,57 @@
+"""What the core wants done, and what it is told besides the messages of `afo.rpc.messages`. Data only."""
+
+from msgspec import Struct
+
+from afo.rpc.messages import TaskId
+from afo_am.runtime.base import ContainerInfo, FinalState
+
+
+class RequestContainer(Struct, frozen=True):
+    """Ask the runtime for a container for `task`; answered by `ContainerPlaced`."""
+
+    task: TaskId
+
+
+class KillContainer(Struct, frozen=True):
+    """End or cancel a container."""
+
+    handle: str
+
+
+class ShowProgress(Struct, frozen=True):
+    """Tell the runtime how far the job is, 0 to 1."""
+
+    fraction: float
+
+
+class FinishJob(Struct, frozen=True):
+    """Write the verdict, end the application."""
+
+    state: FinalState
+    diagnostics: str
+
+
+Command = RequestContainer | KillContainer | ShowProgress | FinishJob
+
+
+class ContainerPlaced(Struct, frozen=True):
+    """The runtime took a request."""
+
+    task: TaskId
+    handle: str
+
+
+class ContainersSeen(Struct, frozen=True):
+    """All containers of the job as the runtime lists them."""
+
+    containers: tuple[ContainerInfo, ...]
+
+
+class CommandFailed(Struct, frozen=True):
+    """The runtime refused a command for good."""
+
+    message: str
+
+
+class Tick(Struct, frozen=True):
+    """Time has passed."""

@@ -1,0 +1,105 @@
+"""How a job ends: the verdict, the waiting for containers, and the clocks that lead to a verdict. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from afo import events as ev
+from afo.rpc.messages import TaskId
+from afo_am import commands as c
+from afo_am.runtime.base import FinalState
+from afo_am.tasks import LIVE, Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+
+#: Children that heartbeat get this long to stop by themselves, upload their logs and exit.
+GRACE_S = 20.0
+#: After this the application ends even if the runtime never reported a container's end.
+HARD_LIMIT_S = 60.0
+#: A Child that registered and is silent for so long, beside three heartbeats, is given up.
+SILENCE_S = 30.0
+#: A container that runs without a Child registering is given up after this.
+SETUP_S = 300.0
+
+
+class Ending:
+    """Part of the core that ends things."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        #: Monotonic clock of the verdict in this incarnation.
+        self._since: float | None = None
+
+    def decide(self, state: FinalState, cause: str, diagnostics: str, task: TaskId | None = None) -> None:
+        """Reach a verdict; the first one stands."""
+        if not self._core.state.verdict:
+            self._core.record(ev.JobEnding(state=state, cause=cause, diagnostics=diagnostics, first_task=task))
+
+    def go_on(self) -> None:
+        """After the verdict: end what still runs; finish once nothing does."""
+        core, state = self._core, self._core.state
+        if state.finished:
+            return
+        self._since = core.now if self._since is None else self._since
+        waited = core.now - self._since
+        for task in state.tasks.values():
+            if task.stage is not Stage.REGISTERED or waited > GRACE_S:
+                self._kill_unless_leaving(task, waited)
+        open_tasks = [task for task in state.tasks.values() if not self._is_over(task)]
+        if not open_tasks or waited > HARD_LIMIT_S:
+            self._finish()
+
+    def _kill_unless_leaving(self, task: Task, waited: float) -> None:
+        # A Child whose process ended uploads its logs and leaves by itself.
+        if task.stage not in (Stage.SUCCEEDED, Stage.ENDED) or waited > GRACE_S:
+            self._core.kill_container(task)
+
+    def _is_over(self, task: Task) -> bool:
+        never_placed = not task.handle and (task.id.role, task.id.index) not in self._core.state.requested
+        return task.container_over or never_placed
+
+    def repeat(self) -> None:
+        """An earlier incarnation finished and may have died before the application was ended."""
+        state = self._core.state
+        self._core.command(c.FinishJob(cast(FinalState, state.verdict), state.diagnostics))
+
+    def _finish(self) -> None:
+        core, state = self._core, self._core.state
+        core.record(
+            ev.JobFinished(
+                state=state.verdict, cause=state.verdict_cause, diagnostics=state.diagnostics, metrics=state.metrics,
+                samples=state.splits.samples(), step=max(state.step, core.rates.step),
+                seconds=max(0.0, core.wall - state.started), core_hours=state.core_seconds / 3600,
+                memory_gb_hours=state.memory_mib_seconds / 1024 / 3600, restarts=state.restarts,
+            )
+        )  # fmt: skip
+        self.repeat()
+
+    # -- clocks ------------------------------------------------------------------------------------------------------
+
+    def look_at_the_clock(self) -> None:
+        """Give up what has been silent, or has waited, for too long."""
+        core, timeouts = self._core, self._core.state.config.job.timeouts
+        for task in list(core.state.tasks.values()):
+            if task.stage in LIVE and not core.state.verdict:
+                self._look_at(task)
+        changed = core.rates.changed_at if core.rates.changed_at is not None else core.begun
+        if core.state.ready and core.now - changed > timeouts.stall:
+            self.decide("FAILED", "stalled", f"no task made progress for {timeouts.stall} (`timeouts.stall`)")
+        if core.wall - core.state.started > timeouts.job:
+            self.decide("FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")
+
+    def _look_at(self, task: Task) -> None:
+        core = self._core
+        silent = core.now - task.last_seen
+        limit = core.state.config.job.timeouts.allocate
+        beat = max(1.0, len(core.state.tasks) / 800)
+        if task.stage is Stage.REQUESTED and silent > limit:
+            missing = [str(t.id) for t in core.state.tasks.values() if t.stage is Stage.REQUESTED]
+            text = f"YARN gave no container for {', '.join(missing)} within {limit} (`timeouts.allocate`)"
+            self.decide("FAILED", "allocation_timeout", text, task.id)
+        elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
+            core.task_lost(task, "never_registered", f"its Child did not register within {SETUP_S:g} s")
+        elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
+            core.task_lost(task, "heartbeat_lost", f"no heartbeat for {silent:.0f} s")

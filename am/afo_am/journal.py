@@ -1,0 +1,39 @@
+"""The journal: the AM's event log, durable before what it says is done."""
+
+from collections.abc import Iterable, Iterator
+
+from afo import events as ev
+from afo import storage
+from afo.errors import NotFound
+from afo.paths import JobPaths
+
+
+class Journal:
+    """Writes one segment; each start of the AM has its own, so no two writers ever share a file."""
+
+    def __init__(self, paths: JobPaths, am_attempt: int, incarnation: int) -> None:
+        self._url = paths.events_segment(am_attempt, incarnation)
+        self._am_attempt = am_attempt
+        self._incarnation = incarnation
+        self._seq = 0
+
+    def write(self, events: Iterable[tuple[ev.AnyEvent, float]]) -> None:
+        """Append events with their wall clock times; durable when it returns."""
+        lines = b"".join(ev.encode_line(self._record(event, time)) for event, time in events)
+        if lines:
+            storage.append(self._url, lines)
+
+    def _record(self, event: ev.AnyEvent, time: float) -> ev.Record:
+        self._seq += 1
+        return ev.Record(
+            v=ev.VERSION, seq=self._seq, am_attempt=self._am_attempt, incarnation=self._incarnation, time=time,
+            event=event,
+        )  # fmt: skip
+
+
+def earlier_records(paths: JobPaths) -> Iterator[ev.Record]:
+    """What former starts of the AM wrote; nothing for a new job."""
+    try:
+        yield from (record for record in ev.read_log(paths.events) if isinstance(record, ev.Record))
+    except NotFound:
+        return

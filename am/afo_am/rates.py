@@ -1,0 +1,60 @@
+"""How fast the job goes, out of the counters that tasks send. Not journaled. Pure."""
+
+from collections import deque
+
+from afo.rpc.messages import TaskId
+from afo.train_task import Progress
+
+#: Seconds over which the rate is taken.
+WINDOW_S = 15.0
+
+
+class Rates:
+    """Sums the counters of all training processes, also over their restarts."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        #: Samples applied by all processes so far, those that a rollback undid included.
+        self.samples = 0
+        self.loss: float | None = None
+        #: Monotonic clock of the last change in any task's progress; None before the first.
+        self.changed_at: float | None = None
+        self._last: dict[TaskId, Progress] = {}
+        self._wait_s = 0.0
+        self._step_s = 0.0
+        self._window: deque[tuple[float, int]] = deque()
+
+    def reset(self, step: int) -> None:
+        """A generation begins at `step`."""
+        self.step = step
+
+    def take(self, task: TaskId, progress: Progress, now: float) -> None:
+        """Add what `task` did since its last report; smaller counters than before mean a new process."""
+        last = self._last.get(task)
+        if last is None or progress.samples < last.samples or progress.step_s < last.step_s:
+            last = Progress(phase="starting")
+        if progress != self._last.get(task):
+            self.changed_at = now
+        self._last[task] = progress
+        if task.role not in ("chief", "worker"):
+            return
+        self.samples += progress.samples - last.samples
+        self._wait_s += progress.input_wait_s - last.input_wait_s
+        self._step_s += progress.step_s - last.step_s
+        self.step = max(self.step, progress.step)
+        self.loss = progress.loss if progress.loss is not None else self.loss
+        self._window.append((now, self.samples))
+        while len(self._window) > 2 and self._window[0][0] < now - WINDOW_S:
+            self._window.popleft()
+
+    def samples_per_s(self, now: float) -> float:
+        """Samples per second of all workers over the last seconds; 0 when nothing came for longer."""
+        if len(self._window) < 2 or now - self._window[-1][0] > WINDOW_S:
+            return 0.0
+        (since, before), (_, after) = self._window[0], self._window[-1]
+        return (after - before) / max(now - since, 1e-9)
+
+    @property
+    def input_wait(self) -> float:
+        """Share of the step time, 0 to 1, that training waited for input."""
+        return self._wait_s / self._step_s if self._step_s > 0 else 0.0

@@ -1,0 +1,136 @@
+"""Which file is read by whom: splits, handed out one (row, epoch) at a time. Pure; no clock, no I/O."""
+
+import hashlib
+import heapq
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from afo.errors import ProtocolError
+from afo.rpc.messages import TaskId
+
+Position = tuple[int, int, int, int]
+"""(row, epoch, count, xor): how far a file was applied."""
+
+
+class Lease(Struct, frozen=True):
+    """A file to read. `resume`: it was begun before in this epoch."""
+
+    row: int
+    epoch: int
+    resume: bool
+
+
+class SplitQueue:
+    """All files of a job times its epochs.
+
+    A row is offered for epoch e+1 only when its epoch e was acknowledged, so one position a row is enough to know
+    what was applied. Within an epoch the order is a function of the seed.
+    """
+
+    def __init__(self, rows: int, epochs: int, seed: int, shuffled: bool) -> None:
+        self.rows = rows
+        self.epochs = epochs
+        self._seed = seed
+        self._shuffled = shuffled
+        #: Epochs completed by each row; never above `epochs`.
+        self.completed = [0] * rows
+        #: Who reads a row now, always in epoch `completed[row]`.
+        self.leases: dict[int, TaskId] = {}
+        #: Rows begun by somebody in their present epoch.
+        self.begun: set[int] = set()
+        #: What each completed (row, epoch) held: (count, xor).
+        self.totals: dict[tuple[int, int], tuple[int, int]] = {}
+        #: Completed (row, epoch) pairs of the surviving history.
+        self.done = 0
+        self._heap: list[tuple[int, int, int]] = []
+        self._refill()
+
+    @property
+    def total(self) -> int:
+        """All (row, epoch) pairs of the job."""
+        return self.rows * self.epochs
+
+    @property
+    def finished(self) -> bool:
+        """Everything was read and acknowledged."""
+        return self.done == self.total
+
+    def peek(self) -> Lease | None:
+        """The next file to hand out, or None when all that are left are leased."""
+        while self._heap:
+            epoch, _, row = self._heap[0]
+            if epoch == self.completed[row] and row not in self.leases:
+                return Lease(row, epoch, row in self.begun)
+            heapq.heappop(self._heap)
+        return None
+
+    def lease(self, row: int, task: TaskId) -> None:
+        """`task` reads `row` from now on."""
+        if row in self.leases or self.completed[row] >= self.epochs:
+            raise ProtocolError(f"split {row} is not free: held by {self.leases.get(row)}")
+        self.leases[row] = task
+        self.begun.add(row)
+
+    def is_repeated(self, row: int, epoch: int, count: int, xor: int) -> bool:
+        """True for an acknowledgement that was taken before with the same numbers."""
+        return 0 <= row < self.rows and epoch < self.completed[row] and self.totals.get((row, epoch)) == (count, xor)
+
+    def check(self, row: int, epoch: int, task: TaskId) -> None:
+        """Raises `ProtocolError` unless `task` holds `row` in `epoch`."""
+        holder = self.leases.get(row)
+        if holder != task or epoch != self.completed[row]:
+            raise ProtocolError(f"split {row} of epoch {epoch} is not leased to {task} (attempt {task.attempt}) but to {holder}")
+
+    def complete(self, row: int, epoch: int, count: int, xor: int) -> None:
+        """All records of `row` were applied in `epoch`."""
+        self.leases.pop(row, None)
+        self.begun.discard(row)
+        self.totals[row, epoch] = (count, xor)
+        self.completed[row] = epoch + 1
+        self.done += 1
+        self._offer(row)
+
+    def release(self, task: TaskId) -> list[int]:
+        """Rows that `task` held are free again."""
+        rows = [row for row, holder in self.leases.items() if holder == task]
+        for row in rows:
+            del self.leases[row]
+            self._offer(row)
+        return rows
+
+    def roll_back(self, positions: Iterable[Position]) -> None:
+        """Return to the state that a checkpoint holds; rows it does not name return to the beginning.
+
+        A row whose records were all applied counts as complete only if its total is known; else it is offered again
+        and its reader finds itself at the end at once.
+        """
+        self.leases.clear()
+        self.completed = [0] * self.rows
+        for row, epoch, count, xor in positions:
+            whole = self.totals.get((row, epoch)) == (count, xor)
+            self.completed[row] = min(epoch + 1 if whole else epoch, self.epochs)
+        self.begun = {row for row in range(self.rows) if self.completed[row] < self.epochs}
+        self.totals = {key: value for key, value in self.totals.items() if key[1] < self.completed[key[0]]}
+        self.done = sum(self.completed)
+        self._refill()
+
+    def samples(self) -> int:
+        """Records of all completed splits."""
+        return sum(count for count, _ in self.totals.values())
+
+    def _refill(self) -> None:
+        self._heap = []
+        for row in range(self.rows):
+            self._offer(row)
+
+    def _offer(self, row: int) -> None:
+        epoch = self.completed[row]
+        if epoch < self.epochs:
+            heapq.heappush(self._heap, (epoch, self._order(row, epoch), row))
+
+    def _order(self, row: int, epoch: int) -> int:
+        if not self._shuffled:
+            return row
+        digest = hashlib.blake2b(f"{self._seed}/{epoch}/{row}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big")

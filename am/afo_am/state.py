@@ -1,0 +1,248 @@
+"""State of a job: a function of its events. `apply` is the only way to change what the journal covers. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+from afo import events as ev
+from afo.am_config import AmConfig
+from afo.errors import AfoError
+from afo.exits import CAUSES
+from afo.job import ROLES, Role, RoleSpec
+from afo.rpc.messages import TaskId
+from afo_am.splits import Position, SplitQueue
+from afo_am.tasks import LIVE, Stage, Task
+
+#: The cause of an end that is none of a failure.
+SUCCEEDED = "succeeded"
+
+
+class InvalidState(AfoError, RuntimeError):
+    """An invariant of the AM's state does not hold; the AM's own mistake."""
+
+
+class JobState:
+    """Everything the AM knows. Fields below the line in `Task` and `last_step_at` are not in the journal."""
+
+    def __init__(self, config: AmConfig) -> None:
+        self.config = config
+        job = config.job
+        #: One task for each role and index of the job; never grows or shrinks.
+        self.tasks: dict[tuple[Role, int], Task] = {
+            (role, index): Task(TaskId(role=role, index=index, attempt=0))
+            for role in ROLES
+            if role in job.roles
+            for index in range(job.roles[role].count)
+        }
+        self.num_workers = sum(1 for _ in self.of_role("chief", "worker"))
+        self.splits = SplitQueue(
+            len(config.train_files), job.data.epochs, job.data.shuffle.seed, job.data.shuffle.files
+        )
+        #: Roles whose first container was asked for; a task not in it was never requested.
+        self.requested: set[tuple[Role, int]] = set()
+        #: Begins with 1; grows by one with every loss of a parameter server.
+        self.generation = 1
+        #: Addresses of the present generation; empty while it is forming.
+        self.ps: tuple[str, ...] = ()
+        #: The chief prepared the variables of the present generation.
+        self.ready = False
+        #: Manifest that the present generation starts from; '' for a fresh start.
+        self.restore = ""
+        #: Positions of each manifest written, newest last.
+        self.checkpoints: dict[str, tuple[Position, ...]] = {}
+        self.newest_manifest = ""
+        self.final_manifest = ""
+        self.metrics: dict[str, float] = {}
+        self.evaluated_final = False
+        self.step = 0
+        #: '' while the job runs; then SUCCEEDED, FAILED or KILLED, for ever.
+        self.verdict = ""
+        self.verdict_cause = ""
+        self.diagnostics = ""
+        self.first_task: TaskId | None = None
+        self.ending_since = 0.0
+        self.finished = False
+        self.started = 0.0
+        self.incarnation = 0
+        self.restarts = 0
+        self.core_seconds = 0.0
+        self.memory_mib_seconds = 0.0
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def task(self, task_id: TaskId) -> Task | None:
+        """The task of this role and index if `task_id` is its present attempt."""
+        task = self.tasks.get((task_id.role, task_id.index))
+        return task if task is not None and task.id == task_id and task.stage is not Stage.ENDED else None
+
+    def of_role(self, *roles: Role) -> Iterator[Task]:
+        """All tasks of these roles, in order."""
+        return (task for (role, _), task in self.tasks.items() if role in roles)
+
+    def spec(self, role: Role) -> RoleSpec:
+        """Resources of a role."""
+        return self.config.job.roles[role]
+
+    @property
+    def chief(self) -> Task:
+        """The task that prepares, saves and exports."""
+        return self.tasks[self.config.job.chief]
+
+    @property
+    def trained(self) -> bool:
+        """Chief and workers are done, and the last checkpoint is measured if there is an evaluator."""
+        workers_done = all(task.stage is Stage.SUCCEEDED for task in self.of_role("chief", "worker"))
+        return workers_done and (self.evaluated_final or ("evaluator", 0) not in self.tasks)
+
+    def validate(self) -> None:
+        """Raises `InvalidState` naming the invariant that does not hold."""
+        for row, holder in self.splits.leases.items():
+            task = self.task(holder)
+            _require(task is not None and task.stage is Stage.REGISTERED, f"split {row} is leased to {holder}, not live")
+            _require(self.splits.completed[row] < self.splits.epochs, f"split {row} is leased though complete")
+        _require(self.splits.done == sum(self.splits.completed), "count of splits done")
+        _require(not self.ready or bool(self.ps), "ready without parameter servers")
+        _require(not self.ps or len(self.ps) == self.spec("ps").count, "one address for each parameter server")
+        _require(not self.finished or bool(self.verdict), "finished without a verdict")
+        for task in self.tasks.values():
+            _require(task.stage not in LIVE or not task.container_over, f"{task.id} lives in a container that is over")
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: ev.AnyEvent, time: float) -> None:
+        """Take in one event of wall clock `time`. Raises `IllegalTransition` where it cannot have happened."""
+        _APPLY[type(event)](self, event, time)
+
+    def _job_started(self, event: ev.JobStarted, time: float) -> None:
+        self.started = event.submitted or time
+
+    def _am_started(self, event: ev.AmStarted, time: float) -> None:
+        self.incarnation = event.incarnation
+
+    def _container_requested(self, event: ev.ContainerRequested, time: float) -> None:
+        key = (event.task.role, event.task.index)
+        if key in self.requested:
+            self.tasks[key].move(Stage.REQUESTED)
+            self.restarts += 1
+        self.requested.add(key)
+
+    def _container_assigned(self, event: ev.ContainerAssigned, time: float) -> None:
+        self.tasks[event.task.role, event.task.index].handle = event.handle
+
+    def _container_running(self, event: ev.ContainerRunning, time: float) -> None:
+        task = self.tasks[event.task.role, event.task.index]
+        task.container, task.host = event.container, task.host or event.host
+        task.running_since = task.running_since or time
+        if task.stage is Stage.REQUESTED:
+            task.move(Stage.ALLOCATED)
+
+    def _container_ended(self, event: ev.ContainerEnded, time: float) -> None:
+        task = self.tasks[event.task.role, event.task.index]
+        if task.id == event.task:
+            task.container_over = True
+            self._charge(task, time)
+
+    def _task_registered(self, event: ev.TaskRegistered, time: float) -> None:
+        task = self.tasks[event.task.role, event.task.index]
+        task.container, task.host, task.log_url = event.container, event.host, event.log_url
+        task.running_since = task.running_since or time
+        task.move(Stage.REGISTERED)
+
+    def _generation_started(self, event: ev.GenerationStarted, time: float) -> None:
+        self.ps = event.ps
+
+    def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
+        self.generation = event.generation + 1
+        self.ps = ()
+        self.ready = False
+        self.restore = event.manifest
+        for task in self.of_role("chief", "worker"):
+            self.splits.release(task.id)
+            if task.stage is Stage.SUCCEEDED:
+                task.move(Stage.ENDED)
+
+    def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
+        self.ready = True
+        self.restore = event.restored
+        self.step = event.step
+        if self.generation > 1 or event.restored:
+            self.splits.roll_back(self.checkpoints.get(event.restored, ()))
+
+    def _split_leased(self, event: ev.SplitLeased, time: float) -> None:
+        self.splits.lease(event.row, event.task)
+
+    def _split_done(self, event: ev.SplitDone, time: float) -> None:
+        self.splits.complete(event.row, event.epoch, event.count, event.xor)
+
+    def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
+        self.checkpoints[event.manifest] = event.positions
+        self.newest_manifest = event.manifest
+        self.step = max(self.step, event.step)
+        if event.final:
+            self.final_manifest = event.manifest
+
+    def _evaluated(self, event: ev.Evaluated, time: float) -> None:
+        self.metrics = dict(event.metrics)
+        self.evaluated_final = self.evaluated_final or event.final
+
+    def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
+        task = self.tasks[event.task.role, event.task.index]
+        self.splits.release(event.task)
+        self._charge(task, time)
+        task.last_cause = event.cause
+        task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
+        if CAUSES[event.cause].blame == "user":
+            task.faults.append(time)
+        elif event.cause != SUCCEEDED:
+            task.free_restarts += 1
+
+    def _kill_requested(self, event: ev.KillRequested, time: float) -> None:
+        """The verdict follows in its own event."""
+
+    def _job_ending(self, event: ev.JobEnding, time: float) -> None:
+        self.verdict, self.verdict_cause, self.diagnostics = event.state, event.cause, event.diagnostics
+        self.first_task = event.first_task
+        self.ending_since = time
+
+    def _job_finished(self, event: ev.JobFinished, time: float) -> None:
+        self.finished = True
+
+    def _sample(self, event: ev.Sample, time: float) -> None:
+        self.step = max(self.step, event.step)
+
+    def _charge(self, task: Task, time: float) -> None:
+        if task.running_since:
+            seconds, spec = max(0.0, time - task.running_since), self.spec(task.id.role)
+            self.core_seconds += seconds * spec.vcores
+            self.memory_mib_seconds += seconds * spec.memory
+            task.running_since = 0.0
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvalidState(f"the AM's state is inconsistent: {what}")
+
+
+_Apply = Callable[[JobState, Any, float], None]
+_APPLY: dict[type, _Apply] = {
+    ev.JobStarted: JobState._job_started,
+    ev.AmStarted: JobState._am_started,
+    ev.ContainerRequested: JobState._container_requested,
+    ev.ContainerAssigned: JobState._container_assigned,
+    ev.ContainerRunning: JobState._container_running,
+    ev.ContainerEnded: JobState._container_ended,
+    ev.TaskRegistered: JobState._task_registered,
+    ev.GenerationStarted: JobState._generation_started,
+    ev.GenerationEnded: JobState._generation_ended,
+    ev.VariablesReady: JobState._variables_ready,
+    ev.SplitLeased: JobState._split_leased,
+    ev.SplitDone: JobState._split_done,
+    ev.CheckpointWritten: JobState._checkpoint_written,
+    ev.Evaluated: JobState._evaluated,
+    ev.TaskEnded: JobState._task_ended,
+    ev.KillRequested: JobState._kill_requested,
+    ev.JobEnding: JobState._job_ending,
+    ev.JobFinished: JobState._job_finished,
+    ev.Sample: JobState._sample,
+}
+if set(_APPLY) != set(get_args(ev.AnyEvent)):
+    raise InvalidState("an event has no way into the state")

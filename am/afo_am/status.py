@@ -1,0 +1,48 @@
+"""The job as a client sees it. Pure."""
+
+from afo.rpc.messages import StatusReply, TaskStatus
+from afo_am.core import Core
+from afo_am.tasks import Stage, Task
+
+
+def status_of(core: Core, job_id: str, now: float) -> StatusReply:
+    """A picture of the job at `now` (monotonic seconds)."""
+    state, rates = core.state, core.rates
+    return StatusReply(
+        job_id=job_id,
+        name=state.config.job.name,
+        state=_phase(core),
+        generation=state.generation,
+        message=state.diagnostics or _waiting_for(core),
+        tasks=tuple(_task_status(task) for task in state.tasks.values()),
+        step=max(state.step, rates.step),
+        samples=rates.samples,
+        samples_per_s=rates.samples_per_s(now),
+        input_wait=rates.input_wait,
+        loss=rates.loss,
+        metrics=state.metrics,
+        splits_done=state.splits.done,
+        splits_total=state.splits.total,
+        started=state.started,
+    )
+
+
+def _phase(core: Core) -> str:
+    state = core.state
+    if state.verdict:
+        return state.verdict if state.finished else f"ENDING ({state.verdict})"
+    if not state.ps:
+        return "STARTING" if state.generation == 1 else "RECOVERING"
+    return "TRAINING" if state.ready else "INITIALIZING"
+
+
+def _waiting_for(core: Core) -> str:
+    missing = [str(task.id) for task in core.state.tasks.values() if task.stage in (Stage.REQUESTED, Stage.ALLOCATED)]
+    return f"waiting for {', '.join(missing[:8])}{' …' if len(missing) > 8 else ''}" if missing else ""
+
+
+def _task_status(task: Task) -> TaskStatus:
+    return TaskStatus(
+        task=task.id, state=task.stage.value, container=task.container, host=task.host, progress=task.progress,
+        usage=task.usage, log_url=task.log_url,
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""Keeps the Application Master running: `python -m afo_am.supervisor AM_CONFIG_JSON`.
+
+Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bounded number of times: the AM replays its
+journal, containers and training go on meanwhile. Ends when the AM exits with 0 or `EXIT_VERDICT`.
+
+- AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
+- SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
+- The AM never outlives its supervisor. On YARN the supervisor never outlives the container's main process, which
+  started it; a `local` job's supervisor is on its own.
+"""
+
+import collections
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from afo_am.processes import adopt_orphans, die_with_parent, reap_all
+
+#: The AM's exit code when the job has its verdict and it is not success: starting again would change nothing.
+EXIT_VERDICT = 10
+#: Exit code of the supervisor after SIGTERM, as a shell would say it.
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+STOP_S = 20.0
+_POLL_S = 1.0
+
+
+class RestartBound:
+    """At most `most` starts in any `window_s` seconds, with a growing pause before each but the first."""
+
+    def __init__(self, most: int = 10, window_s: float = 600.0, first_pause_s: float = 0.5, longest_pause_s: float = 10.0) -> None:
+        self._most = most
+        self._window_s = window_s
+        self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
+        self._starts: collections.deque[float] = collections.deque()
+
+    def next_pause(self, now: float) -> float | None:
+        """Seconds to wait before the start that is made now; None when the bound is reached."""
+        while self._starts and now - self._starts[0] > self._window_s:
+            self._starts.popleft()
+        if len(self._starts) >= self._most:
+            return None
+        self._starts.append(now)
+        restarts = len(self._starts) - 1
+        return min(self._first_pause_s * 2 ** (restarts - 1), self._longest_pause_s) if restarts else 0.0
+
+
+class Supervisor:
+    """Runs `command` until it is done. `parent` is the process without which there is no use in going on, or 0."""
+
+    def __init__(self, command: list[str], bound: RestartBound, parent: int = 0, stop_s: float = STOP_S) -> None:
+        self._command = command
+        self._bound = bound
+        self._parent = parent
+        self._stop_s = stop_s
+        self._stopping = False
+        #: Wakes the loop as soon as a child ends or SIGTERM comes.
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> int:
+        """The exit code to end with."""
+        adopt_orphans()
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._stop)
+        incarnation, code = 0, 0
+        while not self._over:
+            pause = self._bound.next_pause(time.monotonic())
+            if pause is None:
+                _say(f"the Application Master died too often; giving up with its last exit code {code}")
+                return code if code > 0 else 1
+            self._pause(pause)
+            incarnation += 1
+            code = self._run_once(incarnation)
+            if code in (0, EXIT_VERDICT):
+                return code
+            _say(f"the Application Master (start {incarnation}) ended with {code}")
+        return EXIT_TERMINATED
+
+    def _run_once(self, incarnation: int) -> int:
+        if self._over:
+            return EXIT_TERMINATED
+        environment = {**os.environ, "AFO_AM_INCARNATION": str(incarnation)}
+        process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment, preexec_fn=die_with_parent)
+        deadline = None
+        while (code := self._ended(process)) is None:
+            if self._over and deadline is None:
+                process.terminate()
+                deadline = time.monotonic() + self._stop_s
+            elif deadline is not None and time.monotonic() > deadline:
+                process.kill()
+            self._doze(_POLL_S)
+        return code
+
+    @staticmethod
+    def _ended(process: "subprocess.Popen[bytes]") -> int | None:
+        # One waitpid for all: containers of a dead AM are children of this process now, and must be reaped too.
+        process.returncode = reap_all(block=False).get(process.pid)
+        return process.returncode
+
+    @property
+    def _over(self) -> bool:
+        return self._stopping or (self._parent != 0 and os.getppid() != self._parent)
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self._stopping = True
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._over:
+            self._doze(left)
+
+    def _doze(self, seconds: float) -> None:
+        if select.select([self._wake_read], [], [], min(seconds, _POLL_S))[0]:
+            os.read(self._wake_read, 4096)
+
+
+class _Settings(msgspec.Struct):
+    """The part of `afo.am_config.AmConfig` that matters here."""
+
+    runtime: Literal["local", "yarn"]
+
+
+def _say(text: str) -> None:
+    print(f"afo supervisor: {text}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Supervise the AM of one job."""
+    settings = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=_Settings)
+    command = [sys.executable, "-P", "-m", "afo_am", arguments[0]]
+    parent = os.getppid() if settings.runtime == "yarn" else 0
+    return Supervisor(command, RestartBound(), parent).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""One task of a job through its attempts. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from afo.errors import AfoError
+from afo.rpc.messages import TaskId, Usage
+from afo.train_task import Progress
+
+
+class Stage(StrEnum):
+    """Where a task's present attempt stands.
+
+    requested → allocated → registered → succeeded | ended; an attempt may register before the runtime shows its
+    container, and may end from anywhere. `requested` again is the next attempt.
+    """
+
+    REQUESTED = "requested"
+    ALLOCATED = "allocated"
+    REGISTERED = "registered"
+    SUCCEEDED = "succeeded"
+    ENDED = "ended"
+
+
+#: Stages in which the present attempt may still do something.
+LIVE = frozenset({Stage.REQUESTED, Stage.ALLOCATED, Stage.REGISTERED})
+
+
+class IllegalTransition(AfoError, RuntimeError):
+    """The AM's own mistake: a task was moved along a way that does not exist; the text holds its story."""
+
+
+@dataclass
+class Task:
+    """State of one role and index."""
+
+    id: TaskId
+    stage: Stage = Stage.REQUESTED
+    #: The runtime's name of the request; '' until it was placed, kept after the end.
+    handle: str = ""
+    container: str = ""
+    host: str = ""
+    log_url: str = ""
+    #: True once the runtime said that the container of the present attempt is over, or it was never placed.
+    container_over: bool = False
+    #: Wall clock of the container's start, 0 while it has not started; charged and cleared at its end.
+    running_since: float = 0.0
+    #: Wall clock times of ends that used the restart budget, and the number of those that did not.
+    faults: list[float] = field(default_factory=list)
+    free_restarts: int = 0
+    #: Cause of the last attempt's end, '' for the first attempt.
+    last_cause: str = ""
+    #: Stages entered, for the message of an illegal move.
+    story: list[str] = field(default_factory=list)
+
+    # The rest is not in the journal: it comes anew with every heartbeat.
+    #: Monotonic clock of the last sign of life.
+    last_seen: float = 0.0
+    #: Address kept for a server of generation `address_generation`; parameter servers only.
+    address: str = ""
+    address_generation: int = 0
+    process_alive: bool = False
+    progress: Progress | None = None
+    usage: Usage = Usage()
+
+    def move(self, to: Stage) -> None:
+        """Enter `to`. Raises `IllegalTransition`."""
+        enter = TRANSITIONS.get((self.stage, to))
+        self.story.append(f"{self.id.attempt}: {self.stage} → {to}")
+        if enter is None:
+            raise IllegalTransition(f"{self.id} cannot go from {self.stage} to {to}; its story: {', '.join(self.story[-20:])}")
+        self.stage = to
+        enter(self)
+
+
+def _stay(task: Task) -> None:
+    """Nothing else changes."""
+
+
+def _leave(task: Task) -> None:
+    task.address = ""
+    task.process_alive = False
+
+
+def _begin_again(task: Task) -> None:
+    task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
+    task.handle = task.container = task.host = task.address = ""
+    task.address_generation = 0
+    task.container_over = False
+    task.progress = None
+
+
+TRANSITIONS: dict[tuple[Stage, Stage], Callable[[Task], None]] = {
+    (Stage.REQUESTED, Stage.ALLOCATED): _stay,
+    (Stage.REQUESTED, Stage.REGISTERED): _stay,
+    (Stage.ALLOCATED, Stage.REGISTERED): _stay,
+    (Stage.REGISTERED, Stage.SUCCEEDED): _leave,
+    (Stage.REQUESTED, Stage.ENDED): _leave,
+    (Stage.ALLOCATED, Stage.ENDED): _leave,
+    (Stage.REGISTERED, Stage.ENDED): _leave,
+    # Its generation was lost after it had finished: there is work again.
+    (Stage.SUCCEEDED, Stage.ENDED): _leave,
+    (Stage.ENDED, Stage.REQUESTED): _begin_again,
+}
