@@ -89,7 +89,7 @@ class Supervisor:
         if self._over:
             return EXIT_TERMINATED
         environment = {**os.environ, "AFO_AM_INCARNATION": str(incarnation)}
-        process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment, preexec_fn=die_with_parent)
+        process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509  # one thread
         deadline = None
         while (code := self._ended(process)) is None:
             if self._over and deadline is None:

@@ -1,0 +1,138 @@
+"""The supervisor with real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from afo_am.supervisor import EXIT_TERMINATED, EXIT_VERDICT, RestartBound
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for a condition; fail when it does not come true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.02)
+
+
+def supervise(directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0") -> "subprocess.Popen[str]":
+    """A supervisor of an AM that runs the text `am` in `directory`."""
+    program = f"""
+        import os, sys
+        from afo_am.supervisor import RestartBound, Supervisor
+        am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
+        sys.exit(Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}).run())
+    """
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], cwd=directory, stdout=subprocess.PIPE, text=True)
+
+
+def starts(directory: Path) -> list[str]:
+    """Incarnations that the AM wrote down."""
+    file = directory / "starts"
+    return file.read_text().split() if file.exists() else []
+
+
+NOTE = "import os, sys, time; open('starts', 'a').write(os.environ['AFO_AM_INCARNATION'] + ' ')\n"
+
+
+@pytest.mark.parametrize("code", [0, EXIT_VERDICT])
+def test_a_verdict_ends_it(tmp_path: Path, code: int) -> None:
+    supervisor = supervise(tmp_path, NOTE + f"sys.exit({code})")
+    supervisor.communicate(timeout=30)
+    assert (supervisor.returncode, starts(tmp_path)) == (code, ["1"])
+
+
+def test_restarts_after_crash_and_kill_until_success(tmp_path: Path) -> None:
+    am = NOTE + "n = int(os.environ['AFO_AM_INCARNATION'])\nos.kill(os.getpid(), 9) if n == 2 else sys.exit(1 if n == 1 else 0)"
+    supervisor = supervise(tmp_path, am)
+    output, _ = supervisor.communicate(timeout=30)
+    assert (supervisor.returncode, starts(tmp_path)) == (0, ["1", "2", "3"])
+    assert "(start 2) ended with -9" in output
+
+
+def test_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:
+    supervisor = supervise(tmp_path, NOTE + "sys.exit(4)", most=3)
+    output, _ = supervisor.communicate(timeout=30)
+    assert (supervisor.returncode, starts(tmp_path)) == (4, ["1", "2", "3"])
+    assert "giving up" in output
+
+
+def test_sigterm_is_passed_on_and_ends_it(tmp_path: Path) -> None:
+    am = "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(1))\n" + NOTE + "time.sleep(600)"
+    supervisor = supervise(tmp_path, am)
+    until(lambda: starts(tmp_path))
+    supervisor.terminate()
+    supervisor.communicate(timeout=30)
+    assert (supervisor.returncode, starts(tmp_path)) == (EXIT_TERMINATED, ["1"])
+
+
+def test_an_am_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    am = "import signal\nsignal.signal(15, signal.SIG_IGN)\n" + NOTE + "time.sleep(600)"
+    supervisor = supervise(tmp_path, am, stop_s=0.2)
+    until(lambda: starts(tmp_path))
+    supervisor.terminate()
+    supervisor.communicate(timeout=30)
+    assert supervisor.returncode == EXIT_TERMINATED
+
+
+def am_pid(supervisor: "subprocess.Popen[str]") -> int:
+    return psutil.Process(supervisor.pid).children()[0].pid
+
+
+def gone(pid: int) -> bool:
+    """No such process, or one that only waits to be reaped."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_the_am_dies_with_its_supervisor(tmp_path: Path) -> None:
+    supervisor = supervise(tmp_path, NOTE + "time.sleep(600)")
+    until(lambda: starts(tmp_path))
+    am = am_pid(supervisor)
+    supervisor.kill()
+    supervisor.communicate(timeout=30)
+    until(lambda: gone(am))
+
+
+def test_it_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
+    supervisor = supervise(tmp_path, NOTE + "time.sleep(600)", parent="os.getppid() + 1")
+    supervisor.communicate(timeout=30)
+    assert supervisor.returncode == EXIT_TERMINATED
+
+
+def test_orphans_of_a_dead_am_are_reaped(tmp_path: Path) -> None:
+    am = NOTE + textwrap.dedent("""
+        import subprocess
+        if os.environ['AFO_AM_INCARNATION'] == '1':
+            orphan = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True, stdout=subprocess.DEVNULL)
+            open('orphan.partial', 'w').write(str(orphan.pid))
+            os.rename('orphan.partial', 'orphan')
+            os._exit(1)
+        time.sleep(600)
+    """)
+    supervisor = supervise(tmp_path, am)
+    until(lambda: len(starts(tmp_path)) == 2)
+    orphan = int((tmp_path / "orphan").read_text())
+    assert psutil.Process(orphan).ppid() == supervisor.pid
+    os.kill(orphan, signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(orphan))
+    supervisor.terminate()
+    supervisor.communicate(timeout=30)
+
+
+def test_bound_counts_starts_in_a_window_and_pauses_grow() -> None:
+    bound = RestartBound(most=4, window_s=100, first_pause_s=1, longest_pause_s=3)
+    assert [bound.next_pause(0), bound.next_pause(1), bound.next_pause(2), bound.next_pause(3)] == [0, 1, 2, 3]
+    assert bound.next_pause(50) is None
+    assert bound.next_pause(100.5) == 3
+    assert bound.next_pause(100.6) is None
