@@ -61,7 +61,7 @@ _ALL = (
         "Make the archive of `environment.python` again with the version that submits, or submit with the other one.",
     ),
     _cause(
-        "failed", "user", False, "The program ended with an exit code that says nothing more.",
+        "failed", "user", True, "The program ended with an exit code that says nothing more.",
         "Look at the last lines of its stderr and stdout.",
     ),
     # Resources and machines.
@@ -127,7 +127,8 @@ _ALL = (
         "Nothing to do; if it happens often, use a queue with a guaranteed share.",
     ),
     _cause(
-        "node_lost", "cluster", True, "The machine of the container went away.", "Nothing to do: the task is started elsewhere."
+        "node_lost", "cluster", True, "The machine of the container went away.",
+        "Nothing to do: the task is started elsewhere.",
     ),
     _cause(
         "memory_limit", "user", True, "YARN killed the container for using more memory than it had asked for.",
@@ -154,7 +155,8 @@ _ALL = (
         "Look at input wait and at the workers' logs; raise the timeout if a step may take that long.",
     ),
     _cause(
-        "job_timeout", "user", False, "The job took longer than `timeouts.job`.", "Raise the timeout, or give the job more workers."
+        "job_timeout", "user", False, "The job took longer than `timeouts.job`.",
+        "Raise the timeout, or give the job more workers.",
     ),
     _cause(
         "restart_budget_spent", "user", False, "A task failed more often than `restart` allows.",

@@ -1,4 +1,4 @@
-"""Frozen structs as JSON files: what one program hands to the next. Memory is a number of MiB, a duration of seconds."""
+"""Frozen structs as JSON files: what one program hands to the next. Memory in MiB, durations in seconds."""
 
 import os
 import tempfile

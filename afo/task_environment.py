@@ -1,0 +1,93 @@
+"""The environment of a task's TensorFlow process. Pure: the Child applies it, `afo submit --dry-run` prints it."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from afo.job import Job, Role
+
+#: Roles in TF_CONFIG's cluster. The evaluator stands outside: TensorFlow would count it among the training tasks.
+_CLUSTER_ROLES: tuple[Role, ...] = ("chief", "worker", "ps")
+
+
+class TaskEnvironment(Struct, frozen=True):
+    """What is set and what is taken away; all else is inherited (HADOOP_CONF_DIR and the token file among it)."""
+
+    variables: dict[str, str]
+    #: Names that must not reach the process, however they came into the container.
+    removed: tuple[str, ...]
+
+    def applied_to(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment, as `execve` gets it."""
+        kept = {name: value for name, value in inherited.items() if not _is_private(name) and name not in self.removed}
+        return {**kept, **self.variables}
+
+
+def task_environment(
+    job: Job,
+    role: Role,
+    index: int,
+    vcores: int,
+    inherited: Mapping[str, str],
+    ps: Sequence[str] = (),
+) -> TaskEnvironment:
+    """The environment of task `role`:`index` in a container of `vcores` cores.
+
+    `inherited` is the container's own environment, `ps` the addresses of the parameter servers (unknown before the
+    job runs). `job.environment.variables` win over everything here. MALLOC_ARENA_MAX is exactly what they say or
+    absent, because YARN's NodeManager forces its own value on every container.
+    """
+    threads = str(vcores)
+    variables = {
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+        "TF_CPP_MIN_LOG_LEVEL": inherited.get("TF_CPP_MIN_LOG_LEVEL", "1"),
+        "OMP_NUM_THREADS": threads,
+        "TF_NUM_INTRAOP_THREADS": threads,
+        "TF_NUM_INTEROP_THREADS": threads,
+        # An unreachable peer is an error at once; the default of TensorFlow's gRPC is to wait for ever.
+        "GRPC_FAIL_FAST": "use_caller",
+        # Lets the server bind the port that the Child keeps reserved.
+        "TF_GRPC_REUSE_PORT": "1",
+        "TF_CONFIG": tf_config(job, role, index, ps),
+        **_without_proxy(ps, inherited),
+        **_preload(job, inherited),
+        **job.environment.variables,
+    }
+    removed = () if "MALLOC_ARENA_MAX" in variables else ("MALLOC_ARENA_MAX",)
+    return TaskEnvironment(variables=variables, removed=removed)
+
+
+def tf_config(job: Job, role: Role, index: int, ps: Sequence[str] = ()) -> str:
+    """TF_CONFIG for user code that wants to know its place; nothing of ours builds servers from it.
+
+    Tasks that listen nowhere, and parameter servers whose address is not known yet, appear under names of the reserved
+    domain `.invalid`: their number is right, and connecting to one fails at once.
+    """
+    counts = {name: job.roles[name].count for name in _CLUSTER_ROLES if name in job.roles}
+    cluster = {name: [f"{name}-{n}.invalid:0" for n in range(count)] for name, count in counts.items()}
+    if ps:
+        cluster["ps"] = list(ps)
+    return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+
+
+def _is_private(name: str) -> bool:
+    """Variables of the launcher and of skein: with those user code could act as the Application Master."""
+    return name.startswith("SKEIN_") or name == "AFO_CHILD_CONFIG"
+
+
+def _without_proxy(ps: Sequence[str], inherited: Mapping[str, str]) -> dict[str, str]:
+    """TensorFlow's gRPC would send parameter server traffic through `http_proxy`, and hang there."""
+    if not ps or not any(name in inherited for name in ("http_proxy", "https_proxy", "grpc_proxy")):
+        return {}
+    hosts = sorted({address.rpartition(":")[0] for address in ps})
+    known = inherited.get("no_grpc_proxy", inherited.get("no_proxy", ""))
+    return {"no_grpc_proxy": ",".join([*filter(None, [known]), *hosts])}
+
+
+def _preload(job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The allocator comes first, what the container already preloads stays."""
+    if not job.environment.preload:
+        return {}
+    return {"LD_PRELOAD": ":".join(filter(None, [job.environment.preload, inherited.get("LD_PRELOAD", "")]))}
