@@ -10,6 +10,8 @@ class RequestContainer(Struct, frozen=True):
     """Ask the runtime for a container for `task`; answered by `ContainerPlaced`."""
 
     task: TaskId
+    #: Its last attempt ran out of memory.
+    more_memory: bool = False
 
 
 class KillContainer(Struct, frozen=True):
@@ -48,7 +50,7 @@ class ContainersSeen(Struct, frozen=True):
 
 
 class CommandFailed(Struct, frozen=True):
-    """The runtime refused a command for good."""
+    """The runtime refuses to give a container."""
 
     message: str
 

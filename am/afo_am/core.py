@@ -15,10 +15,12 @@ from afo.errors import AfoError, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
+from afo_am.diagnosis import MEMORY_CAUSES, cause_of
 from afo_am.ending import Ending
 from afo_am.rates import Rates
+from afo_am.runtime.base import ContainerInfo
 from afo_am.restarts import give_up_reason
-from afo_am.state import SUCCEEDED, JobState
+from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 
 
@@ -304,11 +306,11 @@ class Core:
             elif info.state == "ended" and not task.container_over:
                 self._container_over(task, info)
 
-    def _container_over(self, task: Task, info: Any) -> None:
+    def _container_over(self, task: Task, info: ContainerInfo) -> None:
         if task.stage in LIVE:
             # The Child's own report is the truth; without one, the container was taken from us.
             text = info.diagnostics or "the container ended without a report of its Child"
-            self._task_ended(task, "container_lost", info.exit_code, text)
+            self._task_ended(task, cause_of(info.diagnostics), info.exit_code, text)
         self.record(
             ev.ContainerEnded(
                 task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code
@@ -316,7 +318,7 @@ class Core:
         )
 
     def _command_failed(self, failed: c.CommandFailed) -> None:
-        self._ending.decide("FAILED", "runtime_error", failed.message)
+        self._ending.decide("FAILED", "launch_failed", failed.message)
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -328,6 +330,8 @@ class Core:
     def _task_ended(
         self, task: Task, cause: str, code: int | None, message: str, report: m.ExitReport | None = None
     ) -> None:
+        if self.state.verdict and cause != SUCCEEDED:
+            cause, message = ENDED_WITH_JOB, CAUSES[ENDED_WITH_JOB].summary
         self.record(
             ev.TaskEnded(
                 task=task.id, cause=cause, code=code, message=message,
@@ -355,7 +359,7 @@ class Core:
         task_id = m.TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + again)
         self.record(ev.ContainerRequested(task=task_id, memory=spec.memory, vcores=spec.vcores, reason=reason))
         task.last_seen = self._now
-        self.command(c.RequestContainer(task_id))
+        self.command(c.RequestContainer(task_id, more_memory=task.last_cause in MEMORY_CAUSES))
 
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""

@@ -148,15 +148,17 @@ class Driver:
             except AfoError as error:
                 failure = error
                 break
-        if isinstance(command, c.FinishJob):
+        if isinstance(command, c.RequestContainer):
+            self._inbox.put((c.CommandFailed(f"no container for {command.task}: {failure}"), None))
+        elif isinstance(command, c.FinishJob):
             raise failure
-        self._inbox.put((c.CommandFailed(f"{type(command).__name__}: {failure}"), None))
+        else:
+            log.error("%s: %s", command, failure)
 
     def _do(self, command: c.Command) -> None:
         match command:
-            case c.RequestContainer(task):
-                env = {"AFO_ROLE": task.role, "AFO_INDEX": str(task.index), "AFO_ATTEMPT": str(task.attempt)}
-                self._inbox.put((c.ContainerPlaced(task, self._runtime.request(task, env)), None))
+            case c.RequestContainer(task, more_memory):
+                self._inbox.put((c.ContainerPlaced(task, self._runtime.request(task, {}, more_memory=more_memory)), None))
             case c.KillContainer(handle):
                 self._runtime.kill(handle)
             case c.ShowProgress(fraction):

@@ -100,6 +100,6 @@ class Ending:
             text = f"YARN gave no container for {', '.join(missing)} within {limit} (`timeouts.allocate`)"
             self.decide("FAILED", "allocation_timeout", text, task.id)
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
-            core.task_lost(task, "never_registered", f"its Child did not register within {SETUP_S:g} s")
+            core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
-            core.task_lost(task, "heartbeat_lost", f"no heartbeat for {silent:.0f} s")
+            core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s")

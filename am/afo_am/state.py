@@ -12,8 +12,9 @@ from afo.rpc.messages import TaskId
 from afo_am.splits import Position, SplitQueue
 from afo_am.tasks import LIVE, Stage, Task
 
-#: The cause of an end that is none of a failure.
+#: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
+ENDED_WITH_JOB = "ended_with_job"
 
 
 class InvalidState(AfoError, RuntimeError):
@@ -192,7 +193,7 @@ class JobState:
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
         if CAUSES[event.cause].blame == "user":
             task.faults.append(time)
-        elif event.cause != SUCCEEDED:
+        elif CAUSES[event.cause].retried:
             task.free_restarts += 1
 
     def _kill_requested(self, event: ev.KillRequested, time: float) -> None:

@@ -1,7 +1,7 @@
 """Keeps the Application Master running: `python -m afo_am.supervisor AM_CONFIG_JSON`.
 
 Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bounded number of times: the AM replays its
-journal, containers and training go on meanwhile. Ends when the AM exits with 0 or `EXIT_VERDICT`.
+journal, containers and training go on meanwhile. Ends when the AM exits with a code of `FINAL_CODES`.
 
 - AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
 - SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
@@ -21,10 +21,12 @@ from typing import Literal
 
 import msgspec
 
+from afo.errors import PermissionDenied, SpecError, UsageError
 from afo_am.processes import adopt_orphans, die_with_parent, reap_all
 
-#: The AM's exit code when the job has its verdict and it is not success: starting again would change nothing.
-EXIT_VERDICT = 10
+#: Exit codes of the AM after which another start would change nothing: the job has its verdict, or the submission
+#: itself is wrong.
+FINAL_CODES = frozenset({0, UsageError.exit_code, SpecError.exit_code, PermissionDenied.exit_code})
 #: Exit code of the supervisor after SIGTERM, as a shell would say it.
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
@@ -35,7 +37,9 @@ _POLL_S = 1.0
 class RestartBound:
     """At most `most` starts in any `window_s` seconds, with a growing pause before each but the first."""
 
-    def __init__(self, most: int = 10, window_s: float = 600.0, first_pause_s: float = 0.5, longest_pause_s: float = 10.0) -> None:
+    def __init__(
+        self, most: int = 10, window_s: float = 600.0, first_pause_s: float = 0.5, longest_pause_s: float = 10.0
+    ) -> None:
         self._most = most
         self._window_s = window_s
         self._first_pause_s = first_pause_s
@@ -80,7 +84,7 @@ class Supervisor:
             self._pause(pause)
             incarnation += 1
             code = self._run_once(incarnation)
-            if code in (0, EXIT_VERDICT):
+            if code in FINAL_CODES:
                 return code
             _say(f"the Application Master (start {incarnation}) ended with {code}")
         return EXIT_TERMINATED
@@ -88,8 +92,12 @@ class Supervisor:
     def _run_once(self, incarnation: int) -> int:
         if self._over:
             return EXIT_TERMINATED
-        environment = {**os.environ, "AFO_AM_INCARNATION": str(incarnation)}
-        process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509  # one thread
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "AFO_AM_INCARNATION": str(incarnation)},
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # one thread
+        )
         deadline = None
         while (code := self._ended(process)) is None:
             if self._over and deadline is None:

@@ -44,8 +44,11 @@ class Runtime(Protocol):
     6. Errors are `ClusterUnreachable` (worth another try) or another `AfoError` (not worth one).
     """
 
-    def request(self, task: TaskId, env: dict[str, str]) -> str:
-        """Ask for a container that runs a Child for `task` with `env` on top of the runtime's own."""
+    def request(self, task: TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
+        """Ask for a container that runs a Child for `task` with `env` on top of the runtime's own.
+
+        `more_memory`: the last attempt ran out of it; a runtime that can gives more.
+        """
 
     def kill(self, handle: str) -> None:
         """Cancel or end a container."""

@@ -100,21 +100,22 @@ class LocalRuntime:
         """This machine."""
         memory = psutil.virtual_memory()
         mib = 1024 * 1024
-        used = (memory.total - memory.available) // mib
-        return [Node(host=socket.gethostname(), memory=memory.total // mib, vcores=os.cpu_count() or 1, memory_used=used)]
+        total, used = memory.total // mib, (memory.total - memory.available) // mib
+        return [Node(host=socket.gethostname(), memory=total, vcores=os.cpu_count() or 1, memory_used=used)]
 
     def close(self) -> None:
         """Nothing is held; containers go on."""
 
     def _start(self, directory: Path, env: dict[str, str]) -> int:
         (directory / container_files.WORK).mkdir(mode=0o700)
+        wrapper = [sys.executable, "-P", "-m", container_files.__name__, str(directory), str(self._grace_s)]
         lock = os.open(directory / container_files.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # The process inherits the locked file description: locked from now until its end, without a gap.
             fcntl.flock(lock, fcntl.LOCK_EX)
             return os.posix_spawn(
                 sys.executable,
-                [sys.executable, "-P", "-m", container_files.__name__, str(directory), str(self._grace_s), *self._command],
+                [*wrapper, *self._command],
                 {**os.environ, **env, "AFO_CONTAINER": directory.name},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -160,7 +161,7 @@ def _info(directory: Path) -> ContainerInfo:
         return msgspec.structs.replace(info, state="running" if started else "requested")
     end = _read(directory / container_files.EXIT, container_files.Exit)
     if end is None:
-        return msgspec.structs.replace(info, diagnostics="ended without a word: its process was killed or never started")
+        return msgspec.structs.replace(info, diagnostics="its process was killed or never started")
     return msgspec.structs.replace(info, exit_code=end.code, diagnostics=end.diagnostics)
 
 

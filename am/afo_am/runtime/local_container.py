@@ -65,7 +65,12 @@ def main(arguments: list[str]) -> int:
 
 def _run(work: Path, command: list[str], grace_s: float) -> int:
     # A signal that comes before the handlers are set ends this process, and the command with it.
-    child = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # noqa: PLW1509  # one thread
+    child = subprocess.Popen(
+        command,
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=die_with_parent,  # noqa: PLW1509  # one thread
+    )
 
     def kill(_number: int, _frame: object) -> None:
         child.kill()

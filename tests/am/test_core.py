@@ -1,0 +1,185 @@
+"""The deciding core against a fake cluster."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from fake_cluster import FakeCluster, make_config
+
+from afo import events as ev
+from afo.errors import ProtocolError
+from afo.job import RestartBudget
+from afo.rpc import messages as m
+
+Make = Callable[..., FakeCluster]
+
+
+def every_split_once(cluster: FakeCluster) -> None:
+    """The surviving history applied each (row, epoch) exactly once, and acknowledged it."""
+    rows, epochs = len(cluster.config.train_files), cluster.config.job.data.epochs
+    expected = {(row, epoch) for row in range(rows) for epoch in range(epochs)}
+    assert cluster.applied == dict.fromkeys(expected, 1)
+    assert set(cluster.core.state.splits.totals) == expected
+
+
+def failures(cluster: FakeCluster) -> list[ev.TaskEnded]:
+    """Ends of tasks that were failures."""
+    ends = [event for event in cluster.events(ev.TaskEnded) if isinstance(event, ev.TaskEnded)]
+    return [end for end in ends if end.cause not in ("succeeded", "ended_with_job")]
+
+
+def test_an_undisturbed_job_succeeds(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    assert cluster.run() == "SUCCEEDED"
+    every_split_once(cluster)
+    finished = cluster.events(ev.JobFinished)
+    assert len(finished) == 1
+    assert finished[0].metrics == {"auc": 0.9} and finished[0].restarts == 0 and finished[0].core_hours > 0
+
+
+@pytest.mark.parametrize("role", ["worker", "ps", "evaluator"])
+def test_a_killed_container_comes_back_with_role_and_index(make_cluster: Make, role: str) -> None:
+    cluster = make_cluster()
+
+    def kill_once(cluster: FakeCluster, turn: int) -> None:
+        if turn == 8:
+            cluster.end_container(cluster.live(role)[-1].handle, "Container killed on request.")
+
+    assert cluster.run(each=kill_once) == "SUCCEEDED"
+    every_split_once(cluster)
+    (ended,) = failures(cluster)
+    again = [e.task for e in cluster.events(ev.ContainerRequested) if e.task.attempt == 1]
+    assert again == [m.TaskId(role=role, index=ended.task.index, attempt=1)]
+    assert bool(cluster.events(ev.GenerationEnded)) == (role == "ps")
+
+
+def test_a_lost_parameter_server_returns_the_job_to_its_newest_manifest(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=20))
+
+    def kill_after_checkpoint(cluster: FakeCluster, turn: int) -> None:
+        if len(cluster.saved) == 3 and cluster.core.state.generation == 1:
+            cluster.end_container(cluster.live("ps")[0].handle)
+
+    assert cluster.run(each=kill_after_checkpoint) == "SUCCEEDED"
+    (ended,) = cluster.events(ev.GenerationEnded)
+    assert ended.manifest == "manifest-2"
+    assert [e.restored for e in cluster.events(ev.VariablesReady)] == ["", "manifest-2"]
+    every_split_once(cluster)
+
+
+def test_a_restarted_am_goes_on_without_asking_for_containers_again(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(8):
+        cluster.turn()
+    before = set(cluster.containers)
+    cluster.start_am()
+    cluster.turn()
+    assert set(cluster.containers) == before
+    assert cluster.run() == "SUCCEEDED"
+    every_split_once(cluster)
+
+
+def test_a_request_lost_with_the_am_is_made_again_and_its_stray_container_ended(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    del cluster.log[-1]  # the AM died between the request and the journal's word of its handle
+    stray = list(cluster.containers)[-1]
+    cluster.start_am()
+    cluster.turn()
+    assert stray in cluster.killed
+    assert cluster.run() == "SUCCEEDED"
+
+
+def test_kill_ends_everything_and_says_by_whom(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    cluster.tell(m.KillRequest(user="bob", reason="wrong data"))
+    assert cluster.run() == "KILLED"
+    assert not cluster.live()
+    assert "bob" in cluster.finished.diagnostics and "wrong data" in cluster.finished.diagnostics
+
+
+def test_a_user_exception_fails_at_once_with_the_first_task_named(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    cluster.exit(cluster.live("worker")[1], "user_exception", 1, "ValueError: bad")
+    assert cluster.run() == "FAILED"
+    (ending,) = cluster.events(ev.JobEnding)
+    assert ending.cause == "user_exception" and ending.first_task.role == "worker"
+
+
+def test_the_restart_budget_is_kept(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=50, restart={"worker": RestartBudget(max=2)}))
+
+    def crash(cluster: FakeCluster, turn: int) -> None:
+        for child in cluster.live("worker"):
+            if child.running and child.id.index == 1:
+                cluster.exit(child, "segmentation_fault", -11)
+
+    assert cluster.run(each=crash) == "FAILED"
+    assert "restart.worker" in cluster.finished.diagnostics
+    assert sum(e.cause == "segmentation_fault" for e in cluster.events(ev.TaskEnded)) == 3
+
+
+def test_a_silent_child_is_replaced(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=60))
+    for _ in range(6):
+        cluster.turn()
+    mute = cluster.live("worker")[1]
+    turn = cluster._child_turn
+    cluster._child_turn = lambda child: None if child is mute else turn(child)  # type: ignore[method-assign]
+    assert cluster.run() == "SUCCEEDED"
+    assert mute.handle in cluster.killed
+    assert [e.cause for e in failures(cluster)] == ["child_silent"]
+
+
+def test_another_version_in_the_container_is_named(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    cluster.allocate()
+    child = cluster.live()[0]
+    request = cluster._registration(child)
+    cluster.tell(m.RegisterRequest(**{f: getattr(request, f) for f in request.__struct_fields__} | {"afo_version": "9.9"}))
+    assert cluster.run() == "FAILED"
+    assert "afo 9.9" in cluster.finished.diagnostics
+
+
+def test_messages_of_an_ended_generation_are_refused(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    worker = cluster.live("worker")[0]
+    cluster.end_container(cluster.live("ps")[0].handle)
+    cluster.poll()
+    with pytest.raises(ProtocolError, match="generation 1 has ended"):
+        cluster.tell(m.SplitRequest(task=worker.id, generation=1))
+
+
+def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    cluster.allocate = lambda: None  # type: ignore[method-assign]
+    cluster.time += 2000
+    cluster.poll()
+    assert "ps:0" in cluster.core.state.diagnostics and "timeouts.allocate" in cluster.core.state.diagnostics
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_faults_never_break_the_promises(make_cluster: Make, block: int) -> None:
+    for seed in range(block * 20, block * 20 + 20):
+        chaos = random.Random(seed)
+        shape = make_config(workers=chaos.randint(1, 4), ps=chaos.randint(1, 3), files=chaos.randint(1, 9))
+        cluster = make_cluster(shape, seed)
+        rate = chaos.choice([0.02, 0.1, 0.25])
+
+        def disturb(cluster: FakeCluster, turn: int, chaos: random.Random = chaos, rate: float = rate) -> None:
+            if turn < 150 and chaos.random() < rate and cluster.live():
+                match chaos.randrange(4):
+                    case 0:
+                        cluster.start_am()
+                    case 1:
+                        cluster.exit(chaos.choice(cluster.live()), "killed_by_signal", -9)
+                    case _:
+                        cluster.end_container(chaos.choice(cluster.live()).handle)
+
+        assert cluster.run(turns=600, each=disturb) == "SUCCEEDED", f"seed {seed}"
+        every_split_once(cluster)

@@ -1,0 +1,272 @@
+"""A fake cluster and a fake clock around the real core: whole jobs in milliseconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+from afo_am import commands as c
+from afo_am.core import Core, Outcome
+from afo_am.runtime.base import ContainerInfo
+
+from afo import __version__
+from afo import events as ev
+from afo.am_config import AmConfig
+from afo.errors import PermissionDenied, ProtocolError
+from afo.job import Data, Job, RoleSpec
+from afo.rpc import messages as m
+from afo.train_task import Progress
+
+
+def make_config(workers: int = 2, ps: int = 2, evaluator: bool = True, files: int = 6, epochs: int = 2, **job: object) -> AmConfig:
+    """A job of `files` splits."""
+    roles = {"ps": RoleSpec(instances=ps), "worker": RoleSpec(instances=workers)}
+    if evaluator:
+        roles["evaluator"] = RoleSpec()
+    spec = Job(
+        name="test", roles=roles,  # type: ignore[arg-type]
+        data=Data(schema="schema.yaml", train=("train-*",), eval=("eval-*",), epochs=epochs), **job,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return AmConfig(
+        job=spec, user="alice", afo_version=__version__, runtime="local", jobs_root="/jobs", job_id="local_1_0001",
+        train_files=tuple(f"file:///data/train-{n}" for n in range(files)), secret_file="secret",
+        schema_file="schema.yaml", submitted=1.0,
+    )  # fmt: skip
+
+
+@dataclasses.dataclass
+class FakeTask:
+    """A Child with its trainer, reduced to what the AM sees of them."""
+
+    id: m.TaskId
+    handle: str
+    registered: bool = False
+    generation: int = 0
+    running: bool = False
+    restored: bool = False
+    lease: m.SplitReply | None = None
+    directive: m.Directive | None = None
+    leaving: bool = False
+
+
+class FakeCluster:
+    """Drives a core as the driver does, with tasks that behave as real ones do, and faults on demand."""
+
+    def __init__(self, config: AmConfig, seed: int = 0) -> None:
+        self.config = config
+        self.random = random.Random(seed)
+        self.time = 1000.0
+        self.log: list[tuple[ev.AnyEvent, float]] = []
+        self.containers: dict[str, ContainerInfo] = {}
+        self.children: dict[str, FakeTask] = {}
+        self.finished: c.FinishJob | None = None
+        self.killed: list[str] = []
+        #: (row, epoch) → how often its records were applied in the surviving history.
+        self.applied: dict[tuple[int, int], int] = {}
+        self.saved: dict[str, dict[tuple[int, int], int]] = {"": {}}
+        self._numbers = itertools.count(1)
+        self.incarnation = 0
+        self.core: Core
+        self.start_am()
+
+    # -- the AM --
+
+    def start_am(self) -> None:
+        """Start, or restart, the AM: a new core that replays the log."""
+        self.incarnation += 1
+        self.core = Core(self.config, now=self.time)
+        for event, wall in self.log:
+            self.core.replay(event, wall)
+        started = ev.AmStarted(am_attempt=1, incarnation=self.incarnation, address="a:1", host="a", pid=1)
+        self._carry_out(self.core.start(started, "local_1_0001", now=self.time, wall=self.time))
+
+    def tell(self, stimulus: object) -> m.Message | None:
+        """One stimulus; raises what the sender would see raised."""
+        outcome = self.core.handle(stimulus, now=self.time, wall=self.time)
+        self._carry_out(outcome)
+        self.core.state.validate()
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.reply
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        self.log += [(event, self.time) for event in outcome.events]
+        placed = []
+        for command in outcome.commands:
+            match command:
+                case c.RequestContainer(task):
+                    handle = f"c{next(self._numbers)}"
+                    self.containers[handle] = ContainerInfo(handle=handle, state="requested")
+                    self.children[handle] = FakeTask(task, handle)
+                    placed.append(c.ContainerPlaced(task, handle))
+                case c.KillContainer(handle):
+                    self.killed.append(handle)
+                    self.end_container(handle, "Container killed by the ApplicationMaster.")
+                case c.FinishJob():
+                    self.finished = command
+        for stimulus in placed:
+            self.tell(stimulus)
+
+    def poll(self) -> None:
+        """The runtime's list, and time."""
+        self.tell(c.ContainersSeen(tuple(self.containers.values())))
+        self.tell(c.Tick())
+
+    # -- containers --
+
+    def allocate(self) -> None:
+        """Every request gets its container."""
+        for handle, info in self.containers.items():
+            if info.state == "requested":
+                self.containers[handle] = ContainerInfo(handle=handle, state="running", container=f"x{handle}", host="h")
+
+    def end_container(self, handle: str, diagnostics: str = "") -> None:
+        """A container is over, and everything in it."""
+        self.containers[handle] = ContainerInfo(handle=handle, state="ended", diagnostics=diagnostics)
+        self.children.pop(handle, None)
+
+    def live(self, *roles: str) -> list[FakeTask]:
+        """Children in running containers."""
+        return [t for t in self.children.values() if self.containers[t.handle].state == "running" and (not roles or t.id.role in roles)]
+
+    # -- tasks --
+
+    def turn(self) -> None:
+        """Every live Child does one thing; a second passes."""
+        self.time += 1
+        self.allocate()
+        self.poll()
+        for child in self.random.sample(self.live(), len(self.live())):
+            if child.handle in self.children:
+                self._child_turn(child)
+
+    def _child_turn(self, child: FakeTask) -> None:
+        if not child.registered:
+            child.directive = self._directive(self.tell(self._registration(child)))
+            child.registered = True
+        else:
+            address = f"h:{child.handle}" if child.id.role == "ps" and child.directive and child.directive.generation else ""
+            generation = child.directive.generation if child.directive else 0
+            child.directive = self._directive(
+                self.tell(
+                    m.HeartbeatRequest(
+                        task=child.id, generation=generation, address=address, process_alive=child.running,
+                        progress=Progress(phase="training", samples=int(self.time), step=int(self.time)),
+                    )
+                )
+            )  # fmt: skip
+        self._obey(child)
+
+    def _directive(self, reply: m.Message | None) -> m.Directive:
+        assert isinstance(reply, m.Directive)
+        return reply
+
+    def _registration(self, child: FakeTask) -> m.RegisterRequest:
+        return m.RegisterRequest(
+            task=child.id, container=f"x{child.handle}", host="h", pid=1, afo_version=__version__, protocol=m.PROTOCOL,
+            environment={}, log_url="",
+        )  # fmt: skip
+
+    def _obey(self, child: FakeTask) -> None:
+        directive = child.directive
+        assert directive is not None
+        if directive.action == "end":
+            self.end_container(child.handle)
+        elif directive.action == "wait":
+            child.running, child.lease = False, None
+        else:
+            if directive.generation != child.generation:
+                child.generation, child.running, child.lease = directive.generation, True, None
+            self._train(child)
+
+    def _train(self, child: FakeTask) -> None:
+        try:
+            if child.id.role == "evaluator":
+                self._evaluate(child)
+            elif child.id.role in ("worker", "chief"):
+                self._work(child)
+        except (ProtocolError, PermissionDenied):
+            child.running, child.lease = False, None
+
+    def _evaluate(self, child: FakeTask) -> None:
+        final = self.core.state.final_manifest
+        if final:
+            self.tell(
+                m.EvalReport(task=child.id, generation=1, step=9, manifest=final, metrics={"auc": 0.9}, final=True)
+            )
+            self.exit(child, "succeeded", 0)
+
+    def _work(self, child: FakeTask) -> None:
+        ready = self.tell(m.ReadyRequest(task=child.id, generation=child.generation))
+        assert isinstance(ready, m.ReadyReply)
+        is_chief = bool(child.directive and child.directive.is_chief)
+        if not ready.ready:
+            if is_chief:
+                self.applied = dict(self.saved[ready.restore])
+                self.tell(m.ReadyReport(task=child.id, generation=child.generation, restored=ready.restore))
+            return
+        if child.lease is not None:
+            self._apply(child, child.lease)
+            if is_chief and self.random.random() < 0.5:
+                self.checkpoint(child, final=False)
+            return
+        reply = self.tell(m.SplitRequest(task=child.id, generation=child.generation))
+        assert isinstance(reply, m.SplitReply)
+        if reply.state == "lease":
+            child.lease = reply
+        elif reply.state == "end":
+            if is_chief:
+                self.checkpoint(child, final=True)
+            self.exit(child, "succeeded", 0)
+
+    def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
+        # Records and their position reach the parameter server in one step, the acknowledgement follows.
+        key = (lease.row, lease.epoch)
+        if not (lease.resume and key in self.applied):
+            self.applied[key] = self.applied.get(key, 0) + 1
+        count, xor = 10 + lease.row, lease.row * 7 + lease.epoch
+        if self.random.random() < 0.8:
+            self.tell(
+                m.SplitAck(
+                    task=child.id, generation=child.generation, row=lease.row, epoch=lease.epoch, count=count, xor=xor
+                )
+            )
+            child.lease = None
+        else:  # the next turn acknowledges what is applied
+            child.lease = m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=lease.url, resume=True)
+
+    def checkpoint(self, child: FakeTask, final: bool) -> None:
+        """The chief saves what is applied, with the positions that belong to it."""
+        manifest = f"manifest-{len(self.saved)}"
+        newest: dict[int, int] = {}
+        for row, epoch in self.applied:
+            newest[row] = max(epoch, newest.get(row, 0))
+        self.saved[manifest] = dict(self.applied)
+        positions = tuple((row, epoch, 10 + row, row * 7 + epoch) for row, epoch in newest.items())
+        self.tell(
+            m.CheckpointReport(
+                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=positions, final=final
+            )
+        )
+
+    def exit(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
+        """The trainer ends; its Child reports and leaves."""
+        self.tell(m.ExitReport(task=child.id, generation=child.generation, code=code, cause=cause, tail=tail))
+        self.end_container(child.handle)
+
+    def run(self, turns: int = 400, each: Callable[[FakeCluster, int], None] | None = None) -> str:
+        """Until the job is finished; returns its state. Fails the test when it does not end."""
+        for turn in range(turns):
+            if self.finished is not None:
+                return self.finished.state
+            if each is not None:
+                each(self, turn)
+            self.turn()
+        pytest.fail(f"the job did not end in {turns} turns: {[(t.id, t.stage) for t in self.core.state.tasks.values()]}")
+
+    def events(self, kind: type) -> list[ev.AnyEvent]:
+        """All events of a kind so far."""
+        return [event for event, _ in self.log if isinstance(event, kind)]
