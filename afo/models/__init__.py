@@ -1,0 +1,1 @@
+"""Models: what is computed from a batch, without where its parameters live."""

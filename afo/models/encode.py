@@ -1,0 +1,111 @@
+"""From parsed features to rows of the tables: hashing, vocabularies, boundaries and crosses."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from afo.errors import SpecError
+from afo.models import hashing
+from afo.models.layout import Layout, Sparse
+
+
+class Encoded(NamedTuple):
+    """A batch of B samples as the model reads it."""
+
+    #: [B, ids of a sample] int64: rows of both tables.
+    ids: Any
+    #: [B, crosses] int64: rows of the linear table.
+    crosses: Any
+    #: [B, dense values] float32, not yet standardised.
+    dense: Any
+
+
+class Encoder:
+    """Turns parsed features into `Encoded`; the same in training, evaluation and the exported model.
+
+    Raises SpecError for a vocabulary of which two values have the same hash.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._vocabularies = {
+            column.feature: _Vocabulary(column) for column in layout.sparse if column.how == "vocabulary"
+        }
+        self._hashed = [column for column in layout.sparse if column.how == "hash"]
+        self._buckets = np.repeat([c.buckets for c in self._hashed], [c.values for c in self._hashed]).astype(np.uint64)
+        self._offsets = np.repeat(layout.offsets, [column.values for column in layout.sparse]).astype(np.int64)
+
+    def __call__(self, features: dict[str, Any]) -> Encoded:
+        """`features`: name → [B, values] of int64, string or float32."""
+        layout = self._layout
+        size = tf.shape(next(iter(features.values())))[0]
+        places = {c.feature: self._place(c, features[c.feature]) for c in layout.sparse if c.how != "hash"}
+        hashes = {c.feature: _hashes(c, features[c.feature], places) for c in layout.sparse}
+        return Encoded(
+            ids=self._ids(hashes, places, size),
+            crosses=self._crosses(hashes, size),
+            dense=_joined([features[column.feature] for column in layout.dense], size, tf.float32),
+        )
+
+    def _ids(self, hashes: dict[str, Any], places: dict[str, Any], size: Any) -> Any:
+        parts = [places[column.feature] for column in self._layout.sparse if column.how != "hash"]
+        if self._hashed:
+            hashed = tf.concat([hashes[column.feature] for column in self._hashed], axis=1)
+            parts.insert(0, tf.cast(hashed % tf.constant(self._buckets), tf.int64))
+        return _joined(parts, size, tf.int64) + tf.constant(self._offsets)
+
+    def _crosses(self, hashes: dict[str, Any], size: Any) -> Any:
+        layout = self._layout
+        combined = [
+            hashing.combine([hashes[layout.sparse[column].feature] for column in cross.columns])
+            for cross in layout.crosses
+        ]
+        buckets = np.array([cross.buckets for cross in layout.crosses], np.uint64)
+        places = tf.cast(_joined(combined, size, tf.uint64) % tf.constant(buckets), tf.int64)
+        return places + tf.constant(np.array(layout.cross_offsets, np.int64))
+
+    def _place(self, column: Sparse, values: Any) -> Any:
+        """Bucket by vocabulary or boundaries, int64 [B, values]."""
+        if column.how == "vocabulary":
+            return self._vocabularies[column.feature].place(values)
+        boundaries = tf.constant(column.boundaries, tf.float32)
+        flat = tf.searchsorted(boundaries, tf.reshape(values, [-1]), side="right", out_type=tf.int64)
+        return tf.reshape(flat, tf.shape(values))
+
+
+class _Vocabulary:
+    """Finds a value by its hash: works for integers and strings alike, and needs no table to be initialised."""
+
+    def __init__(self, column: Sparse) -> None:
+        self._is_string = column.is_string
+        values = tf.constant(column.vocabulary, tf.string if column.is_string else tf.int64)
+        hashes = self._signed(values).numpy()
+        self._order = np.argsort(hashes)
+        self._sorted = hashes[self._order]
+        if np.unique(hashes).size < hashes.size:
+            raise SpecError(f"feature `{column.feature}`: two values of its vocab have the same 64-bit hash; use hash_buckets")
+
+    def place(self, values: Any) -> Any:
+        """Place of each value in the vocabulary, its length for one that is not in it."""
+        hashes = tf.reshape(self._signed(values), [-1])
+        known = tf.constant(self._sorted)
+        nearest = tf.minimum(tf.searchsorted(known, hashes), len(self._sorted) - 1)
+        found = tf.gather(known, nearest) == hashes
+        places = tf.where(found, tf.gather(tf.constant(self._order, tf.int64), nearest), len(self._sorted))
+        return tf.reshape(places, tf.shape(values))
+
+    def _signed(self, values: Any) -> Any:
+        hashed = hashing.hash_strings(values) if self._is_string else hashing.hash_integers(values)
+        return tf.bitcast(hashed, tf.int64)
+
+
+def _joined(parts: list[Any], size: Any, dtype: Any) -> Any:
+    return tf.concat(parts, axis=1) if parts else tf.zeros([size, 0], dtype)
+
+
+def _hashes(column: Sparse, values: Any, places: dict[str, Any]) -> Any:
+    """uint64 [B, values] of which crosses and hashed buckets are made."""
+    if column.how != "hash":
+        return hashing.hash_integers(places[column.feature])
+    return hashing.hash_strings(values) if column.is_string else hashing.hash_integers(values)

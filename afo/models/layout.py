@@ -1,0 +1,177 @@
+"""Which feature is which row of which table: the shape of a Wide & Deep model, without TensorFlow.
+
+All embeddings are rows of one table and all linear weights rows of another, so that a step asks each parameter server
+once, whatever the number of features. The first rows of both belong to the same ids: a feature's `offset` counts in
+both tables, and the crosses follow in the linear one alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+from typing import Literal
+
+from afo.data.schema import Feature, Schema
+from afo.errors import SpecError
+from afo.job import Model
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A feature that is looked up: `values` ids a sample, each one of `buckets` rows.
+
+    hash       64-bit hash of the value modulo buckets
+    vocabulary place in `vocabulary`, the last bucket for all others
+    boundaries how many of `boundaries` are at most the value of a dense feature
+
+    `Layout.sparse` holds them in this order, so that all hashed ones are one operation.
+    """
+
+    feature: str
+    how: Literal["hash", "vocabulary", "boundaries"]
+    is_string: bool
+    buckets: int
+    values: int = 1
+    vocabulary: tuple[int | str, ...] = ()
+    boundaries: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cross:
+    """The combination of features; `columns` are indices into `Layout.sparse`."""
+
+    columns: tuple[int, ...]
+    buckets: int
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A numeric feature of `width` values a sample."""
+
+    feature: str
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A dense weight: its place in the dense vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Tables and weights of one model. At least one of `has_wide` and `has_deep`."""
+
+    sparse: tuple[Sparse, ...]
+    crosses: tuple[Cross, ...]
+    dense: tuple[Dense, ...]
+    hidden_units: tuple[int, ...]
+    dim: int
+    has_wide: bool
+    has_deep: bool
+
+    #: Spread of the first embeddings.
+    embedding_scale = 0.05
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """First row of each sparse feature."""
+        return _starts([column.buckets for column in self.sparse])
+
+    @cached_property
+    def cross_offsets(self) -> tuple[int, ...]:
+        """First row of each cross in the linear table."""
+        return tuple(self.deep_rows + start for start in _starts([cross.buckets for cross in self.crosses]))
+
+    @cached_property
+    def deep_rows(self) -> int:
+        """Rows of the embedding table."""
+        return sum(column.buckets for column in self.sparse)
+
+    @cached_property
+    def wide_rows(self) -> int:
+        """Rows of the linear table."""
+        return self.deep_rows + sum(cross.buckets for cross in self.crosses)
+
+    @cached_property
+    def ids_per_sample(self) -> int:
+        """Ids of the sparse features in a sample, crosses not counted."""
+        return sum(column.values for column in self.sparse)
+
+    @cached_property
+    def dense_width(self) -> int:
+        """Dense values of a sample."""
+        return sum(column.width for column in self.dense)
+
+    @cached_property
+    def weights(self) -> tuple[Weight, ...]:
+        """Dense weights: the bias of the whole model, then kernel and bias of every layer."""
+        shapes: list[tuple[str, tuple[int, ...]]] = [("bias", (1,))]
+        if self.has_deep:
+            widths = [len(self.sparse) * self.dim + self.dense_width, *self.hidden_units]
+            for number, (inputs, units) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+                shapes += [(f"layer{number}/kernel", (inputs, units)), (f"layer{number}/bias", (units,))]
+            shapes.append(("output/kernel", (widths[-1], 1)))
+        offsets = _starts([prod(shape) for _, shape in shapes])
+        return tuple(Weight(name, shape, offset) for (name, shape), offset in zip(shapes, offsets, strict=True))
+
+    @property
+    def dense_size(self) -> int:
+        """Values of the dense vector."""
+        return sum(weight.size for weight in self.weights)
+
+
+def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(accumulate(sizes, initial=0))[: len(sizes)]
+
+
+def layout_of(schema: Schema, model: Model) -> Layout:
+    """The tables and weights of `model` over the features of `schema`. Raises SpecError for a cross of what is not there."""
+    columns = [_sparse(feature, model) for feature in schema.features if feature.kind != "dense" or feature.buckets]
+    order = ("hash", "vocabulary", "boundaries")
+    sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
+    has_wide, has_deep = model.parts != "deep", model.parts != "wide"
+    return Layout(
+        sparse=sparse,
+        crosses=tuple(_cross(names, sparse, model.wide.cross_buckets) for names in model.wide.crosses) if has_wide else (),
+        dense=tuple(Dense(each.name, each.size) for each in schema.features if each.kind == "dense"),
+        hidden_units=model.hidden_units,
+        dim=model.embedding.dim,
+        has_wide=has_wide,
+        has_deep=has_deep,
+    )
+
+
+def _sparse(feature: Feature, model: Model) -> Sparse:
+    is_string = feature.kind == "string"
+    if feature.kind == "dense":
+        buckets = len(feature.buckets) + 1
+        return Sparse(feature.name, "boundaries", is_string, buckets, feature.size, boundaries=feature.buckets)
+    if feature.vocab:
+        buckets = len(feature.vocab) + 1
+        return Sparse(feature.name, "vocabulary", is_string, buckets, feature.size, vocabulary=feature.vocab)
+    return Sparse(feature.name, "hash", is_string, feature.hash_buckets or model.embedding.hash_buckets, feature.size)
+
+
+def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> Cross:
+    known = {column.feature: place for place, column in enumerate(sparse)}
+    for name in names:
+        if name not in known:
+            raise SpecError(
+                f"`model.wide.crosses`: {list(names)} names `{name}`, which is no categorical, string or bucketised feature"
+                f" of the schema; there are: {', '.join(sorted(known))}"
+            )
+        if sparse[known[name]].values != 1:
+            raise SpecError(f"`model.wide.crosses`: `{name}` has several values a sample and cannot be crossed")
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise SpecError(f"`model.wide.crosses`: {list(names)} must name at least two different features")
+    return Cross(tuple(known[name] for name in names), buckets)

@@ -1,0 +1,83 @@
+"""Wide & Deep: Cheng et al., "Wide & Deep Learning for Recommender Systems" (2016), arXiv:1606.07792."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from afo.models.layout import Layout
+
+#: A standardised dense value is kept within so many standard deviations.
+CLIP = 5.0
+#: Added to the variance, against features that never vary.
+EPSILON = 1e-6
+
+
+def standardised(dense: Any, statistics: Any) -> Any:
+    """Dense values [B, n] with mean 0 and variance 1 by `statistics` [3, n]: samples, sum, sum of squares."""
+    samples = tf.maximum(statistics[0], 1.0)
+    mean = statistics[1] / samples
+    variance = tf.maximum(statistics[2] / samples - mean**2, 0.0) + EPSILON
+    mean, variance = tf.cast(mean, tf.float32), tf.cast(variance, tf.float32)
+    return tf.clip_by_value((dense - mean) * tf.math.rsqrt(variance), -CLIP, CLIP)
+
+
+def batch_statistics(dense: Any) -> Any:
+    """What `standardised` needs to know of a batch, float64 [3, n]; sums over batches add up."""
+    wide = tf.cast(dense, tf.float64)
+    size, features = tf.cast(tf.shape(wide)[0], tf.float64), tf.shape(wide)[1]
+    return tf.stack([tf.fill([features], size), tf.reduce_sum(wide, axis=0), tf.reduce_sum(wide**2, axis=0)])
+
+
+def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any) -> Any:
+    """Log odds [B].
+
+    `embeddings` [B, ids, dim] of the sparse features' ids, `wide` [B, ids + crosses] linear weights (either None where
+    the model lacks that part), `dense` [B, n] standardised, `vector` all dense weights as `Layout.weights` places them.
+    """
+    weights = unpacked(layout, vector)
+    total = weights["bias"] + tf.zeros([tf.shape(dense)[0]])
+    if wide is not None:
+        total += tf.reduce_sum(wide, axis=1)
+    if embeddings is not None:
+        total += _deep(layout, embeddings, dense, weights)
+    return total
+
+
+def unpacked(layout: Layout, vector: Any) -> dict[str, Any]:
+    """The dense weights by name."""
+    parts = tf.split(vector, [weight.size for weight in layout.weights])
+    return {
+        weight.name: tf.reshape(part, weight.shape) for weight, part in zip(layout.weights, parts, strict=True)
+    }
+
+
+def initial_vector(layout: Layout, seed: int) -> Any:
+    """First dense weights, float32: kernels uniform as Glorot and Bengio (2010) say, biases zero."""
+    generator = np.random.default_rng(seed)
+    vector = np.zeros(layout.dense_size, np.float32)
+    for weight in layout.weights:
+        if weight.name.endswith("/kernel"):
+            limit = np.sqrt(6.0 / sum(weight.shape))
+            vector[weight.offset : weight.offset + weight.size] = generator.uniform(-limit, limit, weight.size)
+    return vector
+
+
+def sample_losses(label: Any, log_odds: Any) -> Any:
+    """Logistic loss of each sample, in nats."""
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=log_odds)
+
+
+def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:
+    hidden = tf.concat([_pooled(layout, embeddings), dense], axis=1)
+    for number in range(len(layout.hidden_units)):
+        hidden = tf.nn.relu(tf.matmul(hidden, weights[f"layer{number}/kernel"]) + weights[f"layer{number}/bias"])
+    return tf.matmul(hidden, weights["output/kernel"])[:, 0]
+
+
+def _pooled(layout: Layout, embeddings: Any) -> Any:
+    """[B, features * dim]: a feature of several values counts with their mean."""
+    if layout.ids_per_sample > len(layout.sparse):
+        parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
+        return tf.concat([tf.reduce_mean(part, axis=1) for part in parts], axis=1)
+    return tf.reshape(embeddings, [-1, len(layout.sparse) * layout.dim])

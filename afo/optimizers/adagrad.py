@@ -1,0 +1,32 @@
+"""AdaGrad: Duchi, Hazan and Singer (2011)."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from afo.job import Adagrad
+
+
+class AdagradRule:
+    """accumulator += g², weights -= learning_rate * g / sqrt(accumulator)."""
+
+    slots = ("accumulator",)
+
+    def __init__(self, options: Adagrad) -> None:
+        self._options = options
+
+    def initial(self, weights: Any) -> tuple[Any, ...]:
+        """The accumulator starts above zero, so that the first steps are bounded."""
+        return (tf.fill(tf.shape(weights), tf.constant(self._options.initial_accumulator, weights.dtype)),)
+
+    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any) -> Any:
+        """Locked, for two workers update the same elements at once."""
+        return tf.raw_ops.ResourceApplyAdagrad(
+            var=variable, accum=slots[0], lr=self._options.learning_rate, grad=gradient, use_locking=True
+        )
+
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any) -> Any:
+        """Not locked: workers seldom meet in a row, and one that does loses a part of one gradient."""
+        return tf.raw_ops.ResourceSparseApplyAdagrad(
+            var=variable, accum=slots[0], lr=self._options.learning_rate, grad=gradient, indices=rows
+        )

@@ -1,0 +1,24 @@
+"""What an update rule is."""
+
+from typing import Any, Protocol
+
+
+class Rule(Protocol):
+    """How a gradient changes a variable and its slots (the optimizer's own state, of the variable's shape).
+
+    The operations must be built under the device that holds the variable. `variable` and `slots` are resource handles,
+    `slots` in the order of the property of that name. Rows of a sparse update are unique.
+    """
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """Names of the slots."""
+
+    def initial(self, weights: Any) -> tuple[Any, ...]:
+        """First value of every slot for the variable's first value `weights`."""
+
+    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any) -> Any:
+        """Update the whole variable; `gradient` has its shape."""
+
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any) -> Any:
+        """Update `rows` [n] int64, all different, with `gradient` [n, width]; no other row is touched."""

@@ -1,0 +1,32 @@
+"""Plain stochastic gradient descent."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from afo.job import Sgd
+
+
+class SgdRule:
+    """weights -= learning_rate * g."""
+
+    slots = ()
+
+    def __init__(self, options: Sgd) -> None:
+        self._options = options
+
+    def initial(self, weights: Any) -> tuple[Any, ...]:
+        """No state."""
+        return ()
+
+    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any) -> Any:
+        """Locked, for two workers update the same elements at once."""
+        return tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable, alpha=self._options.learning_rate, delta=gradient, use_locking=True
+        )
+
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any) -> Any:
+        """Subtracts from the rows alone."""
+        return tf.raw_ops.ResourceScatterSub(
+            resource=variable, indices=rows, updates=self._options.learning_rate * gradient
+        )

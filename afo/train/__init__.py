@@ -1,0 +1,1 @@
+"""The TensorFlow processes of a job: parameter server, worker, chief, evaluator."""

@@ -1,0 +1,67 @@
+"""Connections between a client (worker, chief) and the parameter servers."""
+
+import socket
+
+import tensorflow as tf
+
+from afo.errors import ClusterUnreachable
+
+#: What TensorFlow raises when a parameter server is gone, or came back without its variables.
+LOST_SERVER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.NotFoundError,
+)
+#: InvalidArgumentError of a restarted server, which does not know this client's context.
+_UNKNOWN_CONTEXT = "context_id"
+
+
+def is_lost_server(error: BaseException) -> bool:
+    """Whether `error` of a step means that this process must be started anew, and not that its graph is wrong."""
+    if isinstance(error, LOST_SERVER):
+        return True
+    return isinstance(error, tf.errors.InvalidArgumentError) and _UNKNOWN_CONTEXT in str(error)
+
+
+def connect(servers: tuple[str, ...]) -> socket.socket:
+    """Make this process an independent client of the parameter servers.
+
+    They pull tensors from the client at the address that it gives them, so that must be one they can reach; the
+    default (localhost) works on one machine only. The returned socket keeps the port until the process ends.
+    Raises ClusterUnreachable.
+    """
+    host = _own_host(servers[0])
+    port, keeper = _reserve_port(host)
+    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [f"{_bracketed(host)}:{port}"]})
+    try:
+        tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise ClusterUnreachable(f"cannot connect to the parameter servers {', '.join(servers)}: {error}") from error
+    return keeper
+
+
+def _own_host(server: str) -> str:
+    """This machine's address on the way to `server` (`host:port`); connecting a datagram socket sends nothing."""
+    host, _, port = server.rpartition(":")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError) as error:
+        raise ClusterUnreachable(f"cannot find the way to the parameter server {server}: {error}") from error
+
+
+def _reserve_port(host: str) -> tuple[int, socket.socket]:
+    """A free port, held by a bound socket that never listens; TensorFlow joins it by TF_GRPC_REUSE_PORT."""
+    keeper = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    keeper.bind((host, 0))
+    return keeper.getsockname()[1], keeper
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,119 @@
+"""A variable on a parameter server, shared by every client that names it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+#: Values read or written by one operation when whole variables move: 16 MiB of float32.
+CHUNK_VALUES = 4 * 1024 * 1024
+
+
+def ps_device(task: int) -> str:
+    """Device of parameter server number `task`."""
+    return f"/job:ps/task:{task}/device:CPU:0"
+
+
+@dataclass(frozen=True)
+class PsVariable:
+    """A variable by name, for `shared_name` makes it one for all clients. Its first dimension is called rows.
+
+    `handle()` must be called once per traced function: operations on one handle keep their order in the function.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    task: int
+
+    @property
+    def device(self) -> str:
+        """Where it lives."""
+        return ps_device(self.task)
+
+    def handle(self) -> Any:
+        """Its resource handle."""
+        with tf.device(self.device):
+            return tf.raw_ops.VarHandleOp(dtype=tf.as_dtype(self.dtype), shape=self.shape, shared_name=self.name)
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that one message carries when the whole variable moves."""
+        return max(1, CHUNK_VALUES // max(1, int(np.prod(self.shape[1:]))))
+
+
+def read_value(handle: Any, dtype: str) -> Any:
+    """The value of a small variable, where it lives."""
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(dtype))
+
+
+def gather_rows(handle: Any, rows: Any, dtype: str = "float32") -> Any:
+    """Rows of a variable; must be built under its device."""
+    return tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tf.as_dtype(dtype))
+
+
+@dataclass(frozen=True)
+class VariableIo:
+    """Whole variables between a parameter server and numpy, in bounded messages."""
+
+    variable: PsVariable
+
+    def assign(self, value: Any) -> None:
+        """Create or replace a small variable."""
+        variable = self.variable
+
+        def assign(content: Any) -> None:
+            handle = variable.handle()
+            with tf.device(variable.device):
+                tf.raw_ops.AssignVariableOp(resource=handle, value=content)
+
+        content = tf.constant(value, variable.dtype, variable.shape)
+        _traced(assign, tf.TensorSpec(variable.shape, variable.dtype))(content)
+
+    def read(self) -> Any:
+        """The value of a small variable as numpy array."""
+        variable = self.variable
+
+        def read() -> Any:
+            handle = variable.handle()
+            with tf.device(variable.device):
+                value = read_value(handle, variable.dtype)
+            return tf.identity(value)
+
+        return _traced(read)().numpy()
+
+    def chunks(self) -> Iterator[tuple[int, Any]]:
+        """Pairs of first row and rows as numpy array, in order. The variable itself is never copied whole."""
+        variable = self.variable
+
+        def read(start: Any, stop: Any) -> Any:
+            handle = variable.handle()
+            with tf.device(variable.device):
+                value = gather_rows(handle, tf.range(start, stop), variable.dtype)
+            return tf.identity(value)
+
+        reader = _traced(read, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
+        for start in range(0, variable.shape[0], variable.chunk_rows):
+            stop = min(start + variable.chunk_rows, variable.shape[0])
+            yield start, reader(tf.constant(start, tf.int64), tf.constant(stop, tf.int64)).numpy()
+
+    def writer(self) -> Callable[[Any, Any], None]:
+        """A function (rows [n] int64, values [n, …]) that overwrites rows of the existing variable."""
+        variable = self.variable
+
+        def write(rows: Any, values: Any) -> None:
+            handle = variable.handle()
+            with tf.device(variable.device):
+                tf.raw_ops.ResourceScatterUpdate(resource=handle, indices=rows, updates=values)
+
+        traced = _traced(
+            write, tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, *variable.shape[1:]], variable.dtype)
+        )
+        return lambda rows, values: traced(tf.constant(rows, tf.int64), tf.constant(values, variable.dtype))
+
+
+def _traced(function: Callable[..., Any], *signature: Any) -> Any:
+    """Traced once and for all: such a function belongs to one variable, and TensorFlow need not warn of retracing."""
+    return tf.function(function, autograph=False).get_concrete_function(*signature)
