@@ -1,1 +1,1 @@
-"""Training data: schemas, TFRecord files, tf.Example records, splits, synthetic data and metrics; no TensorFlow here."""
+"""Training data: schemas, TFRecord files, tf.Example records, splits, synthetic data, metrics; no TensorFlow here."""

@@ -96,6 +96,7 @@ class _Inflating(io.RawIOBase):
             if rest := self._engine.decompress(b"", _BLOCK):
                 return rest
             raise DataError(
-                f"{self._name}: {self._compression} data is cut off at byte {self._file.tell()}; copy or write the file again"
+                f"{self._name}: {self._compression} data is cut off at byte {self._file.tell()} of the file;"
+                " copy or write it again"
             )
         return b""

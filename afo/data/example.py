@@ -17,6 +17,9 @@ from afo.errors import DataError
 #: The values of one feature of one record: integers, real numbers, or byte strings.
 Values = NDArray[np.int64] | NDArray[np.float32] | list[bytes]
 
+#: Which list of a `tf.Example` holds them.
+ListKind = Literal["int64", "float", "bytes"]
+
 _Field = descriptor_pb2.FieldDescriptorProto
 _LISTS = (("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List"))
 _VALUE_TYPE = {"BytesList": _Field.TYPE_BYTES, "FloatList": _Field.TYPE_FLOAT, "Int64List": _Field.TYPE_INT64}
@@ -79,7 +82,7 @@ def _fill(feature: Any, name: str, values: Any) -> None:
         raise DataError(f"feature `{name}`: {error}") from error
 
 
-def kind_of(values: Values | Sequence[int] | Sequence[float] | Sequence[str]) -> Literal["int64", "float", "bytes"]:
+def kind_of(values: Values | Sequence[int] | Sequence[float] | Sequence[str]) -> ListKind:
     """Which list of a `tf.Example` holds these values; an empty plain list counts as bytes."""
     if isinstance(values, np.ndarray):
         return "int64" if values.dtype.kind == "i" else "float"

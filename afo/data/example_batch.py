@@ -20,7 +20,6 @@ _Mask = NDArray[np.bool_]
 _Part = tuple[_Bytes, _Mask | None, NDArray[np.int64]]
 
 _INT64_LIST, _FLOAT_LIST = 3, 2
-_MAX_VARINT = 10
 
 
 def encode_columns(columns: Mapping[str, Column]) -> list[bytes]:
@@ -41,7 +40,7 @@ def _entry(name: str, column: Column, count: int) -> _Part:
     """`feature` entries: tag 1 { key = 1: name, value = 2: Feature { list = kind: { value = 1: packed } } }."""
     values = column.reshape(count, -1)
     if values.dtype == np.int64:
-        kind, packed = _INT64_LIST, _varints(values)
+        kind, packed = _INT64_LIST, _varints(values.view(np.uint64))
     elif values.dtype == np.float32:
         little = np.ascontiguousarray(values.astype("<f4"))
         kind, packed = _FLOAT_LIST, _whole(little.view(np.uint8).reshape(count, -1))
@@ -57,7 +56,7 @@ def _entry(name: str, column: Column, count: int) -> _Part:
 def _prefixed(tag: int, body: _Part, count: int) -> _Part:
     """The body behind its tag and length."""
     tags = _whole(np.full((count, 1), tag, np.uint8))
-    return _joined([tags, _varints(body[2][:, None]), body])
+    return _joined([tags, _varints(body[2].view(np.uint64)[:, None]), body])
 
 
 def _joined(parts: list[_Part]) -> _Part:
@@ -73,26 +72,25 @@ def _whole(data: _Bytes) -> _Part:
     return data, None, np.full(len(data), data.shape[1], np.int64)
 
 
-def _varints(values: NDArray[np.int64]) -> _Part:
-    """Base-128 varints of values [n, k], negative ones as ten bytes (two's complement)."""
-    rest = values.astype(np.int64).view(np.uint64)
-    width = max(1, -(-int(rest.max(initial=0)).bit_length() // 7))
+def _varints(values: NDArray[np.uint64]) -> _Part:
+    """Base-128 varints of values [n, k]; a negative int64, seen as uint64, takes ten bytes as protobuf wants it."""
+    width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
-    groups = rest[:, :, None] >> shifts
+    groups = values[:, :, None] >> shifts
     used = groups > 0
     used[:, :, 0] = True
     more = np.zeros(used.shape, np.uint8)
     more[:, :, :-1] = used[:, :, 1:]
-    data = (groups & np.uint64(0x7F)).astype(np.uint8) | (more << 7)
-    flat = data.reshape(len(values), -1)
+    data: _Bytes = (groups & np.uint64(0x7F)).astype(np.uint8) | (more << np.uint8(7))
+    flat: _Bytes = data.reshape(len(values), -1)
     if used.all():
         return _whole(flat)
     mask = used.reshape(len(values), -1)
-    return flat, mask, mask.sum(axis=1)
+    return flat, mask, mask.sum(axis=1, dtype=np.int64)
 
 
 def _varint(value: int) -> bytes:
-    data, _, _ = _varints(np.array([[value]], np.int64))
+    data, _, _ = _varints(np.array([[value]], np.uint64))
     return data.tobytes()
 
 

@@ -12,7 +12,7 @@ LOG_LOSS_CLIP = 1e-7
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Area under the ROC curve: the chance that a positive outranks a negative, a tie counting one half.
 
-    `labels` [n] of 0 and 1, `scores` [n] of any real scale. From mean ranks, so exact with ties (Mann and Whitney, 1947).
+    `labels` [n] of 0 and 1, `scores` [n] of any real scale. From mean ranks (Mann and Whitney, 1947), so exact.
     Raises DataError when there is no positive or no negative, or a score is not a number.
     """
     label, score = _checked(labels, scores)

@@ -15,13 +15,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from afo.data.example import Values, kind_of
+from afo.data.example import ListKind, Values, kind_of
 from afo.errors import DataError
 from afo.yamlfile import convert, load_yaml
 from afo.yamltree import parse_yaml
 
 Kind = Literal["categorical", "string", "dense"]
-ListKind = Literal["int64", "bytes", "float"]
 Scalar = int | float | str
 
 #: How a `tf.Example` holds a feature of each kind.
@@ -89,7 +88,8 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def _check_default(self) -> None:
         if isinstance(self.default, tuple) and len(self.default) != self.size:
             raise ValueError(
-                f"feature `{self.name}`: default has {len(self.default)} values and the shape {list(self.shape)} holds {self.size}"
+                f"feature `{self.name}`: default has {len(self.default)} values"
+                f" and the shape {list(self.shape)} holds {self.size}"
             )
         self._check_types("default", () if self.default is None else self.defaults())
 
@@ -97,9 +97,7 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         for value in values:
             if isinstance(value, bool) or not isinstance(value, _PYTHON_TYPE[self.kind]):
                 # A ValueError, because msgspec turns nothing else into an error with a path.
-                raise ValueError(  # noqa: TRY004
-                    f"feature `{self.name}`: {field} {value!r} is no value of a {self.kind} feature"
-                )
+                raise ValueError(f"feature `{self.name}`: {field} {value!r} is no value of a {self.kind} feature")
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -8,9 +8,9 @@ With ids `i_f` of the categorical features and a vector `x` of the dense ones, t
     deep   = scale * sum over k of tanh(z_2k) * tanh(z_2k+1),   z = sum over f of v_f[i_f] + D x
 
 and a label is 1 with probability sigmoid(logit). Ids follow a power law: the id of rank r (from 1) has probability
-proportional to r**-exponent. Every number is drawn from the seed. `wide` is what a linear model can learn, `cross` needs
-crossed features or a hidden layer, `deep` needs embeddings and hidden layers. The large features hold a good part of
-`wide` and `deep`, so that hashing their ids into few buckets costs accuracy.
+proportional to r**-exponent. Every number is drawn from the seed. `wide` is what a linear model can learn, `cross`
+needs crossed features or hidden layers, `deep` needs embeddings and hidden layers. Features of a few thousand ids hold
+much of `wide`, so that hashing ids into few buckets costs accuracy.
 """
 
 from functools import cached_property

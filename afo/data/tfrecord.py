@@ -122,7 +122,8 @@ def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
 def _length(header: bytes, name: str, offset: int) -> int:
     if len(header) < HEADER.size:
         raise DataError(
-            f"{name}: record at offset {offset} is cut off: {len(header)} of the {HEADER.size} bytes of its header are there"
+            f"{name}: record at offset {offset} is cut off:"
+            f" {len(header)} of the {HEADER.size} bytes of its header are there"
         )
     size: int
     size, crc = HEADER.unpack(header)

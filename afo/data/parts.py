@@ -1,0 +1,24 @@
+"""Names of the files of a data set that afo writes: `part-00000.tfrecord`, `part-00001.tfrecord`, …"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from afo import storage
+
+_SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
+
+
+def part_urls(directory: str, count: int, compression: Literal["none", "gzip", "zlib"]) -> list[str]:
+    """The URLs of `count` part files in a directory."""
+    return [storage.join(directory, f"part-{number:05d}{_SUFFIX[compression]}") for number in range(count)]
+
+
+def existing_parts(directory: str) -> set[str]:
+    """Names of the part files that a directory holds."""
+    return {storage.name(each.url) for each in storage.glob(storage.join(directory, "part-*"))}
+
+
+def delete_other_parts(directory: str, keep: Sequence[str]) -> None:
+    """Deletes part files of an earlier, larger writing, which would be read along with the new ones."""
+    for name in existing_parts(directory) - {storage.name(url) for url in keep}:
+        storage.delete(storage.join(directory, name))

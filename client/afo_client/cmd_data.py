@@ -1,0 +1,176 @@
+"""`afo data`: make, convert and look at training data."""
+
+import os
+import sys
+from typing import Literal
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from afo.data.convert import CsvFormat, convert_csv
+from afo.data.inspect import FeatureReport, Report, infer_schema, inspect_files
+from afo.data.schema import read_schema
+from afo.data.splits import find_splits
+from afo.data.synth import Answer, SynthParameters, synthesize
+from afo.data.teacher import TeacherSpec
+from afo.errors import DataError, UsageError
+
+_COMPRESSION = click.Choice(["none", "gzip", "zlib"])
+_POSITIVE = click.IntRange(min=1)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def command() -> None:
+    """Make, convert and look at training data."""
+
+
+@command.command()
+@click.argument("directory")
+@click.option("--train", default=1_500_000, show_default=True, type=_POSITIVE, help="Training records.")
+@click.option("--eval", "evaluation", default=200_000, show_default=True, type=_POSITIVE, help="Evaluation records.")
+@click.option("--train-files", default=16, show_default=True, type=_POSITIVE)
+@click.option("--eval-files", default=4, show_default=True, type=_POSITIVE)
+@click.option("--compression", default="none", show_default=True, type=_COMPRESSION)
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of the teacher and the records."
+)
+@click.option("--processes", type=_POSITIVE, help="Writing processes; default: one a core.")
+@_as_json
+def synth(
+    directory: str,
+    train: int,
+    evaluation: int,
+    train_files: int,
+    eval_files: int,
+    compression: Literal["none", "gzip", "zlib"],
+    seed: int,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Write synthetic click data with a known best AUC into DIRECTORY. A second time does nothing."""
+    try:
+        parameters = SynthParameters(
+            train=train,
+            eval=evaluation,
+            train_files=train_files,
+            eval_files=eval_files,
+            compression=compression,
+            teacher=TeacherSpec(seed=seed),
+        )
+    except DataError as error:
+        raise UsageError(str(error)) from error
+    answer = _with_progress(directory, parameters, processes or len(os.sched_getaffinity(0)))
+    if as_json:
+        _print_json({"directory": directory, **msgspec.to_builtins(answer)})
+    else:
+        click.echo(f"{directory}: {train:,} training and {evaluation:,} evaluation records", err=True)
+        click.echo(f"best reachable: auc {answer.auc:.4f}  log loss {answer.log_loss:.4f}")
+
+
+def _with_progress(directory: str, parameters: SynthParameters, processes: int) -> Answer:
+    columns = (TextColumn("records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("records", total=parameters.train + parameters.eval)
+        return synthesize(directory, parameters, processes, lambda records: progress.advance(bar, records))
+
+
+@command.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--schema", "schema_path", required=True, help="Schema file (YAML).")
+@click.option("--out", "directory", required=True, help="Directory for the TFRecord files.")
+@click.option("--columns", help="Names of the columns, with commas between; left out: the first line names them.")
+@click.option("--delimiter", default=",", show_default=True, help="Character between cells.")
+@click.option("--skip-lines", default=0, show_default=True, type=click.IntRange(min=0), help="Lines before the data.")
+@click.option("--strip", is_flag=True, help="Take blanks away from both ends of every cell.")
+@click.option("--missing", multiple=True, default=("",), help="Cell that means no value; may be given again.")
+@click.option("--label", help="Column of the label; left out: the one named as the schema's label.")
+@click.option("--positive", multiple=True, help="Cell of the label that means 1; may be given again.")
+@click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
+@click.option("--compression", default="none", show_default=True, type=_COMPRESSION)
+@_as_json
+def convert(
+    files: tuple[str, ...],
+    schema_path: str,
+    directory: str,
+    columns: str | None,
+    delimiter: str,
+    skip_lines: int,
+    strip: bool,
+    missing: tuple[str, ...],
+    label: str | None,
+    positive: tuple[str, ...],
+    count: int,
+    compression: Literal["none", "gzip", "zlib"],
+    as_json: bool,
+) -> None:
+    """Convert CSV FILES (paths, URLs or globs) to TFRecord files."""
+    csv_format = CsvFormat(
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        delimiter=delimiter,
+        skip_lines=skip_lines,
+        strip=strip,
+        missing=missing,
+        label=label,
+        positive=positive,
+    )
+    urls = [split.url for split in find_splits(files)]
+    rows = convert_csv(urls, directory, read_schema(schema_path), csv_format, count, compression)
+    if as_json:
+        _print_json({"directory": directory, "records": rows, "files": count})
+    else:
+        click.echo(f"{directory}: {rows:,} records in {count} files", err=True)
+
+
+@command.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--records", default=1000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
+@click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to look into.")
+@click.option("--count", is_flag=True, help="Count all records of all files and verify their checksums.")
+@click.option("--infer", is_flag=True, help="Print a schema (YAML) for review.")
+@_as_json
+def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, infer: bool, as_json: bool) -> None:
+    """Say what TFRecord FILES (paths, URLs or globs) hold, by their first records."""
+    report = inspect_files(files, records, look_at, count)
+    if infer:
+        schema, notes = infer_schema(report)
+        click.echo("".join(f"# {note}\n" for note in notes) + schema.to_yaml(), nl=False)
+    elif as_json:
+        _print_json(msgspec.to_builtins(report))
+    else:
+        _print_report(report)
+
+
+def _print_report(report: Report) -> None:
+    console = Console()
+    by_file = Table(Column("file", overflow="fold"), "bytes", "compression", "records", box=None)
+    for file in report.files:
+        by_file.add_row(
+            file.url, f"{file.bytes:,}", file.compression, "" if file.records is None else f"{file.records:,}"
+        )
+    by_feature = Table("feature", "values", "present", "length", "distinct", "min", "max", box=None)
+    for feature in report.features:
+        by_feature.add_row(*_cells(feature, report.looked_at))
+    console.print(by_file)
+    console.print(f"\nin the first {report.looked_at:,} records:")
+    console.print(by_feature)
+
+
+def _cells(feature: FeatureReport, looked_at: int) -> tuple[str, ...]:
+    shortest, longest = feature.min_length, feature.max_length
+    return (
+        feature.name,
+        feature.kind,
+        f"{feature.present / looked_at:.1%}",
+        str(shortest) if shortest == longest else f"{shortest}-{longest}",
+        str(feature.distinct),
+        "" if feature.min is None else f"{feature.min:g}",
+        "" if feature.max is None else f"{feature.max:g}",
+    )
+
+
+def _print_json(result: dict[str, object]) -> None:
+    click.echo(msgspec.json.encode({"api": "afo/v1", **result}).decode())
