@@ -72,7 +72,8 @@ def test_is_a_runtime(make: Callable[..., LocalRuntime]) -> None:
 
 
 def test_exit_code_output_and_environment(make: Callable[..., LocalRuntime], tmp_path: Path) -> None:
-    runtime = make(python("import os, sys; print({k: v for k, v in os.environ.items() if 'AFO' in k}); sys.exit(7)"), AFO_A="1")
+    code = "import os, sys; print({k: v for k, v in os.environ.items() if 'AFO' in k}); sys.exit(7)"
+    runtime = make(python(code), AFO_A="1")
     handle = runtime.request(WORKER, {"AFO_B": "2"})
     until(lambda: info(runtime, handle).state == "ended")
     assert info(runtime, handle).exit_code == 7
@@ -98,7 +99,8 @@ def test_kill_ends_grandchildren_in_their_own_session(make: Callable[..., LocalR
     runtime = make(
         python("""
             import subprocess, sys, time
-            subprocess.Popen([sys.executable, '-c', "import time; open('up', 'w').close(); time.sleep(600)"], start_new_session=True)
+            sleep = "import time; open('up', 'w').close(); time.sleep(600)"
+            subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)
             time.sleep(600)
         """)
     )
@@ -188,7 +190,9 @@ def test_a_recorded_process_id_that_now_belongs_to_another_process_is_not_touche
         stranger.wait()
 
 
-def test_containers_survive_their_am_and_are_found_by_the_next(make: Callable[..., LocalRuntime], tmp_path: Path) -> None:
+def test_containers_survive_their_am_and_are_found_by_the_next(
+    make: Callable[..., LocalRuntime], tmp_path: Path
+) -> None:
     first_am = f"""
         import sys
         from pathlib import Path
@@ -216,7 +220,7 @@ def test_a_command_that_cannot_start_is_said(make: Callable[..., LocalRuntime]) 
 
 
 def test_finish_ends_a_container_that_ignores_sigterm(make: Callable[..., LocalRuntime], tmp_path: Path) -> None:
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('up', 'w').close(); time.sleep(600)"
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); open('up', 'w').close(); time.sleep(600)"
     runtime = make(python(code), grace_s=0.2)
     handle = runtime.request(WORKER, {})
     until((tmp_path / "containers" / handle / "work" / "up").exists)

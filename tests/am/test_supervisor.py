@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from afo_am.supervisor import EXIT_TERMINATED, EXIT_VERDICT, RestartBound
+from afo.errors import SpecError
+from afo_am.supervisor import EXIT_TERMINATED, RestartBound
 
 
 def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
@@ -23,7 +24,9 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-def supervise(directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0") -> "subprocess.Popen[str]":
+def supervise(
+    directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0"
+) -> "subprocess.Popen[str]":
     """A supervisor of an AM that runs the text `am` in `directory`."""
     program = f"""
         import os, sys
@@ -31,7 +34,8 @@ def supervise(directory: Path, am: str, *, most: int = 3, stop_s: float = 20, pa
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
         sys.exit(Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}).run())
     """
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], cwd=directory, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
 
 
 def starts(directory: Path) -> list[str]:
@@ -43,15 +47,16 @@ def starts(directory: Path) -> list[str]:
 NOTE = "import os, sys, time; open('starts', 'a').write(os.environ['AFO_AM_INCARNATION'] + ' ')\n"
 
 
-@pytest.mark.parametrize("code", [0, EXIT_VERDICT])
-def test_a_verdict_ends_it(tmp_path: Path, code: int) -> None:
+@pytest.mark.parametrize("code", [0, SpecError.exit_code])
+def test_an_end_that_another_start_would_not_change(tmp_path: Path, code: int) -> None:
     supervisor = supervise(tmp_path, NOTE + f"sys.exit({code})")
     supervisor.communicate(timeout=30)
     assert (supervisor.returncode, starts(tmp_path)) == (code, ["1"])
 
 
 def test_restarts_after_crash_and_kill_until_success(tmp_path: Path) -> None:
-    am = NOTE + "n = int(os.environ['AFO_AM_INCARNATION'])\nos.kill(os.getpid(), 9) if n == 2 else sys.exit(1 if n == 1 else 0)"
+    ends = "n = int(os.environ['AFO_AM_INCARNATION'])\nos.kill(os.getpid(), 9) if n == 2 else sys.exit(n == 1)"
+    am = NOTE + ends
     supervisor = supervise(tmp_path, am)
     output, _ = supervisor.communicate(timeout=30)
     assert (supervisor.returncode, starts(tmp_path)) == (0, ["1", "2", "3"])
@@ -59,9 +64,9 @@ def test_restarts_after_crash_and_kill_until_success(tmp_path: Path) -> None:
 
 
 def test_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:
-    supervisor = supervise(tmp_path, NOTE + "sys.exit(4)", most=3)
+    supervisor = supervise(tmp_path, NOTE + "sys.exit(6)", most=3)
     output, _ = supervisor.communicate(timeout=30)
-    assert (supervisor.returncode, starts(tmp_path)) == (4, ["1", "2", "3"])
+    assert (supervisor.returncode, starts(tmp_path)) == (6, ["1", "2", "3"])
     assert "giving up" in output
 
 
@@ -114,7 +119,8 @@ def test_orphans_of_a_dead_am_are_reaped(tmp_path: Path) -> None:
     am = NOTE + textwrap.dedent("""
         import subprocess
         if os.environ['AFO_AM_INCARNATION'] == '1':
-            orphan = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True, stdout=subprocess.DEVNULL)
+            sleep = [sys.executable, '-c', 'import time; time.sleep(600)']
+            orphan = subprocess.Popen(sleep, start_new_session=True, stdout=subprocess.DEVNULL)
             open('orphan.partial', 'w').write(str(orphan.pid))
             os.rename('orphan.partial', 'orphan')
             os._exit(1)
