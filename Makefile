@@ -1,0 +1,51 @@
+# The developer's whole interface. `make demo` and `make test` work on a fresh machine.
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint typecheck format bench soak wheel clean
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): pyproject.toml conf/constraints.txt
+	.ci/system-packages python
+	.ci/make-venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[dev]'
+	touch $@
+
+install: $(INSTALLED) ## Install afo and its tools into .venv
+
+demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes on this machine
+	$(BIN)/afo demo --dir build/demo
+
+test: $(INSTALLED) ## Run every test; installs what tests need
+	.ci/system-packages python hadoop
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED) ## Style, imports, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+typecheck: $(INSTALLED) ## mypy, strict
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) ## Run the benchmarks; results in build/bench
+	@mkdir -p build/bench
+	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about an hour
+	.ci/system-packages python hadoop
+	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
+
+wheel: $(INSTALLED) ## Build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## Remove what was built, the virtual environment too
+	rm -rf $(VENV) build dist
