@@ -1,5 +1,7 @@
 """What a runtime hands to every Child: one JSON file for all containers of a job, nothing secret in it."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from afo.job import Job
@@ -17,6 +19,8 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
 
     job: Job
     job_id: str
+    #: Says which of this machine's names the other tasks can reach (`afo.hosts`).
+    runtime: Literal["local", "yarn"]
     am_address_url: str
     #: The job's secret, mode 0400.
     secret_file: str
@@ -28,8 +32,6 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
     logs_url: str
     #: Interpreter of the TensorFlow process; '' is the Child's own.
     python: str = ""
-    #: Name or IPv4 address under which the other tasks reach this container; '' lets the Child find it.
-    host: str = ""
     #: Seconds between heartbeats until the AM's first directive says otherwise.
     heartbeat_s: float = 1.0
     #: How long a stopped process may take between SIGTERM and SIGKILL, in seconds.

@@ -63,6 +63,17 @@ class AmClient:
         with self._lock:
             self._drop()
 
+    def follow(self) -> None:
+        """Read the address file; if another AM than the present one has published its own, later calls go there.
+
+        A call that fails does so by itself; this is for an AM that was replaced and still answers. Raises what reading
+        the file raises.
+        """
+        published = read_address(self._url)
+        with self._lock:
+            if self._address != published:
+                self._drop()
+
     def call(self, method: str, request: m.Message, *, patience_s: float | None = None) -> m.Message:
         """Send `request`, return the reply of the method's type. Raises the `AfoError` the AM raised."""
         deadline = time.monotonic() + (self._patience_s if patience_s is None else patience_s)

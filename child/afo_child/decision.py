@@ -1,0 +1,99 @@
+"""What a Child does next: a pure function of what the AM wants and of what is the case."""
+
+from msgspec import Struct
+
+from afo.rpc.messages import Directive
+from afo.train_task import EXIT_RESTART
+
+#: Starts in place within one generation after the process asked for them (exit code 75).
+MAX_RESTARTS = 10
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What is the case. Generations are None where there is nothing of the kind."""
+
+    is_ps: bool
+    #: Generation of the process that runs.
+    running: int | None = None
+    #: Generation and exit code (or -signal) of the process that ended by itself and was not replaced.
+    ended: int | None = None
+    code: int = 0
+    #: Generation that the held address belongs to, and that address.
+    reserved: int | None = None
+    address: str = ""
+    #: Starts in place already made in the generation of `ended`.
+    restarts: int = 0
+    #: The pause before such a start is not over.
+    backing_off: bool = False
+
+
+class Stop(Struct, frozen=True):
+    """End the process and all it started."""
+
+
+class Reserve(Struct, frozen=True):
+    """Give up the held port and hold a new one for this generation."""
+
+    generation: int
+
+
+class Start(Struct, frozen=True):
+    """Start the process of this generation."""
+
+    generation: int
+
+
+class BackOff(Struct, frozen=True):
+    """Count a start in place and wait a moment before it."""
+
+
+class Report(Struct, frozen=True):
+    """Tell the AM how the process ended. `cause` overrides what the end itself looks like."""
+
+    cause: str = ""
+
+
+class Leave(Struct, frozen=True):
+    """End this Child with an exit code."""
+
+    code: int
+
+
+Action = Stop | Reserve | Start | BackOff | Report | Leave
+
+
+def newest(current: Directive, received: Directive) -> Directive:
+    """The directive to obey: an older generation than the one known is the word of an AM that has been replaced."""
+    if received.action != "end" and received.generation < current.generation:
+        return current
+    return received
+
+
+def decide(directive: Directive, now: Situation) -> tuple[Action, ...]:
+    """The actions that lead from `now` to what `directive` wants; empty when that is so already."""
+    generation = directive.generation
+    if directive.action == "end":
+        return ((Stop(),) if now.running is not None else ()) + (Leave(0),)
+    if now.ended == generation:
+        return _after_end(now)
+    stop = (Stop(),) if now.running is not None and now.running < generation else ()
+    if now.running == generation:
+        return ()
+    if now.is_ps and now.reserved != generation:
+        return (*stop, Reserve(generation))
+    may_start = directive.action == "run" and not now.backing_off and (not now.is_ps or now.address in directive.ps)
+    return (*stop, Start(generation)) if may_start else stop
+
+
+def exit_code(code: int) -> int:
+    """The Child's own exit code for its process's: as a shell has it, 128 + signal."""
+    return code if code >= 0 else 128 - code
+
+
+def _after_end(now: Situation) -> tuple[Action, ...]:
+    """The process of the present generation is over. A PS is never started in place: its variables are gone."""
+    if now.code != EXIT_RESTART or now.is_ps:
+        return (Report(), Leave(exit_code(now.code)))
+    if now.restarts >= MAX_RESTARTS:
+        return (Report("restarts_exhausted"), Leave(EXIT_RESTART))
+    return (BackOff(),)

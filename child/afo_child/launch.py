@@ -1,0 +1,66 @@
+"""What one start of the TensorFlow process is given: its task file, its command line, and its environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from afo import jsonfile
+from afo.child_config import ChildConfig
+from afo.errors import NotFound
+from afo.rpc.messages import Directive, TaskId
+from afo.task_environment import task_environment
+from afo.train_task import TrainTask
+
+TASK_FILE = "task.json"
+
+
+def write_task(config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int) -> Path:
+    """Write the task file of mode 0600 and return its path."""
+    path = work_dir / TASK_FILE
+    jsonfile.write_private(
+        path,
+        TrainTask(
+            role=task.role, index=task.index, attempt=task.attempt, generation=directive.generation,
+            is_chief=directive.is_chief, ps=directive.ps, num_workers=directive.num_workers,
+            num_splits=directive.num_splits, job=config.job, schema_file=config.schema_file,
+            am_address_url=config.am_address_url, secret_file=config.secret_file, work_dir=str(work_dir),
+            checkpoint_url=config.checkpoint_url, export_url=config.export_url, summary_url=config.summary_url,
+            progress_fd=progress_fd,
+        ),
+    )  # fmt: skip
+    return path
+
+
+def command(config: ChildConfig, task_file: Path) -> list[str]:
+    """The command line of the trainer."""
+    return [config.python or sys.executable, "-m", "afo.train", str(task_file)]
+
+
+def environment(config: ChildConfig, task: TaskId, ps: tuple[str, ...], inherited: Mapping[str, str]) -> dict[str, str]:
+    """The trainer's whole environment. Raises `NotFound` if the library of `environment.preload` cannot be loaded."""
+    vcores = config.job.roles[task.role].vcores
+    wanted = task_environment(config.job, task.role, task.index, vcores, inherited, ps)
+    result = wanted.applied_to(inherited)
+    if config.job.environment.preload:
+        check_preload(result)
+    return result
+
+
+def check_preload(env: Mapping[str, str]) -> None:
+    """Raises `NotFound` if the dynamic loader refuses what LD_PRELOAD names.
+
+    The loader itself only warns and goes on without the library, so a tiny program is started to hear the warning.
+    """
+    true = shutil.which("true", path=os.defpath) or "true"
+    probe = subprocess.run(
+        [true], env={**env, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
+    )
+    words = probe.stderr.decode(errors="replace").strip()
+    if "LD_PRELOAD" in words or probe.returncode != 0:
+        raise NotFound(
+            f"LD_PRELOAD={env['LD_PRELOAD']} cannot be loaded: {words or probe.returncode}; "
+            "`environment.preload` names a library that the loader of every node finds, or its full path"
+        )

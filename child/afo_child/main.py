@@ -1,0 +1,99 @@
+"""Wiring of a Child: what it is comes from its environment, what to do from the Application Master."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from afo import __version__, jsonfile, storage
+from afo.child_config import ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
+from afo.errors import AfoError, UsageError
+from afo.hosts import advertised_host
+from afo.job import ROLES
+from afo.process_death import adopt_orphans
+from afo.rpc.client import AmClient
+from afo.rpc.master import Master
+from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
+from afo.rpc.wire import read_secret
+from afo.task_environment import task_environment
+from afo_child.agent import Agent
+from afo_child.facts import environment_report
+from afo_child.newest_master import NewestMaster
+from afo_child.output import Output
+from afo_child.termination import Termination
+from afo_child.trainer import Trainer
+
+#: For the last upload of the logs; beyond that the file system is taken to hang.
+_UPLOAD_S = 60.0
+_LOG = logging.getLogger(__name__)
+
+
+def task_of(environment: Mapping[str, str]) -> TaskId:
+    """Which task this container is for. Raises `UsageError` naming the variable that is missing or wrong."""
+    role = next((role for role in ROLES if role == environment.get(ROLE)), None)
+    if role is None:
+        raise UsageError(f"{ROLE}={environment.get(ROLE)!r}, set by a runtime of afo, must be one of {', '.join(ROLES)}")
+    numbers = {}
+    for name in (INDEX, ATTEMPT):
+        text = environment.get(name, "")
+        if not text.isdecimal():
+            raise UsageError(f"{name}={text!r}, set by a runtime of afo, must be a number from 0 on")
+        numbers[name] = int(text)
+    return TaskId(role=role, index=numbers[INDEX], attempt=numbers[ATTEMPT])
+
+
+def run(environment: Mapping[str, str], work_dir: Path) -> int:
+    """Be a Child until its end; returns the exit code. Raises `AfoError`. To be called in the main thread."""
+    adopt_orphans()
+    task = task_of(environment)
+    if CONFIG not in environment:
+        raise UsageError(f"{CONFIG} is not set; it names the file with this Child's configuration")
+    config = jsonfile.read(environment[CONFIG], ChildConfig)
+    orphan_s = float(config.job.timeouts.orphan)
+    client = AmClient(config.am_address_url, read_secret(config.secret_file), patience_s=orphan_s)
+    output = Output(work_dir, storage.join(config.logs_url, f"{task.role}_{task.index}", str(task.attempt)))
+    wake = threading.Event()
+    trainer = Trainer(config, task, output, work_dir, environment, wake.set)
+    host = advertised_host(config.runtime)
+    agent = Agent(
+        task, host, Master(client), trainer, output, wake,
+        heartbeat_s=config.heartbeat_s, stop_s=config.stop_s, orphan_s=orphan_s,
+    )  # fmt: skip
+    Termination(agent.terminate, trainer.kill).start()
+    follower = NewestMaster(client)
+    follower.start()
+    try:
+        return agent.run(_registration(config, task, host, output.url, environment, work_dir))
+    finally:
+        follower.stop()
+        client.close()
+        if not output.close(_UPLOAD_S):
+            _LOG.error("the logs could not be uploaded to %s in %g s", output.url, _UPLOAD_S)
+
+
+def _registration(
+    config: ChildConfig, task: TaskId, host: str, log_url: str, environment: Mapping[str, str], work_dir: Path
+) -> RegisterRequest:
+    passed = task_environment(config.job, task.role, task.index, config.job.roles[task.role].vcores, environment)
+    return RegisterRequest(
+        task=task,
+        container=environment.get(CONTAINER) or environment.get("CONTAINER_ID", ""),
+        host=host,
+        pid=os.getpid(),
+        afo_version=__version__,
+        protocol=PROTOCOL,
+        environment=environment_report(environment, passed, work_dir),
+        log_url=log_url,
+    )
+
+
+def main() -> int:
+    """The program. Exit codes: that of the TensorFlow process (128 + signal), 143 after SIGTERM, else `AfoError`'s."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        return run(os.environ, Path.cwd())
+    except AfoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code

@@ -1,0 +1,140 @@
+"""The TensorFlow process of a task through its starts: one at a time, each of one generation."""
+
+import errno
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from afo.child_config import ChildConfig
+from afo.errors import AfoError, NotFound
+from afo.exit_cause import classify
+from afo.rpc.messages import Directive, TaskId
+from afo.train_task import Progress
+from afo_child import launch
+from afo_child.facts import memory_kills
+from afo_child.output import Output
+from afo_child.process import TrainerProcess
+from afo_child.progress import ProgressReader
+
+#: Pause before a start in place, in seconds; random so that not all workers come back in the same instant.
+_BACK_OFF_S = (1.0, 2.0)
+_LOG = logging.getLogger(__name__)
+
+
+class CannotStart(AfoError, RuntimeError):
+    """The process could not be started; `cause` is a name of `afo.exits.CAUSES`."""
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class Trainer:
+    """Belongs to the main thread, but for `terminate` and `kill`. `on_exit` is called from another thread."""
+
+    def __init__(
+        self, config: ChildConfig, task: TaskId, output: Output, work_dir: Path,
+        inherited: Mapping[str, str], on_exit: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._config, self._task, self._output = config, task, output
+        self._work_dir, self._inherited, self._on_exit = work_dir, inherited, on_exit
+        self._process: TrainerProcess | None = None
+        self._progress = ProgressReader()
+        self._memory_kills = 0
+        self._start_after = 0.0
+        #: Generation of the process that runs, or of the last one.
+        self.generation = -1
+        #: Exit code or -signal of a process that ended by itself; None once another start is wanted.
+        self.code: int | None = None
+        #: Starts in place in this generation.
+        self.restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None when none runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def progress(self) -> Progress | None:
+        """The newest progress of the present process, or of the last one."""
+        return self._progress.newest
+
+    @property
+    def backing_off(self) -> bool:
+        """Whether the pause before a start in place goes on."""
+        return self.pause_s > 0
+
+    @property
+    def pause_s(self) -> float:
+        """What is left of that pause."""
+        return max(0.0, self._start_after - time.monotonic())
+
+    def start(self, directive: Directive) -> None:
+        """Start the process of the directive's generation. Raises `CannotStart`."""
+        if directive.generation != self.generation:
+            self.restarts = 0
+        self.generation, self.code = directive.generation, None
+        self._progress = ProgressReader()
+        self._output.begin_process()
+        self._memory_kills = memory_kills()
+        try:
+            self._process = self._started(directive)
+        except NotFound as error:
+            raise CannotStart("preload_missing", str(error)) from error
+        except OSError as error:
+            cause = "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "child_error"
+            raise CannotStart(cause, f"cannot start the process of {self._task}: {error}") from error
+        _LOG.info("process %d of generation %d started", self._process.pid, self.generation)
+
+    def stop(self, grace_s: float) -> None:
+        """End the process, if there is one, with all it started."""
+        if self._process is not None:
+            code = self._process.stop(grace_s)
+            self._process = None
+            _LOG.info("process of generation %d stopped (%d)", self.generation, code)
+
+    def note_end(self) -> None:
+        """Take up what became of a process that ended by itself."""
+        if self._process is not None and not self._process.alive:
+            self.code = self._process.finish()
+            self._process = None
+            _LOG.info("process of generation %d ended with %d", self.generation, self.code)
+            if self._progress.malformed:
+                _LOG.warning("%d malformed lines of progress", self._progress.malformed)
+
+    def back_off(self) -> None:
+        """Count a start in place and begin the pause before it."""
+        self.code = None
+        self.restarts += 1
+        self._start_after = time.monotonic() + random.uniform(*_BACK_OFF_S)
+
+    def cause(self) -> str:
+        """Why the process ended, a name of `afo.exits.CAUSES`."""
+        return classify(self.code or 0, self._output.error_text, memory_kills() - self._memory_kills)
+
+    def terminate(self) -> None:
+        """SIGTERM, from any thread."""
+        if (process := self._process) is not None:
+            process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL, from any thread."""
+        if (process := self._process) is not None:
+            process.kill()
+
+    def _started(self, directive: Directive) -> TrainerProcess:
+        environment = launch.environment(self._config, self._task, directive.ps, self._inherited)
+        reader, writer = os.pipe()
+        try:
+            task_file = launch.write_task(self._config, self._task, directive, self._work_dir, writer)
+        except OSError:
+            os.close(reader)
+            os.close(writer)
+            raise
+        return TrainerProcess(
+            launch.command(self._config, task_file), environment, self._work_dir, (reader, writer),
+            (self._output.stdout, self._output.stderr, self._progress.feed), self._on_exit,
+        )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Copies the logs to the job's directory while the task runs and once at its end, in a thread that may hang alone."""
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from afo import storage
+from afo.errors import AfoError
+from afo_child.logs import CAP_BYTES, CappedLog
+
+#: Size of a copy made while the task runs; the last one holds all that was kept.
+LIVE_BYTES = 256 * 1024
+_LOG = logging.getLogger(__name__)
+
+
+class LogUploader(threading.Thread):
+    """Writes `<url>/<name>` for each log that changed, every `every_s` seconds. A failed copy is tried again then."""
+
+    def __init__(self, url: str, logs: Mapping[str, CappedLog], every_s: float = 10.0) -> None:
+        super().__init__(name="log-upload", daemon=True)
+        self._url, self._logs, self._every_s = url, dict(logs), every_s
+        self._uploaded = dict.fromkeys(self._logs, -1)
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        """Until `finish`."""
+        while not self._ending.wait(self._every_s):
+            self._upload_changed(LIVE_BYTES)
+        self._uploaded = dict.fromkeys(self._logs, -1)
+        self._upload_changed(2 * CAP_BYTES)
+
+    def finish(self, timeout_s: float) -> bool:
+        """Copy everything a last time; False if that was not done within `timeout_s` (a file system that hangs)."""
+        self._ending.set()
+        self.join(timeout_s)
+        return not self.is_alive()
+
+    def _upload_changed(self, limit: int) -> None:
+        for name, log in self._logs.items():
+            total = log.total
+            if total != self._uploaded[name]:
+                try:
+                    self._upload(name, log, limit)
+                    self._uploaded[name] = total
+                except (AfoError, OSError) as error:
+                    _LOG.warning("cannot upload %s: %s", name, error)
+
+    def _upload(self, name: str, log: CappedLog, limit: int) -> None:
+        with storage.open_output(storage.join(self._url, name)) as file:
+            for part in log.parts(limit):
+                file.write(part)
