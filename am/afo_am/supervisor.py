@@ -96,7 +96,7 @@ class Supervisor:
             self._command,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "AFO_AM_INCARNATION": str(incarnation)},
-            preexec_fn=die_with_parent,  # noqa: PLW1509  # one thread
+            preexec_fn=die_with_parent,  # this process has one thread
         )
         deadline = None
         while (code := self._ended(process)) is None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 
@@ -167,7 +166,7 @@ def test_a_killed_wrapper_is_an_end_without_code_and_takes_its_command_along(
     handle = runtime.request(WORKER, {})
     directory = tmp_path / "containers" / handle
     until((directory / "work" / "up").exists)
-    os.kill(msgspec.json.decode((directory / "process.json").read_bytes())["pid"], signal.SIGKILL)
+    os.kill(int((directory / "lock").read_text()), signal.SIGKILL)
     until(lambda: info(runtime, handle).state == "ended")
     assert info(runtime, handle).exit_code is None
     until(lambda: descendants_of_containers(tmp_path) == [])
@@ -181,7 +180,7 @@ def test_a_recorded_process_id_that_now_belongs_to_another_process_is_not_touche
     until(lambda: info(runtime, handle).state == "ended")
     stranger = subprocess.Popen(SLEEP, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        (tmp_path / "containers" / handle / "process.json").write_text(f'{{"pid": {stranger.pid}}}')
+        (tmp_path / "containers" / handle / "lock").write_text(f"{stranger.pid}\n")
         runtime.kill(handle)
         assert info(runtime, handle).state == "ended"
         assert stranger.poll() is None

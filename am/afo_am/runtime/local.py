@@ -3,13 +3,11 @@
 State lies in files alone, so a restarted AM sees what an earlier one started:
 
     <job directory>/containers/<role>-<index>-<attempt>[.<n>]/
-        lock           held exactly as long as the container's process lives (see `local_container`)
-        process.json   its process id          exit.json   how it ended          cancel   `kill` was called
+        lock           held as long as the container's process lives (see `afo.locked_process`)
+        exit.json      how it ended            cancel      `kill` was called
         stdout stderr  of the Child            work/       its working directory
 """
 
-import contextlib
-import fcntl
 import logging
 import os
 import signal
@@ -18,11 +16,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import psutil
 
+from afo import locked_process
+from afo.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
 from afo.errors import StorageError
 from afo.rpc.messages import TaskId
 from afo_am.runtime import local_container as container_files
@@ -33,10 +32,6 @@ log = logging.getLogger(__name__)
 #: Time beyond the container's own grace until `finish` kills what does not end.
 _MARGIN_S = 5.0
 _POLL_S = 0.05
-#: The descriptor under which a container inherits its lock.
-_LOCK_FD = 3
-
-_T = TypeVar("_T", container_files.Process, container_files.Exit)
 
 
 class LocalRuntime:
@@ -60,7 +55,7 @@ class LocalRuntime:
 
     def request(self, task: TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
         """Start a container. There is no limit of memory here, so `more_memory` changes nothing."""
-        own = {"AFO_ROLE": task.role, "AFO_INDEX": str(task.index), "AFO_ATTEMPT": str(task.attempt)}
+        own = {ROLE: task.role, INDEX: str(task.index), ATTEMPT: str(task.attempt)}
         with self._mutex:
             directory = self._new_directory(f"{task.role}-{task.index}-{task.attempt}")
             try:
@@ -74,7 +69,7 @@ class LocalRuntime:
         directory = self._containers / handle
         if directory.is_dir():
             (directory / container_files.CANCEL).touch()
-            _signal(directory, signal.SIGTERM)
+            locked_process.send_signal(directory / container_files.LOCK, signal.SIGTERM)
 
     def list_containers(self) -> list[ContainerInfo]:
         """All containers of this job, those of earlier incarnations of the AM included."""
@@ -109,24 +104,13 @@ class LocalRuntime:
     def _start(self, directory: Path, env: dict[str, str]) -> int:
         (directory / container_files.WORK).mkdir(mode=0o700)
         wrapper = [sys.executable, "-P", "-m", container_files.__name__, str(directory), str(self._grace_s)]
-        lock = os.open(directory / container_files.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            # The process inherits the locked file description: locked from now until its end, without a gap.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            return os.posix_spawn(
-                sys.executable,
-                [*wrapper, *self._command],
-                {**os.environ, **env, "AFO_CONTAINER": directory.name},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, str(directory / "stdout"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-                    (os.POSIX_SPAWN_OPEN, 2, str(directory / "stderr"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-                    (os.POSIX_SPAWN_DUP2, lock, _LOCK_FD),
-                ],
-                setsid=True,
-            )
-        finally:
-            os.close(lock)
+        return locked_process.start(
+            [*wrapper, *self._command],
+            directory / container_files.LOCK,
+            env={**os.environ, **env, CONTAINER: directory.name},
+            stdout=directory / "stdout",
+            stderr=directory / "stderr",
+        )
 
     def _new_directory(self, name: str) -> Path:
         for number in range(1000):
@@ -146,7 +130,7 @@ class LocalRuntime:
     def _kill_now(self, handles: list[str]) -> None:
         for handle in handles:
             log.warning("container %s does not end; killing it", handle)
-            _signal(self._containers / handle, signal.SIGKILL)
+            locked_process.send_signal(self._containers / handle / container_files.LOCK, signal.SIGKILL)
 
     def _reap(self) -> None:
         for pid in tuple(self._started):
@@ -156,47 +140,19 @@ class LocalRuntime:
 
 def _info(directory: Path) -> ContainerInfo:
     info = ContainerInfo(handle=directory.name, container=directory.name, host=socket.gethostname(), state="ended")
-    if _alive(directory):
-        started = (directory / container_files.PROCESS).exists()
-        return msgspec.structs.replace(info, state="running" if started else "requested")
-    end = _read(directory / container_files.EXIT, container_files.Exit)
+    lock = directory / container_files.LOCK
+    if locked_process.alive(lock):
+        return msgspec.structs.replace(info, state="running" if locked_process.pid_of(lock) else "requested")
+    end = _exit(directory / container_files.EXIT)
     if end is None:
         return msgspec.structs.replace(info, diagnostics="its process was killed or never started")
     return msgspec.structs.replace(info, exit_code=end.code, diagnostics=end.diagnostics)
 
 
-def _alive(directory: Path) -> bool:
+def _exit(path: Path) -> container_files.Exit | None:
     try:
-        lock = os.open(directory / container_files.LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
-def _read(path: Path, kind: type[_T]) -> _T | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(path.read_bytes(), type=container_files.Exit)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
         raise StorageError(f"cannot read {path}: {error}") from error
-
-
-def _signal(directory: Path, number: signal.Signals) -> None:
-    process = _read(directory / container_files.PROCESS, container_files.Process)
-    if process is None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(process.pid)
-        try:
-            # The descriptor is pinned to one process: if the container lives now, it is that one.
-            if _alive(directory):
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)

@@ -1,14 +1,12 @@
 """One container of the `local` runtime: `python -m afo_am.runtime.local_container DIRECTORY GRACE_S COMMAND…`.
 
 A process between the AM and the Child, so that a container outlives the AM that asked for it and its exit code is
-written down whoever is there to read it. It holds `lock` from before its first instruction to its last (the file
-descriptor is inherited from the AM), which makes "does it run?" a question to the kernel and not to a process id.
+written down whoever is there to read it. Started by `afo.locked_process`.
 
     SIGTERM   passed on to the command; what is left after GRACE_S seconds is killed
     the end   every process that the command left behind is killed, then `exit.json` is written
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,19 +14,13 @@ from pathlib import Path
 
 import msgspec
 
+from afo.jsonfile import write_private
 from afo_am.processes import adopt_orphans, die_with_parent, kill_descendants
 
 LOCK = "lock"
-PROCESS = "process.json"
 CANCEL = "cancel"
 EXIT = "exit.json"
 WORK = "work"
-
-
-class Process(msgspec.Struct, frozen=True):
-    """Content of `process.json`."""
-
-    pid: int
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -38,39 +30,30 @@ class Exit(msgspec.Struct, frozen=True):
     diagnostics: str = ""
 
 
-def write(path: Path, content: msgspec.Struct) -> None:
-    """Write JSON that another process reads: complete or not there."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(content))
-    partial.rename(path)
-
-
 def main(arguments: list[str]) -> int:
     """Run the command of one container to its end."""
     directory, grace_s, command = Path(arguments[0]), float(arguments[1]), arguments[2:]
     adopt_orphans()
-    write(directory / PROCESS, Process(os.getpid()))
-    # `kill` writes CANCEL before it looks for PROCESS: one of the two sees the other.
+    # Our id is in LOCK by now, and `kill` writes CANCEL before it looks for the id: one of the two sees the other.
     if (directory / CANCEL).exists():
-        write(directory / EXIT, Exit(None, "cancelled before it started"))
-        return 0
-    try:
-        exit_code = _run(directory / WORK, command, grace_s)
-    except OSError as error:
-        write(directory / EXIT, Exit(None, f"cannot start {command[0]}: {error}"))
-        return 0
-    write(directory / EXIT, Exit(exit_code, _words(exit_code)))
+        end = Exit(None, "cancelled before it started")
+    else:
+        end = _run(directory / WORK, command, grace_s)
+    write_private(directory / EXIT, end)
     return 0
 
 
-def _run(work: Path, command: list[str], grace_s: float) -> int:
-    # A signal that comes before the handlers are set ends this process, and the command with it.
-    child = subprocess.Popen(
-        command,
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        preexec_fn=die_with_parent,  # noqa: PLW1509  # one thread
-    )
+def _run(work: Path, command: list[str], grace_s: float) -> Exit:
+    try:
+        # A signal that comes before the handlers are set ends this process, and the command with it.
+        child = subprocess.Popen(
+            command,
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=die_with_parent,  # this process has one thread
+        )
+    except OSError as error:
+        return Exit(None, f"cannot start {command[0]}: {error}")
 
     def kill(_number: int, _frame: object) -> None:
         child.kill()
@@ -84,11 +67,7 @@ def _run(work: Path, command: list[str], grace_s: float) -> int:
     code = child.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
     kill_descendants()
-    return code
-
-
-def _words(code: int) -> str:
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return Exit(code, f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,220 @@
+"""What `afo submit` hands to YARN, as plain data. Submit is this plan and its effects; a dry run prints it.
+
+An application is skein's ApplicationMaster with our supervisor as its driver script, and one *service* a role without
+any instance: our AM asks for each container by itself (`am/afo_am/runtime/yarn.py`). A service is fixed at submit, so
+each role has a second one with more memory, for a task that YARN killed for its memory.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from afo.am_config import AmConfig
+from afo.child_config import CONFIG, ChildConfig
+from afo.errors import SpecError
+from afo.job import Job, Role, RoleSpec
+from afo.paths import JobPaths
+
+#: Every application of ours bears this tag; YARN knows them all as type `skein`.
+TAG = "afo"
+
+# Names in a container's working directory.
+SECRET = "afo-secret"
+AM_CONFIG = "am-config.json"
+CHILD_CONFIG = "child-config.json"
+CHILD_TEMPLATE = "child-config.template.json"
+SCHEMA = "schema.yaml"
+HADOOP_CONF = "hadoop-conf"
+ENVIRONMENT = "environment"
+#: Written for one submission, readable by its user alone, removed with the application.
+PRIVATE = (SECRET, AM_CONFIG, CHILD_TEMPLATE)
+RESERVED = frozenset({*PRIVATE, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
+
+#: The id in the template of the Child's configuration: YARN gives the real one only when all files are uploaded.
+UNKNOWN_ID = "application_0_0"
+
+MORE_MEMORY_FACTOR = 1.5
+_ARCHIVES = (".tar.gz", ".tgz", ".zip")
+_MAX_TAGS, _MAX_TAG_LENGTH = 10, 100
+#: YARN writes these names into a shell script between double quotes.
+_UNSAFE_NAME = re.compile(r'["$`\\/\x00-\x1f\x7f]|^\.')
+
+
+class PlannedFile(Struct, frozen=True, kw_only=True):
+    """A file of every container: its name there, and where it is now (a local path, or a URL that YARN reads)."""
+
+    name: str
+    source: str
+    #: YARN unpacks it into a directory of this name.
+    archive: bool = False
+
+
+class SubmitPlan(Struct, frozen=True, kw_only=True):
+    """One submission to YARN, complete but for what only the cluster can say."""
+
+    config: AmConfig
+    #: Text of the feature schema.
+    schema: str
+    #: Everything else that containers need, private files excepted.
+    files: tuple[PlannedFile, ...]
+    #: The interpreter as a container sees it.
+    interpreter: str
+
+
+def submit_plan(
+    config: AmConfig, *, schema: str, files: tuple[str, ...], hadoop_conf: str, interpreter: str
+) -> SubmitPlan:
+    """Plan the submission of `config.job`.
+
+    `files` are local paths of files and folders (a folder is packed), `hadoop_conf` the client's configuration
+    directory, `interpreter` the Python that runs where the job names none.
+    Raises `SpecError` for a name that cannot be used in a container, naming its place in the job file.
+    """
+    planned = [_planned(path, f"$.environment.files[{number}]") for number, path in enumerate(files)]
+    names = [file.name for file in planned]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise SpecError(f"$.environment.files[{number}]: two files are called {name!r}; rename one")
+    python = config.job.environment.python
+    if is_archive(python):
+        planned.append(PlannedFile(name=ENVIRONMENT, source=python, archive=True))
+        interpreter = f"./{ENVIRONMENT}/bin/python"
+    planned.append(PlannedFile(name=HADOOP_CONF, source=hadoop_conf, archive=True))
+    interpreter = interpreter if is_archive(python) or not python else python
+    localised = replace(config, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=interpreter)
+    return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=interpreter)
+
+
+def is_archive(python: str) -> bool:
+    """True if `environment.python` is something to unpack, not an interpreter's path."""
+    return python.endswith(_ARCHIVES)
+
+
+def child_config(config: AmConfig, paths: JobPaths) -> ChildConfig:
+    """What every Child of the job reads."""
+    job = config.job
+    return ChildConfig(
+        job=job,
+        job_id=paths.job_id,
+        runtime=config.runtime,
+        am_address_url=paths.address,
+        secret_file=config.secret_file,
+        schema_file=config.schema_file,
+        checkpoint_url=job.checkpoint.dir or paths.checkpoints,
+        export_url=job.export.dir or paths.export,
+        summary_url=paths.summaries,
+        logs_url=paths.logs,
+        python=config.python if config.runtime == "local" else "",
+    )
+
+
+def child_template(config: AmConfig) -> ChildConfig:
+    """The Child's configuration with `UNKNOWN_ID` for the application's id."""
+    return child_config(config, JobPaths(config.jobs_root, UNKNOWN_ID))
+
+
+def service_name(role: Role, *, more_memory: bool = False) -> str:
+    """The skein service of a role."""
+    return f"{role}-more-memory" if more_memory else role
+
+
+def application_spec(plan: SubmitPlan, sources: Mapping[str, str], largest: int) -> dict[str, Any]:
+    """skein's ApplicationSpec as a dict, its key pair excepted.
+
+    `sources` maps each name of a file in a container to a URL; `largest` is the memory in MiB of the largest
+    container that the cluster can give: a request beyond it would end the whole application.
+    Raises `SpecError` for tags that YARN refuses.
+    """
+    job = plan.config.job
+    files = dict(_localised(plan, sources))
+    return {
+        "name": job.name,
+        "queue": job.queue,
+        "tags": _tags(job),
+        "max_attempts": job.am.attempts,
+        "master": {
+            "resources": {"memory": int(job.am.memory), "vcores": job.am.vcores},
+            "script": _script(plan.interpreter, "-m", "afo_am.supervisor", AM_CONFIG),
+            "files": {name: file for name, file in files.items() if name != CHILD_TEMPLATE},
+            "log_level": "INFO",
+        },
+        "services": {
+            service_name(role, more_memory=more): _service(plan, spec, files, largest if more else 0)
+            for role, spec in sorted(job.roles.items())
+            for more in (False, True)
+        },
+    }
+
+
+def _service(plan: SubmitPlan, spec: RoleSpec, files: Mapping[str, Any], most: int) -> dict[str, Any]:
+    memory = int(spec.memory)
+    more = max(memory, min(int(memory * MORE_MEMORY_FACTOR), most))
+    return {
+        # Containers are asked for one by one, and nothing that happens to them ends the application: the AM decides.
+        "instances": 0,
+        "max_restarts": 0,
+        "allow_failures": True,
+        "resources": {"memory": more, "vcores": spec.vcores},
+        "node_label": spec.node_label,
+        "script": _child_script(plan.interpreter),
+        "files": {name: file for name, file in files.items() if name != AM_CONFIG},
+    }
+
+
+def _script(interpreter: str, *arguments: str) -> str:
+    # -P keeps the user's files out of sys.path: a `json.py` among them must not break our own programs.
+    return "\n".join((*_PRELUDE, f"exec {shlex.join((interpreter, '-P', *arguments))}", ""))
+
+
+_PRELUDE = (
+    "umask 077",
+    "unset PYTHONPATH PYTHONHOME",
+    f'export HADOOP_CONF_DIR="$PWD/{HADOOP_CONF}"',
+)
+
+
+def _child_script(interpreter: str) -> str:
+    return "\n".join(
+        (
+            *_PRELUDE,
+            f'sed "s/{UNKNOWN_ID}/$SKEIN_APPLICATION_ID/g" {CHILD_TEMPLATE} > {CHILD_CONFIG}',
+            f'export {CONFIG}="$PWD/{CHILD_CONFIG}"',
+            f"exec {shlex.join((interpreter, '-P', '-m', 'afo_child'))}",
+            "",
+        )
+    )
+
+
+def _localised(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    archives = {file.name for file in plan.files if file.archive}
+    for name in (*PRIVATE, SCHEMA, *(file.name for file in plan.files)):
+        yield name, {
+            "source": sources[name],
+            "type": "ARCHIVE" if name in archives else "FILE",
+            # PRIVATE: kept on a node for all applications of this user; APPLICATION: gone with this one.
+            "visibility": "APPLICATION" if name in PRIVATE else "PRIVATE",
+        }
+
+
+def _planned(path: str, where: str) -> PlannedFile:
+    folder = path.endswith("/")
+    name = path.rstrip("/").rsplit("/", 1)[-1]
+    if not name or _UNSAFE_NAME.search(name):
+        raise SpecError(f"{where}: a file in a container cannot be called {name!r}: no quotes, $, `, \\, leading dot")
+    if name in RESERVED:
+        raise SpecError(f"{where}: {name!r} is a name that afo uses itself in every container; rename the file")
+    return PlannedFile(name=name, source=path, archive=folder)
+
+
+def _tags(job: Job) -> list[str]:
+    tags = [TAG, *(f"{key}:{value}" for key, value in sorted(job.tags.items()))]
+    for tag, key in zip(tags[1:], sorted(job.tags), strict=True):
+        if not tag.isascii() or len(tag) > _MAX_TAG_LENGTH:
+            raise SpecError(f"$.tags.{key}: {tag!r} is no tag for YARN: at most {_MAX_TAG_LENGTH} ASCII characters")
+    if len(tags) > _MAX_TAGS:
+        raise SpecError(f"$.tags: {len(job.tags)} tags are given; YARN takes {_MAX_TAGS - 1} beside our own")
+    return tags

@@ -1,0 +1,129 @@
+"""The `yarn` container runtime, on the ApplicationMaster of skein that runs beside us in our container.
+
+A container is an instance of the service of its role (`afo.submission`). Its handle is `<attempt>:<service>_<n>`:
+skein counts from 0 again in every application attempt, and YARN ends all containers of the attempt before. So a handle
+of an earlier attempt is of a container that is over: it is not listed, and `kill` does nothing.
+
+What skein cannot say: the exit code and YARN's own words for an exit code above 0 (a Child reports its end itself),
+and a container that another container's end in the same heartbeat hid from it (a Child's heartbeats stop).
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import skein  # type: ignore[import-untyped]
+
+from afo.child_config import ATTEMPT, INDEX, ROLE
+from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
+from afo.resource_manager import ResourceManager, from_configuration
+from afo.rpc.messages import TaskId
+from afo.submission import service_name
+from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node
+
+_T = TypeVar("_T")
+_CALL_S = 20.0
+_ALL_STATES = ("WAITING", "REQUESTED", "RUNNING", "SUCCEEDED", "FAILED", "KILLED")
+_STATE: dict[str, ContainerState] = {"WAITING": "requested", "REQUESTED": "requested", "RUNNING": "running"}
+_ATTEMPT = re.compile(r"container_(?:e\d+_)?\d+_\d+_(\d+)_\d+$")
+
+
+class BoundedApplicationClient(skein.ApplicationClient):  # type: ignore[misc]
+    """skein's client with a limit of time for each call; skein itself would wait for ever."""
+
+    def _call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        return super()._call(method, request, timeout=timeout or _CALL_S)
+
+
+class YarnRuntime:
+    """Containers of the application that this process belongs to.
+
+    Raises `ClusterUnreachable` when skein's ApplicationMaster does not answer, `SpecError` for a role that the
+    application was not submitted with, `ProtocolError` for anything else that skein refuses.
+    """
+
+    def __init__(self) -> None:
+        self._attempt = application_attempt(os.environ.get("CONTAINER_ID", ""))
+        self._application = _translated(BoundedApplicationClient.from_current)
+        self._resource_manager: ResourceManager | None = None
+
+    def request(self, task: TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
+        """Ask for a container of the task's role; `more_memory` after one that YARN killed for its memory."""
+        own = {ROLE: task.role, INDEX: str(task.index), ATTEMPT: str(task.attempt)}
+        service = service_name(task.role, more_memory=more_memory)
+        container = _translated(lambda: self._application.add_container(service, env={**own, **env}))
+        return f"{self._attempt}:{container.id}"
+
+    def kill(self, handle: str) -> None:
+        """Cancel or end a container; YARN sends SIGTERM, and SIGKILL soon after."""
+        attempt, _, container = handle.partition(":")
+        if attempt == str(self._attempt):
+            _translated(lambda: self._application.kill_container(container))
+
+    def list_containers(self) -> list[ContainerInfo]:
+        """All containers of this application attempt."""
+        containers = _translated(lambda: self._application.get_containers(states=_ALL_STATES))
+        return [self._info(container) for container in containers]
+
+    def progress(self, fraction: float) -> None:
+        """Shown by YARN."""
+        _translated(lambda: self._application.set_progress(min(max(fraction, 0.0), 1.0)))
+
+    def finish(self, state: FinalState, diagnostics: str) -> None:
+        """End the application attempt.
+
+        A state other than SUCCEEDED ends the application only in its last attempt. YARN starts the next one else, whose
+        AM finds the verdict and ends it likewise.
+        """
+        _translated(lambda: self._application.shutdown(state, diagnostics))
+
+    def nodes(self) -> list[Node]:
+        """Machines of the cluster, by the ResourceManager's REST interface."""
+        if self._resource_manager is None:
+            self._resource_manager = from_configuration()
+        return [
+            Node(
+                host=node.host,
+                memory=node.memory,
+                vcores=node.vcores,
+                memory_used=node.memory_used,
+                vcores_used=node.vcores_used,
+            )
+            for node in self._resource_manager.nodes()
+        ]
+
+    def close(self) -> None:
+        """Close the connection to skein."""
+        self._application.close()
+
+    def _info(self, container: Any) -> ContainerInfo:
+        return ContainerInfo(
+            handle=f"{self._attempt}:{container.id}",
+            state=_STATE.get(str(container.state), "ended"),
+            container=container.yarn_container_id,
+            host=container.yarn_node_http_address.rpartition(":")[0],
+            diagnostics=container.exit_message,
+        )
+
+
+def application_attempt(container_id: str) -> int:
+    """The number of the application attempt that a YARN container belongs to. Raises `ProtocolError`."""
+    match = _ATTEMPT.match(container_id)
+    if match is None:
+        raise ProtocolError(f"{container_id!r} is no YARN container id; the yarn runtime works inside a container only")
+    return int(match.group(1))
+
+
+def _translated(call: Callable[[], _T]) -> _T:
+    """The result of a call of skein, its errors as ours."""
+    try:
+        return call()
+    except (skein.exceptions.ConnectionError, skein.exceptions.TimeoutError) as error:
+        raise ClusterUnreachable(f"skein's ApplicationMaster does not answer: {error}") from error
+    except FileNotFoundError as error:
+        raise NotFound(f"this container lacks skein's key pair: {error}") from error
+    except ValueError as error:
+        raise SpecError(f"skein refuses the request: {error}") from error
+    except (skein.exceptions.SkeinError, KeyError) as error:
+        raise ProtocolError(f"skein failed: {error}") from error
