@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import skein  # type: ignore[import-untyped]
+import skein
 
 from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
