@@ -24,7 +24,7 @@ def call(seconds: float, function: Callable[[], T]) -> T:
     def run() -> None:
         try:
             outcome.put((function(), None))
-        except BaseException as error:  # noqa: BLE001  # a Rust panic is no Exception, and the caller must see it
+        except BaseException as error:  # a Rust panic is no Exception, and the caller must see it
             outcome.put((None, error))
 
     threading.Thread(target=run, name="afo-storage-call", daemon=True).start()

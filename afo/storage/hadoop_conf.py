@@ -29,12 +29,13 @@ def setting(name: str) -> str | None:
     if directory is None:
         return None
     for file in (directory / each for each in _FILES):
-        if file.is_file() and (value := _properties(file).get(name)) is not None:
+        if file.is_file() and (value := read_properties(file).get(name)) is not None:
             return value
     return None
 
 
-def _properties(file: Path) -> dict[str, str]:
+def read_properties(file: Path) -> dict[str, str]:
+    """Name to value of a Hadoop XML file, in its order. Raises ClusterUnreachable."""
     try:
         root = ElementTree.parse(file).getroot()
     except (ElementTree.ParseError, OSError) as error:

@@ -157,7 +157,8 @@ class HdfsFiles:
         self._bounded("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        return self._bounded("delete", path, lambda: self._native.delete(path, recursive))
+        existed: bool = self._bounded("delete", path, lambda: self._native.delete(path, recursive))
+        return existed
 
     def rename(self, source: str, destination: str) -> None:
         what = f"{source} to {self._prefix + destination}"
@@ -198,7 +199,7 @@ class _HdfsReader(io.RawIOBase):
         size = max(0, min(size, 2 * BLOCK, self._size - self._at))
         if not size:
             return b""
-        data = self._files._bounded("read", self._path, lambda: self._reader.read_range(self._at, size))
+        data: bytes = self._files._bounded("read", self._path, lambda: self._reader.read_range(self._at, size))
         self._at += len(data)
         return data
 

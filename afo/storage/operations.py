@@ -61,7 +61,7 @@ def read_bytes(url: str) -> bytes:
 
 
 def write_bytes(url: str, data: bytes, *, overwrite: bool = True, mode: int | None = None) -> None:
-    """Writes a whole file at once; see `open_output`. With `overwrite=False` it is a fence: create once, or AlreadyExists."""
+    """Writes a whole file; see `open_output`. With `overwrite=False` it is a fence: create once, or AlreadyExists."""
     if not overwrite and exists(url):
         raise AlreadyExists(f"cannot write {url}: it exists already")
     with open_output(url, overwrite=overwrite, mode=mode) as file:

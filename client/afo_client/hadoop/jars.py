@@ -1,0 +1,98 @@
+"""Hadoop's jars, resolved once through Maven from `conf/hadoop/pom.xml`, and the programs that this needs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from afo.errors import ClusterUnreachable, NotFound, UsageError
+
+_RESOLVE_SECONDS = 900
+
+
+def templates_dir() -> Path:
+    """Where `pom.xml` and the site templates lie: `$AFO_CONF_DIR/hadoop`, else beside the sources, else in the wheel.
+
+    Raises NotFound.
+    """
+    named = os.environ.get("AFO_CONF_DIR")
+    places = [
+        *([Path(named, "hadoop")] if named else []),
+        Path(__file__).parents[3] / "conf" / "hadoop",
+        Path(sys.prefix, "etc", "afo", "hadoop"),
+    ]
+    for place in places:
+        if (place / "pom.xml").is_file():
+            return place
+    raise NotFound(f"no hadoop/pom.xml in {', '.join(map(str, places))}; set AFO_CONF_DIR to afo's conf directory")
+
+
+def java_home() -> Path:
+    """$JAVA_HOME, else the home of the `java` on PATH. Raises UsageError that says what to install."""
+    if named := os.environ.get("JAVA_HOME"):
+        if not os.access(Path(named, "bin", "java"), os.X_OK):
+            raise UsageError(f"JAVA_HOME is {named}, but {named}/bin/java cannot be run; correct or unset JAVA_HOME")
+        return Path(named)
+    found = shutil.which("java")
+    if found is None:
+        raise UsageError("Java is missing; install version 11 or 17 (Debian: apt-get install default-jre-headless)")
+    return Path(found).resolve().parents[1]
+
+
+def resolve_jars() -> Path:
+    """The directory that holds Hadoop's jars. Only the first call for a given pom.xml runs Maven.
+
+    Raises UsageError without Maven, ClusterUnreachable when Maven fails.
+    """
+    pom = templates_dir() / "pom.xml"
+    target = _cache_dir(pom.read_text())
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".resolving-") as scratch:
+        jars = Path(scratch, "jars")
+        _run_maven(pom, jars)
+        try:
+            jars.rename(target)
+        except OSError:
+            # Somebody else resolved the same at the same time: theirs is as good.
+            if not target.is_dir():
+                raise
+    return target
+
+
+def _cache_dir(pom: str) -> Path:
+    """`<cache>/hadoop/<version>-<hash of the pom>`: another pom never meets old jars."""
+    version = re.search(r"<hadoop\.version>([\w.\-]+)</hadoop\.version>", pom)
+    if version is None:
+        raise NotFound(f"{templates_dir() / 'pom.xml'} names no <hadoop.version>")
+    cache = Path(os.environ.get("AFO_CACHE_DIR") or Path.home() / ".cache" / "afo")
+    return cache / "hadoop" / f"{version[1]}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+
+
+def _run_maven(pom: Path, output: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise UsageError("Maven is missing; install it (Debian: apt-get install maven), it fetches Hadoop's jars")
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={output}", "-DincludeScope=runtime"]
+    command = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(pom), *goal]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_RESOLVE_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterUnreachable(f"Maven did not fetch Hadoop's jars within {_RESOLVE_SECONDS} s: {maven}") from None
+    if done.returncode or not output.is_dir():
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise ClusterUnreachable(f"Maven could not fetch Hadoop's jars for {pom}:\n{tail}")
