@@ -1,0 +1,183 @@
+"""What `afo doctor` looks at: each check is a function that says how it stands and what to do."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from msgspec import Struct
+
+from afo import __version__, resource_manager, storage
+from afo.config import Config, user_name
+from afo.errors import AfoError, ClusterUnreachable, Unsupported
+from afo.resource_manager import ResourceManager
+from afo.storage import hadoop_conf
+from afo_client.cmd_version import versions
+from afo_client.console import size_text
+from afo_client.inspection import check_writable
+
+#: Free disk below which a job's scratch space is at risk, and clock difference that makes logs hard to compare.
+LOW_DISK_BYTES = 5 << 30
+CLOCK_S = 5.0
+
+
+class Finding(Struct, frozen=True):
+    """One line of the report; `code` is the exit code that a failure stands for."""
+
+    name: str
+    level: Literal["ok", "warn", "fail"]
+    text: str
+    advice: str = ""
+    code: int = 1
+
+
+def local_checks(config: Config) -> Iterator[Finding]:
+    """This machine."""
+    yield _python()
+    yield from _versions()
+    yield _java()
+    yield _cpu()
+    yield _disk(Path.cwd())
+    yield _jobs_root(config)
+    yield _security()
+
+
+def cluster_checks() -> Iterator[Finding]:
+    """The cluster of $HADOOP_CONF_DIR; ends early where nothing further can be asked."""
+    directory = hadoop_conf.conf_dir()
+    if directory is None or not (directory / "core-site.xml").is_file():
+        advice = "set HADOOP_CONF_DIR to a directory with core-site.xml and yarn-site.xml, or `afo cluster start`"
+        yield Finding("Hadoop configuration", "fail", f"none ({directory or 'HADOOP_CONF_DIR is not set'})", advice, 6)
+        return
+    yield Finding("Hadoop configuration", "ok", str(directory))
+    try:
+        manager = resource_manager.from_configuration(user_name())
+    except Unsupported as error:
+        yield Finding("Kerberos", "fail", str(error), "use a cluster without Kerberos", Unsupported.exit_code)
+        return
+    except ClusterUnreachable as error:
+        yield Finding("ResourceManager", "fail", str(error), "complete yarn-site.xml", error.exit_code)
+        return
+    yield _guarded("HDFS", _hdfs, "check that the NameNode runs and that this machine reaches it")
+    yield _guarded("clock", _clock, "synchronise the clocks of this machine and the NameNode")
+    yield _guarded("ResourceManager", lambda: _nodes(manager), "check that YARN runs and that this machine reaches it")
+    yield _guarded("queues", lambda: _queues(manager), "ask the administrator for a queue that is RUNNING")
+
+
+def _guarded(name: str, check: Callable[[], Finding], advice: str) -> Finding:
+    try:
+        return check()
+    except AfoError as error:
+        return Finding(name, "fail", str(error), advice, error.exit_code)
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable}), afo {__version__}")
+
+
+def _versions() -> Iterator[Finding]:
+    found = versions()
+    tensorflow = found.get("tensorflow") or found.get("tensorflow-cpu")
+    if tensorflow is None:
+        yield Finding("TensorFlow", "warn", "not installed", "pip install 'afo[train]' where tasks run")
+    elif tensorflow.startswith("2.21."):
+        yield Finding("TensorFlow", "ok", tensorflow)
+    else:
+        yield Finding("TensorFlow", "warn", tensorflow, "afo is tested with 2.21: pip install 'afo[train]'")
+    for name in ("protobuf", "skein", "grpcio"):
+        yield Finding(name, "ok", found[name]) if name in found else Finding(
+            name, "fail", "not installed", "pip install afo"
+        )
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        return Finding("Java", "warn", "not found", "install a JRE 11 or 17 to submit to YARN; local jobs need none")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=20)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("Java", "warn", f"{java}: {error}", "repair the Java installation or set JAVA_HOME")
+    if done.returncode != 0:
+        return Finding("Java", "warn", f"{java}: exit code {done.returncode}", "repair the Java installation")
+    return Finding("Java", "ok", f"{(done.stderr or done.stdout).partition(os.linesep)[0]} ({java})")
+
+
+def _cpu() -> Finding:
+    try:
+        words = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return Finding("CPU", "warn", platform.machine(), "flags are unknown on this system")
+    flags = next((line.split() for line in words.splitlines() if line.startswith("flags")), [])
+    text = f"{os.cpu_count()} cores, {size_text(psutil.virtual_memory().total)} memory"
+    missing = sorted({"avx2", "fma"} - set(flags))
+    if missing:
+        return Finding("CPU", "warn", f"{text}, without {', '.join(missing)}", "training is slow on such a processor")
+    return Finding("CPU", "ok", f"{text}, avx2, fma{', avx512f' if 'avx512f' in flags else ''}")
+
+
+def _disk(directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free
+    text = f"{size_text(free)} free at {directory}"
+    return Finding("disk", "ok", text) if free >= LOW_DISK_BYTES else Finding("disk", "warn", text, "free some space")
+
+
+def _jobs_root(config: Config) -> Finding:
+    def check() -> Finding:
+        root = config.jobs_root(config.runtime.value)
+        check_writable(root)
+        return Finding("jobs", "ok", f"{root} is writable")
+
+    return _guarded("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
+
+
+def _security() -> Finding:
+    return Finding(
+        "security", "warn",
+        "while a job runs, a stock TensorFlow server executes any graph that reaches its port, as the job's user",
+        "keep the machines' ports closed to people and networks you do not trust; docs/security.md",
+    )  # fmt: skip
+
+
+def _hdfs() -> Finding:
+    root = hadoop_conf.setting("fs.defaultFS") or ""
+    storage.list_dir(f"{root.rstrip('/')}/")
+    return Finding("HDFS", "ok", f"{root} answers")
+
+
+def _clock() -> Finding:
+    """The NameNode's clock stamps the files that it makes."""
+    root = (hadoop_conf.setting("fs.defaultFS") or "").rstrip("/")
+    probe = f"{root}/tmp/.afo-clock-{os.getpid()}-{time.time_ns()}"
+    storage.write_bytes(probe, b"")
+    try:
+        difference = storage.info(probe).modified - time.time()
+    finally:
+        storage.delete(probe, missing_ok=True)
+    text = f"the NameNode's clock differs by {abs(difference):.1f} s"
+    return Finding("clock", "ok", text) if abs(difference) <= CLOCK_S else Finding(
+        "clock", "warn", text, "synchronise the clocks (NTP)"
+    )
+
+
+def _nodes(manager: ResourceManager) -> Finding:
+    nodes = manager.nodes()
+    if not nodes:
+        return Finding("ResourceManager", "fail", "it answers, but no NodeManager runs", "start a NodeManager", 6)
+    memory, vcores = max(node.memory for node in nodes), max(node.vcores for node in nodes)
+    text = f"{len(nodes)} nodes, the largest with {memory} MiB and {vcores} vcores"
+    return Finding("ResourceManager", "ok", text)
+
+
+def _queues(manager: ResourceManager) -> Finding:
+    running = [queue.name for queue in manager.queues() if queue.state == "RUNNING"]
+    if not running:
+        return Finding("queues", "fail", "no queue is RUNNING", "ask the administrator for one")
+    return Finding("queues", "ok", ", ".join(running[:20]))

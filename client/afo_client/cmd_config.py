@@ -1,0 +1,26 @@
+"""`afo config`."""
+
+import click
+
+from afo.config import Config, load_config
+from afo_client.console import print_json, print_result, table
+
+
+@click.command(help="Show the configuration that holds, and where it comes from.")
+@click.option("--show-origin", is_flag=True, help="Say who set each value.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, origins included.")
+def command(show_origin: bool, as_json: bool) -> None:
+    """Print what holds after flags, environment and file."""
+    config = load_config()
+    if as_json:
+        fields = {name: {"value": value, "origin": origin} for name, value, origin in _rows(config)}
+        print_json({"config": fields})
+    elif show_origin:
+        print_result(table(("NAME", "VALUE", "ORIGIN"), _rows(config)))
+    else:
+        print_result("\n".join(f"{name}: {value}" for name, value, _ in _rows(config)))
+
+
+def _rows(config: Config) -> list[tuple[str, str, str]]:
+    settings = {"runtime": config.runtime, "jobs_root.local": config.local_root, "jobs_root.yarn": config.yarn_root}
+    return [(name, setting.value, setting.origin) for name, setting in settings.items()]

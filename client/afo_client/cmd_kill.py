@@ -1,0 +1,28 @@
+"""`afo kill`."""
+
+import click
+
+from afo.config import load_config
+from afo_client.console import print_json, say
+from afo_client.ending import end_job
+from afo_client.job_ref import find_job
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+
+
+@click.command(help="End a job, and wait until nothing of it is left. A job that has ended stays as it is.")
+@click.argument("job", required=False)
+@click.option("--reason", default="afo kill", help="Kept with the job.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(job: str | None, reason: str, as_json: bool) -> None:
+    """End a job; may be repeated."""
+    config = load_config()
+    ref = find_job(config, job)
+    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    try:
+        view = end_job(watch, reason)
+    finally:
+        watch.close()
+    say(f"{ref.job_id} is {view.state}")
+    if as_json:
+        print_json({"application_id": ref.job_id, "state": view.state})

@@ -1,0 +1,87 @@
+"""`afo logs`."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+
+from afo import storage
+from afo.config import load_config
+from afo.errors import UsageError
+from afo_client.console import print_result, say, without_control
+from afo_client.job_ref import find_job
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
+
+_POLL_S = 1.0
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+
+
+@click.command(help="Print or follow the logs of a job's tasks: JOB, TASK (worker:0, ps, am) or both, or of all tasks.")
+@click.argument("job", required=False)
+@click.argument("task", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--tail", type=click.IntRange(0), help="Begin with the last so many lines of each log.")
+@click.option("--attempt", type=click.IntRange(0), help="Of this attempt, counted from 0; left out: the newest.")
+@click.option("--all", "all_attempts", is_flag=True, help="Of all attempts.")
+@click.option("--out", type=click.Path(file_okay=False), help="Copy the logs into this directory instead.")
+@click.option("--raw", is_flag=True, help="Print control characters as they are.")
+def command(
+    job: str | None, task: str | None, follow: bool, tail: int | None, attempt: int | None, all_attempts: bool,
+    out: str | None, raw: bool,
+) -> None:  # fmt: skip
+    """Print logs to stdout; with several of them each line begins with its task."""
+    if follow and out:
+        raise UsageError("--follow prints and --out copies; choose one")
+    if task is None and job is not None and is_task(job):
+        job, task = None, job
+    config = load_config()
+    ref = find_job(config, job)
+    if out:
+        _copy(find_logs(ref.paths, task, attempt, all_attempts=all_attempts), Path(out))
+        return
+    printer = _Printer(partial(find_logs, ref.paths, task, attempt, all_attempts=all_attempts), tail, raw)
+    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    try:
+        while follow and not watch.look().ended:
+            printer.print_new(last=False)
+            time.sleep(_POLL_S)
+        printer.print_new(last=True)
+    finally:
+        watch.close()
+
+
+class _Printer:
+    """Prints what is new in every log that matches; logs that appear later join in."""
+
+    def __init__(self, find: Callable[[], list[LogFile]], tail: int | None, raw: bool) -> None:
+        self._find, self._tail, self._raw = find, tail, raw
+        self._growing: dict[str, GrowingLog] = {}
+
+    def print_new(self, *, last: bool) -> None:
+        for log in self._find():
+            if log.url not in self._growing:
+                self._growing[log.url] = GrowingLog(log, self._tail)
+        labels = sorted({growing.log.task for growing in self._growing.values()})
+        for growing in self._growing.values():
+            head = _label(growing.log, labels) if len(labels) > 1 else ""
+            for line in growing.new_lines(last=last):
+                print_result(head + (line if self._raw else without_control(line)))
+
+
+def _label(log: LogFile, labels: list[str]) -> str:
+    attempt = f"/{log.attempt}" if log.attempt else ""
+    return click.style(f"[{log.task}{attempt}] ", fg=_COLOURS[labels.index(log.task) % len(_COLOURS)])
+
+
+def _copy(logs: list[LogFile], directory: Path) -> None:
+    for log in logs:
+        target = directory / log.task.replace(":", "_") / str(log.attempt) / log.stream
+        target.parent.mkdir(parents=True, exist_ok=True)
+        storage.download(log.url, str(target))
+        print_result(str(target))
+    if not logs:
+        say("no logs yet")

@@ -1,0 +1,95 @@
+"""`afo ls`."""
+
+import click
+from msgspec import structs
+
+from afo import storage
+from afo.config import RUNTIMES, Config, RuntimeName, load_config
+from afo.errors import AfoError, NotFound
+from afo.paths import checked_job_id
+from afo_client.console import iso, print_json, print_result, say, table
+from afo_client.job_ref import job_ref
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+
+
+@click.command(help="List jobs, running and finished, newest first.")
+@click.option("--runtime", type=click.Choice(RUNTIMES), help="Only jobs of this runtime.")
+@click.option("--state", help="Only jobs in this state, e.g. RUNNING or FAILED.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json: bool) -> None:
+    """List jobs from their directories, and what YARN knows beyond them."""
+    config = load_config(runtime)
+    views = [view for name in ([runtime] if runtime else RUNTIMES) for view in _jobs(config, name, limit)]
+    views.sort(key=lambda view: (view.submitted, view.job_id), reverse=True)
+    chosen = [view for view in views if state is None or view.state == state.upper()][:limit]
+    if as_json:
+        print_json({"jobs": [_json(view) for view in chosen]})
+    elif chosen:
+        head = ("JOB", "NAME", "USER", "STATE", "STEP", "AUC", "SUBMITTED")
+        print_result(table(head, [_row(view) for view in chosen]))
+    else:
+        say("no jobs")
+
+
+def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
+    """The newest jobs of a runtime; one that cannot be asked is named on stderr, and the other is listed."""
+    try:
+        root = config.jobs_root(runtime)
+    except NotFound:
+        return []  # no cluster is configured
+    try:
+        known = {each.job_id: each for each in runtime_for(runtime, config).applications()}
+        views = {job_id: _view(config, job_id) for job_id in _newest(root, limit)}
+    except AfoError as error:
+        say(f"warning: jobs on {runtime} are not shown: {error}")
+        return []
+    for job_id, application in known.items():
+        view = views.get(job_id, JobView(job_id=job_id, state=application.final or application.state))
+        blank = {"name": application.name, "user": application.user, "queue": application.queue}
+        filled = {field: getattr(view, field) or value for field, value in blank.items()}
+        views[job_id] = structs.replace(view, **filled, submitted=view.submitted or application.started)
+    return list(views.values())
+
+
+def _newest(root: str, limit: int) -> list[str]:
+    try:
+        directories = [info for info in storage.list_dir(root) if info.is_dir]
+    except NotFound:
+        return []
+    found = [storage.name(info.url) for info in sorted(directories, key=lambda info: info.modified, reverse=True)]
+    return [name for name in found if _is_job_id(name)][:limit]
+
+
+def _is_job_id(name: str) -> bool:
+    try:
+        checked_job_id(name)
+    except AfoError:
+        return False
+    return True
+
+
+def _view(config: Config, job_id: str) -> JobView:
+    ref = job_ref(config, job_id)
+    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    try:
+        return watch.look()
+    except AfoError as error:
+        return JobView(job_id=job_id, state="UNKNOWN", message=str(error))
+    finally:
+        watch.close()
+
+
+def _row(view: JobView) -> tuple[str, ...]:
+    auc = f"{view.metrics['auc']:.4f}" if "auc" in view.metrics else ""
+    submitted = (iso(view.submitted) or "").replace("T", " ")[:19]
+    return view.job_id, view.name, view.user, view.state, str(view.step or ""), auc, submitted
+
+
+def _json(view: JobView) -> dict[str, object]:
+    return {
+        "application_id": view.job_id, "name": view.name, "user": view.user, "queue": view.queue, "state": view.state,
+        "step": view.step, "samples": view.samples, "metrics": view.metrics, "submitted": iso(view.submitted),
+    }  # fmt: skip

@@ -1,0 +1,67 @@
+"""`afo validate`."""
+
+import click
+
+from afo.config import RUNTIMES, load_config
+from afo.job import ROLES, Job
+from afo.jobfile import load_job, parse_variables
+from afo.units import Memory
+from afo_client.console import print_json, print_result, size_text
+from afo_client.inspection import Inspection, inspect_job
+
+
+@click.command(help="Check a job file and what it names, and say what would run.")
+@click.argument("job_file", metavar="JOB_FILE", type=click.Path())
+@click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
+@click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file.")
+@click.option("--runtime", type=click.Choice(RUNTIMES), help="Where it would run.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, as_json: bool
+) -> None:
+    """Check without submitting."""
+    config = load_config(runtime)
+    job = load_job(job_file, settings=settings, variables=parse_variables(variables))
+    found = inspect_job(job, config.jobs_root(config.runtime.value))
+    if as_json:
+        print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **_facts(job, found)})
+    else:
+        print_result(plan_text(job, found, config.runtime.value))
+
+
+def plan_text(job: Job, found: Inspection, runtime: str) -> str:
+    """What would run, in a few lines."""
+    roles = [
+        f"  {role} × {spec.count}: {spec.memory}, {spec.vcores} vcores each"
+        for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
+    ]
+    containers, memory, vcores = _totals(job)
+    lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {job.am.vcores} vcores"]
+    lines.append(f"  together {containers} containers, {memory}, {vcores} vcores")
+    for name, files in (("train", found.train), ("eval", found.eval)):
+        lines.append(f"  {name}: {len(files)} files, {size_text(sum(file.size for file in files))}")
+    lines.append(f"  {job.data.epochs} epochs, batches of {job.data.batch_size}")
+    return "\n".join(lines)
+
+
+def _totals(job: Job) -> tuple[int, Memory, int]:
+    """Containers, memory and cores of all roles and the AM."""
+    specs = job.roles.values()
+    memory = sum(spec.memory * spec.count for spec in specs) + job.am.memory
+    vcores = sum(spec.vcores * spec.count for spec in specs) + job.am.vcores
+    return sum(spec.count for spec in specs) + 1, Memory(memory), vcores
+
+
+def _facts(job: Job, found: Inspection) -> dict[str, object]:
+    containers, memory, vcores = _totals(job)
+    return {
+        "roles": {
+            role: {"instances": spec.count, "memory_mib": int(spec.memory), "vcores": spec.vcores}
+            for role, spec in job.roles.items()
+        },
+        "containers": containers,
+        "memory_mib": int(memory),
+        "vcores": vcores,
+        "train": {"files": len(found.train), "bytes": sum(file.size for file in found.train)},
+        "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
+    }

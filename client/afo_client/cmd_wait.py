@@ -1,0 +1,32 @@
+"""`afo wait`."""
+
+import click
+
+from afo.config import load_config
+from afo.units import Duration
+from afo_client.console import print_json, say
+from afo_client.follow import EXIT_OF, follow
+from afo_client.job_ref import find_job
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+from afo_client.summary import places, summary_json, summary_text
+
+
+@click.command(help="Wait until a job has ended.")
+@click.argument("job", required=False)
+@click.option("--timeout", help="Give up after this time, e.g. 10m (exit code 7); the job goes on.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object about the ended job.")
+def command(job: str | None, timeout: str | None, as_json: bool) -> int:
+    """Follow a job; the exit code says how it ended."""
+    config = load_config()
+    ref = find_job(config, job)
+    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    try:
+        view = follow(watch, timeout_s=Duration.parse(timeout) if timeout else None)
+    finally:
+        watch.close()
+    code, where = EXIT_OF[view.state], places(ref)
+    say(summary_text(view, where))
+    if as_json:
+        print_json(summary_json(view, where, code))
+    return code

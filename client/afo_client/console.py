@@ -1,0 +1,78 @@
+"""What the command prints: results to stdout, words for people to stderr, JSON with a version."""
+
+import datetime
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+#: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
+API = "afo/v1"
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def say(text: str = "", *, newline: bool = True) -> None:
+    """Words for a person, to stderr."""
+    click.echo(text, err=True, nl=newline, color=_colours(sys.stderr.isatty()))
+
+
+def print_result(text: str) -> None:
+    """A result, to stdout."""
+    click.echo(text, color=_colours(sys.stdout.isatty()))
+
+
+def print_json(fields: dict[str, object]) -> None:
+    """One JSON object, to stdout."""
+    click.echo(json_line(fields))
+
+
+def json_line(fields: dict[str, object]) -> str:
+    """One line of JSON that begins with the version; numbers that are none (NaN) are null."""
+    return msgspec.json.encode({"api": API, **fields}).decode()
+
+
+def _colours(terminal: bool) -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return terminal or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
+
+
+def iso(seconds: float | None) -> str | None:
+    """ISO-8601 in UTC, to the millisecond; None for a time that is not known."""
+    if not seconds:
+        return None
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def without_control(text: str) -> str:
+    """The text without escape sequences and control characters: what a job prints must not steer the terminal."""
+    return _CONTROL.sub("", text)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns separated by two blanks."""
+    lines = [tuple(head), *(tuple(without_control(cell).replace("\n", " ") for cell in row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def size_text(size: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def span_text(seconds: float) -> str:
+    """A time span for people: `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

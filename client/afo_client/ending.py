@@ -1,0 +1,51 @@
+"""Ends a job: asks its Application Master, and forces the runtime where that does not help."""
+
+import time
+
+from afo.config import user_name
+from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
+from afo.rpc.messages import KillRequest
+from afo_client.console import say
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
+
+#: Seconds that the AM has to end its tasks (it gives them a grace to upload logs), and that force has after it.
+GRACE_S = 45.0
+FORCE_S = 60.0
+_POLL_S = 0.3
+
+
+def end_job(watch: JobWatch, reason: str) -> JobView:
+    """The job once it has ended, by this or by itself. Raises `WaitTimeout` if it does not end even by force."""
+    view = watch.look()
+    if view.ended:
+        return view
+    if _ask_master(watch, reason):
+        view = _await_end(watch, GRACE_S)
+        if view.ended:
+            return view
+        say(f"{watch.ref.job_id} has not ended within {GRACE_S:.0f} s; ending it by force")
+    watch.kill()
+    view = _await_end(watch, FORCE_S)
+    if not view.ended:
+        raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
+    return view
+
+
+def _ask_master(watch: JobWatch, reason: str) -> bool:
+    if watch.master is None:
+        return False
+    try:
+        watch.master.kill(KillRequest(user=user_name(), reason=reason))
+    except (ClusterUnreachable, NotFound):
+        return False
+    return True
+
+
+def _await_end(watch: JobWatch, patience_s: float) -> JobView:
+    deadline = time.monotonic() + patience_s
+    while True:
+        view = watch.look()
+        if view.ended or time.monotonic() > deadline:
+            return view
+        time.sleep(_POLL_S)

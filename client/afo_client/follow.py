@@ -1,0 +1,74 @@
+"""Follows a job to its end on the status line; Ctrl-C asks on a terminal and detaches elsewhere."""
+
+import sys
+import time
+
+import click
+
+from afo.errors import AfoError, ClusterUnreachable, WaitTimeout
+from afo_client.console import say
+from afo_client.ending import end_job
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
+from afo_client.status_line import LiveLine
+
+#: Exit code for each final state.
+EXIT_OF = {"SUCCEEDED": 0, "FAILED": 1, "KILLED": 8}
+POLL_S = 1.0
+#: Seconds without any answer of the cluster after which following gives up.
+PATIENCE_S = 120.0
+
+
+class Detached(AfoError):
+    """The user left; the job goes on."""
+
+    exit_code = 130
+
+
+def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt: bool = False) -> JobView:
+    """The job once it has ended. Raises `WaitTimeout`, `Detached` (after Ctrl-C), `ClusterUnreachable`."""
+    line = LiveLine()
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        try:
+            return _until_end(watch, line, deadline)
+        except KeyboardInterrupt:
+            line.clear()
+            if kill_on_interrupt or _wants_kill(watch.ref.job_id):
+                say(f"ending {watch.ref.job_id}; Ctrl-C again leaves at once")
+                return end_job(watch, "Ctrl-C")
+            raise Detached(_detached(watch.ref.job_id)) from None
+        finally:
+            line.clear()
+
+
+def _until_end(watch: JobWatch, line: LiveLine, deadline: float | None) -> JobView:
+    silent_since = None
+    while True:
+        try:
+            view, silent_since = watch.look(), None
+            line.show(view)
+            if view.ended:
+                return view
+        except ClusterUnreachable:
+            silent_since = silent_since or time.monotonic()
+            if time.monotonic() - silent_since > PATIENCE_S:
+                raise
+        left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+        if left <= 0:
+            raise WaitTimeout(f"{watch.ref.job_id} has not ended in the time given; it goes on")
+        time.sleep(left)
+
+
+def _wants_kill(job_id: str) -> bool:
+    """Ask on a terminal: kill or detach. A second Ctrl-C is a `click.Abort`, which leaves at once."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    answer: str = click.prompt(
+        f"{job_id}: [d]etach or [k]ill?", type=click.Choice(["d", "k"]), default="d", show_choices=False, err=True
+    )
+    return answer == "k"
+
+
+def _detached(job_id: str) -> str:
+    return f"detached; {job_id} goes on: `afo wait {job_id}` follows it again, `afo kill {job_id}` ends it"

@@ -1,0 +1,181 @@
+"""A job as the client shows it, from the Application Master's answer or from the event log. Pure."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct, structs
+
+from afo import events as ev
+from afo.rpc.messages import StatusReply, TaskId, TaskStatus
+
+FINAL = ("SUCCEEDED", "FAILED", "KILLED")
+
+
+class TaskView(Struct, frozen=True, kw_only=True):
+    """One task; `rss` in bytes, `samples_per_s` over its life."""
+
+    task: TaskId
+    state: str = "requested"
+    container: str = ""
+    host: str = ""
+    log_url: str = ""
+    phase: str = ""
+    step: int = 0
+    samples_per_s: float = 0.0
+    rss: int = 0
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """The end of the first task that failed."""
+
+    task: TaskId
+    cause: str
+    message: str
+    tail: str
+    log_url: str = ""
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job at one moment. `input_wait` is a share; `verdict` is there once the job has ended."""
+
+    job_id: str
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    state: str = "SUBMITTED"
+    message: str = ""
+    submitted: float = 0.0
+    tasks: tuple[TaskView, ...] = ()
+    step: int = 0
+    samples: int = 0
+    samples_per_s: float = 0.0
+    input_wait: float = 0.0
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    splits_done: int = 0
+    splits_total: int = 0
+    generation: int = 1
+    verdict: ev.JobFinished | None = None
+    failure: Failure | None = None
+
+    @property
+    def ended(self) -> bool:
+        """No task will run any more."""
+        return self.state in FINAL
+
+    @property
+    def containers(self) -> tuple[int, int]:
+        """Tasks that run or are done, and all tasks."""
+        up = sum(task.state in ("allocated", "registered", "succeeded") for task in self.tasks)
+        return up, len(self.tasks)
+
+
+def from_status(reply: StatusReply) -> JobView:
+    """The AM's answer."""
+    return JobView(
+        job_id=reply.job_id,
+        name=reply.name,
+        state=reply.state if reply.state not in FINAL else "ENDING",  # it ended once the verdict is written
+        message=reply.message,
+        submitted=reply.started,
+        tasks=tuple(_task_view(task) for task in reply.tasks),
+        step=reply.step,
+        samples=reply.samples,
+        samples_per_s=reply.samples_per_s,
+        input_wait=reply.input_wait,
+        loss=reply.loss,
+        metrics=reply.metrics,
+        splits_done=reply.splits_done,
+        splits_total=reply.splits_total,
+        generation=reply.generation,
+    )
+
+
+def _task_view(status: TaskStatus) -> TaskView:
+    progress = status.progress
+    return TaskView(
+        task=status.task,
+        state=status.state,
+        container=status.container,
+        host=status.host,
+        log_url=status.log_url,
+        phase=progress.phase if progress else "",
+        step=progress.step if progress else 0,
+        samples_per_s=progress.samples / progress.step_s if progress and progress.step_s else 0.0,
+        rss=status.usage.rss,
+    )
+
+
+class LogReader:
+    """Folds the event log, record by record, into a view."""
+
+    def __init__(self, job_id: str) -> None:
+        self._view = JobView(job_id=job_id)
+        self._tasks: dict[tuple[str, int], TaskView] = {}
+        self._failures: dict[TaskId, Failure] = {}
+        self._first: TaskId | None = None
+
+    def take(self, records: Iterable[ev.Record | ev.UnknownRecord]) -> None:
+        """Add records in their order."""
+        for record in records:
+            if isinstance(record, ev.Record):
+                self._apply(record.event)
+
+    @property
+    def view(self) -> JobView:
+        """The job after all records taken so far."""
+        first = self._failures.get(self._first) if self._first else None
+        return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first)
+
+    def _apply(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.JobStarted():
+                self._change(name=event.name, user=event.user, queue=event.queue, submitted=event.submitted,
+                             state="RUNNING", splits_total=len(event.train_files) * event.epochs)  # fmt: skip
+            case ev.Sample():
+                self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
+                             input_wait=event.input_wait, loss=event.loss)  # fmt: skip
+            case ev.Evaluated():
+                self._change(metrics=event.metrics)
+            case ev.SplitDone():
+                self._change(splits_done=self._view.splits_done + 1)
+            case ev.GenerationEnded():
+                self._change(generation=event.generation + 1)
+            case ev.JobEnding():
+                self._first = event.first_task
+                self._change(state="ENDING", message=event.diagnostics)
+            case ev.JobFinished():
+                self._change(state=event.state, message=event.diagnostics, verdict=event, metrics=event.metrics,
+                             step=event.step, samples=event.samples, samples_per_s=0.0)  # fmt: skip
+            case _:
+                self._apply_to_task(event)
+
+    def _apply_to_task(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.ContainerRequested():
+                self._tasks[event.task.role, event.task.index] = TaskView(task=event.task)
+            case ev.ContainerRunning():
+                self._change_task(event.task, state="allocated", container=event.container, host=event.host)
+            case ev.TaskRegistered():
+                self._change_task(event.task, state="registered", container=event.container, host=event.host,
+                                  log_url=event.log_url)  # fmt: skip
+            case ev.TaskEnded():
+                self._task_ended(event)
+            case _:
+                return
+
+    def _task_ended(self, event: ev.TaskEnded) -> None:
+        state = "succeeded" if event.cause == "succeeded" else "ended"
+        self._change_task(event.task, state=state, rss=event.usage.peak_rss)
+        if state == "ended":
+            held = self._tasks.get((event.task.role, event.task.index))
+            self._failures[event.task] = Failure(
+                task=event.task, cause=event.cause, message=event.message, tail=event.tail,
+                log_url=held.log_url if held else "",
+            )  # fmt: skip
+
+    def _change(self, **fields: object) -> None:
+        self._view = structs.replace(self._view, **fields)
+
+    def _change_task(self, task: TaskId, **fields: object) -> None:
+        key = (task.role, task.index)
+        self._tasks[key] = structs.replace(self._tasks.get(key, TaskView(task=task)), task=task, **fields)

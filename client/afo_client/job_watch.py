@@ -1,0 +1,101 @@
+"""Where a job stands: its verdict, else what its Application Master says, else the runtime and the event log."""
+
+import msgspec
+from msgspec import structs
+
+from afo import storage
+from afo.am_config import AmConfig
+from afo.errors import AfoError, ClusterUnreachable, NotFound, ProtocolError
+from afo.events import JobFinished
+from afo.jsonfile import decode
+from afo.rpc.client import AmClient
+from afo.rpc.master import Master
+from afo_client.event_tail import EventTail
+from afo_client.job_ref import JobRef
+from afo_client.job_view import FINAL, JobView, LogReader, from_status
+from afo_client.runtimes import Application, ClientRuntime
+
+#: Seconds that one question to the AM may take.
+CALL_S = 3.0
+
+
+class JobWatch:
+    """Looks at one job again and again; `close` it."""
+
+    def __init__(self, ref: JobRef, runtime: ClientRuntime) -> None:
+        self.ref = ref
+        self._runtime = runtime
+        self._events = EventTail(ref.paths.events)
+        self._log = LogReader(ref.job_id)
+        self._config: AmConfig | None = None
+        secret = ref.secret
+        self._master = Master(AmClient(ref.paths.address, secret, patience_s=0.0, call_s=CALL_S)) if secret else None
+
+    @property
+    def master(self) -> Master | None:
+        """The job's AM, None for one who does not hold the job's secret."""
+        return self._master
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self._master is not None:
+            self._master.close()
+
+    def kill(self) -> None:
+        """End the job by force, its AM unasked."""
+        self._runtime.kill(self.ref.job_id)
+
+    def look(self) -> JobView:
+        """The job now. Raises `ClusterUnreachable` or what `afo.storage` raises."""
+        verdict = self._verdict()
+        if verdict is None:
+            answer = self._ask_master()
+            if answer is not None:
+                return answer
+            application = self._runtime.application(self.ref.job_id)
+            verdict = self._verdict()  # it may have come between the first look and the last question
+            if verdict is None:
+                return self._without_master(application)
+        self._log.take(self._events.poll())
+        return structs.replace(
+            self._log.view, state=verdict.state, message=verdict.diagnostics, verdict=verdict, metrics=verdict.metrics,
+            step=verdict.step, samples=verdict.samples,
+        )  # fmt: skip
+
+    def _verdict(self) -> JobFinished | None:
+        try:
+            data = storage.read_bytes(self.ref.paths.verdict)
+        except NotFound:
+            return None
+        try:
+            return msgspec.json.decode(data, type=JobFinished)
+        except msgspec.MsgspecError as error:
+            raise ProtocolError(f"malformed {self.ref.paths.verdict}: {error}") from error
+
+    def _ask_master(self) -> JobView | None:
+        if self._master is None:
+            return None
+        try:
+            view = from_status(self._master.status())
+        except ClusterUnreachable:
+            return None
+        config = self._submitted()
+        return structs.replace(view, user=config.user, queue=config.job.queue) if config else view
+
+    def _submitted(self) -> AmConfig | None:
+        if self._config is None:
+            try:
+                self._config = decode(storage.read_bytes(self.ref.paths.job), AmConfig, self.ref.paths.job)
+            except AfoError:
+                return None  # not written yet: user and queue stay blank for a moment
+        return self._config
+
+    def _without_master(self, application: Application) -> JobView:
+        """No verdict and no AM: it waits to be started, is being restarted, or died without a word."""
+        self._log.take(self._events.poll())
+        view = self._log.view
+        if application.final:
+            state = application.final if application.final in FINAL else "FAILED"
+            message = application.diagnostics or "the application ended without a verdict and without diagnostics"
+            return structs.replace(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
+        return structs.replace(view, state=application.state, message=view.message or application.diagnostics)

@@ -1,0 +1,106 @@
+"""The `afo` command: finds the verb, and turns every error into words on stderr and an exit code."""
+
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from afo import __version__
+from afo.errors import AfoError
+from afo_client.console import print_json, say
+
+#: A verb: the module that holds it, and what it does. Modules are loaded when their verb is called.
+VERBS: dict[str, tuple[str, str]] = {
+    "submit": ("afo_client.cmd_submit", "Start a training job and follow it."),
+    "validate": ("afo_client.cmd_validate", "Check a job file and what it names, and say what would run."),
+    "ls": ("afo_client.cmd_ls", "List jobs, running and finished."),
+    "status": ("afo_client.cmd_status", "Show a job and its tasks."),
+    "wait": ("afo_client.cmd_wait", "Wait until a job has ended."),
+    "logs": ("afo_client.cmd_logs", "Print or follow the logs of a job's tasks."),
+    "events": ("afo_client.cmd_events", "Print or follow what happened to a job."),
+    "kill": ("afo_client.cmd_kill", "End a job."),
+    "data": ("afo_client.cmd_data", "Make, convert and inspect training data."),
+    "cluster": ("afo_client.cmd_cluster", "Start and stop a Hadoop cluster on this machine."),
+    "doctor": ("afo_client.cmd_doctor", "Check this machine and the cluster."),
+    "config": ("afo_client.cmd_config", "Show the configuration that holds, and where it comes from."),
+    "completion": ("afo_client.cmd_completion", "Print the completion script of a shell."),
+    "version": ("afo_client.cmd_version", "Print versions."),
+}
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose verbs are imported when they are called, so that `afo --help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(VERBS[cmd_name][0]).command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{VERBS[cmd_name][0]}.command is no click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in VERBS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="afo")
+def afo() -> None:
+    """Train sparse click-through models on YARN, or on this machine.
+
+    Results go to stdout, words to stderr. Exit codes: 0 done, 1 job failed, 2 wrong usage, 3 wrong job file or data,
+    4 no permission, 5 not found, 6 cluster unreachable, 7 waited too long, 8 job killed, 70 a bug in afo,
+    130 interrupted.
+    """
+
+
+def main() -> None:
+    """Entry point of the `afo` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line, return its exit code."""
+    try:
+        result = afo.main(args=list(arguments), prog_name="afo", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except AfoError as error:
+        return _failed(str(error), error.exit_code, arguments)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`afo logs | head`); keep the interpreter's last flush from complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        return _failed(_crash_report(arguments), EXIT_INTERNAL, arguments)
+
+
+def _failed(message: str, code: int, arguments: Sequence[str]) -> int:
+    say(click.style("error: ", fg="red", bold=True) + message)
+    if "--json" in arguments:
+        print_json({"error": {"message": message, "exit_code": code}})
+    return code
+
+
+def _crash_report(arguments: Sequence[str]) -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="afo-crash-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(f"afo {__version__}, Python {sys.version}\n{list(arguments)[:1]}\n\n{traceback.format_exc()}")
+    kind, value, _ = sys.exc_info()
+    name = kind.__name__ if kind else "error"
+    return f"a bug in afo: {name}: {value}; please report it with the file {file.name}"

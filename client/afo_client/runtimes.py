@@ -1,0 +1,45 @@
+"""The two ways to run a job, as the client needs them."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from afo.config import Config, RuntimeName
+
+
+class Application(Struct, frozen=True, kw_only=True):
+    """A job as its runtime sees it, times in seconds. `final` is '' while it runs, else SUCCEEDED, FAILED or KILLED."""
+
+    job_id: str
+    state: str
+    final: str = ""
+    diagnostics: str = ""
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    started: float = 0.0
+    ended: float = 0.0
+
+
+class ClientRuntime(Protocol):
+    """Every call is bounded in time and raises only `AfoError`s."""
+
+    def application(self, job_id: str) -> Application:
+        """One job. Raises `NotFound` when the runtime does not know it."""
+
+    def applications(self) -> list[Application]:
+        """All jobs of afo that the runtime knows, beyond those that their directories tell of."""
+
+    def kill(self, job_id: str) -> None:
+        """End a job by force; nothing happens to one that has ended."""
+
+
+def runtime_for(name: RuntimeName, config: Config) -> ClientRuntime:
+    """The runtime of this name; nothing is connected before the first call."""
+    if name == "yarn":
+        from afo_client.yarn_jobs import YarnJobs
+
+        return YarnJobs()
+    from afo_client.local_jobs import LocalJobs
+
+    return LocalJobs(config)

@@ -1,0 +1,54 @@
+"""The one live line of a running job: rewritten on a terminal, else a plain line on a change and every 30 seconds."""
+
+import shutil
+import sys
+import time
+
+from afo_client.console import say, without_control
+from afo_client.job_view import JobView
+
+EVERY_S = 30.0
+
+
+def status_line(view: JobView) -> str:
+    """State, containers, step, samples/s, input wait, loss, AUC; what is not known yet is left out."""
+    up, wanted = view.containers
+    parts = [view.state, f"containers {up}/{wanted}" if wanted else ""]
+    if view.step:
+        parts += [f"step {view.step:,}", f"{view.samples_per_s:,.0f} samples/s", f"input wait {view.input_wait:.0%}"]
+    if view.splits_total:
+        parts.append(f"files {view.splits_done}/{view.splits_total}")
+    parts.append(f"loss {view.loss:.4f}" if view.loss is not None else "")
+    parts.append(f"AUC {view.metrics['auc']:.4f}" if "auc" in view.metrics else "")
+    parts.append(f"generation {view.generation}" if view.generation > 1 else "")
+    parts.append(without_control(view.message.partition("\n")[0]))
+    return " · ".join(part for part in parts if part)
+
+
+class LiveLine:
+    """Shows one view after another on stderr."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._width = 0
+        self._shown_at = 0.0
+        self._key: object = None
+
+    def show(self, view: JobView) -> None:
+        """Show where the job stands now."""
+        text = status_line(view)
+        if self._terminal:
+            text = text[: max(20, shutil.get_terminal_size().columns - 1)]
+            say(f"\r{text.ljust(self._width)}", newline=False)
+            self._width = len(text)
+            return
+        key = (view.state, view.containers, view.generation, view.metrics.get("auc"))
+        if key != self._key or time.monotonic() - self._shown_at >= EVERY_S:
+            self._key, self._shown_at = key, time.monotonic()
+            say(text)
+
+    def clear(self) -> None:
+        """Leave the line free for other words."""
+        if self._terminal and self._width:
+            say("\r" + " " * self._width + "\r", newline=False)
+            self._width = 0

@@ -1,0 +1,113 @@
+"""What is said of a job that has ended (and, as far as it is known, of one that has not)."""
+
+import msgspec
+
+from afo import storage
+from afo.am_config import AmConfig
+from afo.errors import AfoError
+from afo.exits import CAUSES
+from afo.jsonfile import decode
+from afo_client.console import iso, span_text, without_control
+from afo_client.job_ref import JobRef
+from afo_client.job_view import Failure, JobView, TaskView
+
+#: Lines of the first failing task that are shown at once.
+TAIL_LINES = 20
+
+
+def places(ref: JobRef) -> dict[str, str]:
+    """URLs of what the job leaves behind."""
+    checkpoints = export = ""
+    try:
+        job = decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job).job
+        checkpoints, export = job.checkpoint.dir, job.export.dir
+    except AfoError:
+        pass  # an AM that never started wrote no job.json: the places are those that need no job file
+    return {
+        "model": export or ref.paths.export,
+        "checkpoints": checkpoints or ref.paths.checkpoints,
+        "summaries": ref.paths.summaries,
+        "logs": ref.paths.logs,
+        "events": ref.paths.events,
+    }
+
+
+def summary_text(view: JobView, where: dict[str, str]) -> str:
+    """Some lines for a person."""
+    lines = [f"{view.job_id} {view.state}", *_why(view)]
+    if view.verdict is not None:
+        lines += _numbers(view)
+    width = max(map(len, where))
+    lines += [f"  {name.ljust(width)}  {url}" for name, url in where.items()]
+    return "\n".join(lines)
+
+
+def _why(view: JobView) -> list[str]:
+    if view.state == "SUCCEEDED":
+        return []
+    cause = CAUSES.get(view.verdict.cause) if view.verdict else None
+    lines = [f"cause: {cause.name}: {cause.summary}", f"advice: {cause.advice}"] if cause else []
+    lines += [f"diagnostics: {without_control(line)}" for line in view.message.splitlines()[:10]]
+    return lines + (_failure_lines(view.failure) if view.failure else [])
+
+
+def _failure_lines(failure: Failure) -> list[str]:
+    tail = [f"  | {without_control(line)}" for line in failure.tail.splitlines()[-TAIL_LINES:]]
+    head = f"first task that failed: {failure.task} (attempt {failure.task.attempt})"
+    return [f"{head}: {without_control(failure.message)}", *tail]
+
+
+def _numbers(view: JobView) -> list[str]:
+    verdict = view.verdict
+    if verdict is None:
+        return []
+    rate = verdict.samples / verdict.seconds if verdict.seconds else 0.0
+    done = f"{verdict.samples:,} samples, {verdict.step:,} steps in {span_text(verdict.seconds)}"
+    lines = [f"{done} ({rate:,.0f} samples/s), {verdict.restarts} restarts"]
+    if verdict.metrics:
+        lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))
+    if verdict.samples:
+        millions = verdict.samples / 1e6
+        lines.append(
+            f"{verdict.core_hours / millions:.3g} core-hours and {verdict.memory_gb_hours / millions:.3g} GB-hours "
+            "per million samples"
+        )
+    return lines
+
+
+def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[str, object]:
+    """The object of `submit --wait --json`, `wait --json` and `status --json`."""
+    verdict = view.verdict
+    return {
+        "application_id": view.job_id,
+        "name": view.name,
+        "user": view.user,
+        "queue": view.queue,
+        "state": view.state,
+        "final": view.ended,
+        "cause": verdict.cause if verdict else None,
+        "diagnostics": view.message,
+        "metrics": verdict.metrics if verdict else view.metrics,
+        "step": view.step,
+        "samples": view.samples,
+        "samples_per_s": view.samples_per_s,
+        "input_wait": view.input_wait,
+        "loss": view.loss,
+        "seconds": verdict.seconds if verdict else None,
+        "core_hours": verdict.core_hours if verdict else None,
+        "memory_gb_hours": verdict.memory_gb_hours if verdict else None,
+        "restarts": verdict.restarts if verdict else None,
+        "submitted": iso(view.submitted),
+        "generation": view.generation,
+        "splits": {"done": view.splits_done, "total": view.splits_total},
+        "tasks": [_task_json(task) for task in view.tasks],
+        "failure": msgspec.to_builtins(view.failure),
+        "places": where,
+        "exit_code": exit_code,
+    }
+
+
+def _task_json(task: TaskView) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.to_builtins(task)
+    fields["attempt"] = task.task.attempt
+    return {**fields, "task": str(task.task)}

@@ -1,0 +1,107 @@
+"""The logs of a job's tasks as files in its directory, and reading them while they change."""
+
+import re
+from dataclasses import dataclass
+
+from afo import storage
+from afo.errors import NotFound, UsageError
+from afo.paths import JobPaths
+
+_TASK = re.compile(r"(chief|worker|ps|evaluator|am)(?::(\d+))?")
+#: Bytes of known output by which the place in a new copy of a log is found again.
+_ANCHOR = 2048
+#: How the Child marks what it left out of a long log.
+_LEFT_OUT = b"\n[afo: bytes "
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One stream (`stdout` or `stderr`) of one attempt; `task` is `worker:0` or `am`."""
+
+    task: str
+    attempt: int
+    stream: str
+    url: str
+
+
+def is_task(text: str) -> bool:
+    """True for `worker:0`, `ps` (all of them) and `am`."""
+    return _TASK.fullmatch(text) is not None
+
+
+def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_attempts: bool = False) -> list[LogFile]:
+    """Logs that are there now: of one task, of a role, or of all; of the newest attempt unless told otherwise.
+
+    Raises `UsageError` for something that is no task, `NotFound` when there is no log of it.
+    """
+    if task is not None and not is_task(task):
+        raise UsageError(f"{task!r} is no task; write worker:0, ps (all of them), chief, evaluator or am")
+    logs: list[LogFile] = []
+    for directory in _directories(paths.logs):
+        name = storage.name(directory)
+        role, _, index = name.rpartition("_")
+        label = f"{role}:{index}" if role else name
+        if task is None or label == task or (role or name) == task:
+            logs += _attempts(directory, label, attempt, all_attempts)
+    if not logs and task is not None:
+        raise NotFound(f"there is no log of {task} in {paths.logs} yet; `afo status` shows the tasks")
+    return logs
+
+
+def _attempts(directory: str, label: str, attempt: int | None, all_attempts: bool) -> list[LogFile]:
+    found = {int(storage.name(each)): each for each in _directories(directory) if storage.name(each).isdigit()}
+    numbers = sorted(found) if all_attempts else [max(found)] if found else []
+    if attempt is not None:
+        numbers = [attempt] if attempt in found else []
+    return [
+        LogFile(label, number, storage.name(info.url), info.url)
+        for number in numbers
+        for info in storage.list_dir(found[number])
+        if not info.is_dir and storage.name(info.url) in ("stdout", "stderr")
+    ]
+
+
+def _directories(url: str) -> list[str]:
+    try:
+        return sorted(info.url for info in storage.list_dir(url) if info.is_dir)
+    except NotFound:
+        return []
+
+
+class GrowingLog:
+    """Reads what is new in a log.
+
+    A running task's log is copied to the job's directory anew every few seconds, its middle left out when it is long;
+    so the place to go on is found by the bytes that came last, not by an offset.
+    """
+
+    def __init__(self, log: LogFile, tail: int | None) -> None:
+        self.log = log
+        self._tail = tail
+        self._size = 0
+        self._anchor = b""
+
+    def new_lines(self, *, last: bool) -> list[str]:
+        """Complete lines that came since the last call; with `last` an unfinished one too. Undecodable bytes → �."""
+        try:
+            with storage.open_input(self.log.url) as file:
+                data = file.read()
+        except NotFound:
+            return []
+        start = self._start(data)
+        end = len(data) if last else data.rfind(b"\n") + 1
+        if end <= start:
+            return []
+        self._size, self._anchor = end, data[:end][-_ANCHOR:]
+        lines = data[start:end].decode(errors="replace").splitlines()
+        keep, self._tail = self._tail, None
+        return lines if keep is None else lines[len(lines) - min(keep, len(lines)) :]
+
+    def _start(self, data: bytes) -> int:
+        """Where in `data` the bytes begin that were not seen yet."""
+        if data[: self._size].endswith(self._anchor) and len(data) >= self._size:
+            return self._size
+        found = data.rfind(self._anchor)
+        if found >= 0:
+            return found + len(self._anchor)
+        return data.rfind(_LEFT_OUT) if _LEFT_OUT in data else 0

@@ -1,0 +1,57 @@
+"""What the client keeps between two commands in the user's own directory: job secrets, and which job was the last."""
+
+import os
+import re
+from pathlib import Path
+
+from afo.errors import PermissionDenied
+from afo.paths import checked_job_id
+from afo.rpc.wire import read_secret
+
+
+class UserState:
+    """`folder` is mode 0700, every file in it 0600."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._last = folder / "last-job"
+
+    def secret_file(self, job_id: str) -> Path:
+        """Where this user's copy of a job's secret lies, there or not."""
+        return self.folder / "secrets" / checked_job_id(job_id)
+
+    def keep_secret(self, job_id: str, secret: str) -> None:
+        """Keep the secret of a job submitted by this user."""
+        self._write(self.secret_file(job_id), secret)
+
+    def secret(self, job_id: str) -> str | None:
+        """The job's secret, None if another user or machine submitted it."""
+        file = self.secret_file(job_id)
+        return read_secret(file) if file.exists() else None
+
+    def forget_secret(self, job_id: str) -> None:
+        """The job has ended: nobody listens for the secret any more."""
+        self.secret_file(job_id).unlink(missing_ok=True)
+
+    def remember_last(self, job_id: str) -> None:
+        """The job that is meant when none is named."""
+        self._write(self._last, job_id)
+
+    def last_job(self) -> str | None:
+        """The job submitted last, None if there is none."""
+        try:
+            text = self._last.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError):
+            return None
+        return text if re.fullmatch(r"(application|local)_\d+_\d+", text) else None
+
+    def _write(self, file: Path, text: str) -> None:
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+                out.write(text)
+            os.replace(temporary, file)
+        except OSError as error:
+            what = f"cannot write {file}: {error.strerror}; set AFO_STATE_DIR to a writable directory"
+            raise PermissionDenied(what) from error

@@ -1,0 +1,44 @@
+"""Jobs on YARN, as its ResourceManager sees them."""
+
+from functools import cached_property
+
+from afo import resource_manager
+from afo.config import user_name
+from afo.submission import TAG
+from afo_client.runtimes import Application
+
+
+class YarnJobs:
+    """Asks the ResourceManager of $HADOOP_CONF_DIR; raises what `afo.resource_manager` raises."""
+
+    @cached_property
+    def _manager(self) -> resource_manager.ResourceManager:
+        return resource_manager.from_configuration(user_name())
+
+    def application(self, job_id: str) -> Application:
+        """One application."""
+        return _application(self._manager.application(job_id))
+
+    def applications(self) -> list[Application]:
+        """Those that bear our tag and that YARN still remembers."""
+        return [_application(each) for each in self._manager.applications(TAG)]
+
+    def kill(self, job_id: str) -> None:
+        """End the application."""
+        self._manager.kill(job_id)
+
+
+def _application(found: resource_manager.Application) -> Application:
+    # An application that failed to start is FAILED with final status FAILED; one that finished has its own verdict.
+    final = (found.final_status if found.state == "FINISHED" else found.state) if found.over else ""
+    return Application(
+        job_id=found.id,
+        state=found.state,
+        final=final,
+        diagnostics=found.diagnostics.strip(),
+        name=found.name,
+        user=found.user,
+        queue=found.queue,
+        started=found.started_ms / 1000,
+        ended=found.finished_ms / 1000,
+    )

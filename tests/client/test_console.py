@@ -1,0 +1,39 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo_client.console import iso, json_line, size_text, span_text, table, without_control
+
+
+def test_json_has_a_version_and_no_nan() -> None:
+    assert json.loads(json_line({"loss": float("nan"), "name": "é"})) == {"api": "afo/v1", "loss": None, "name": "é"}
+
+
+def test_times_are_utc() -> None:
+    assert iso(1_700_000_000.5) == "2023-11-14T22:13:20.500Z"
+    assert iso(0) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07red", "r\x1b[2Ked", "r\x08ed", "\x9bred".replace("\x9b", "\x00")]
+)
+def test_control_sequences_are_removed(text: str) -> None:
+    assert without_control(text) == "red"
+
+
+@given(st.text())
+def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
+    clean = without_control(text)
+    assert all(character in "\t\n" or ord(character) >= 32 for character in clean)
+    assert without_control(clean) == clean
+
+
+def test_a_table_keeps_a_line_a_row() -> None:
+    assert table(("A", "B"), [("x\ny", "1"), ("long name", "\x1b[1m2")]) == "A          B\nx y        1\nlong name  2"
+
+
+def test_sizes_and_spans() -> None:
+    assert [size_text(n) for n in (0, 1023, 1536, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]
+    assert [span_text(s) for s in (1.5, 42, 200, 7500)] == ["1.5 s", "42 s", "3 min 20 s", "2 h 5 min"]

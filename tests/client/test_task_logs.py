@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+
+from afo.errors import NotFound, UsageError
+from afo.paths import JobPaths
+from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> JobPaths:
+    paths = JobPaths(str(tmp_path), "local_1_1")
+    for name in ("worker_0/0", "worker_0/1", "worker_1/0", "ps_0/0", "am/1"):
+        folder = Path(paths.logs, name)
+        folder.mkdir(parents=True)
+        (folder / "stderr").write_text(name)
+    return paths
+
+
+def names(logs: list[LogFile]) -> list[str]:
+    return [f"{log.task}/{log.attempt}" for log in logs]
+
+
+def test_logs_are_found_by_task(paths: JobPaths) -> None:
+    assert names(find_logs(paths, None, None)) == ["am/1", "ps:0/0", "worker:0/1", "worker:1/0"]
+    assert names(find_logs(paths, "worker", None)) == ["worker:0/1", "worker:1/0"]
+    assert names(find_logs(paths, "worker:0", None, all_attempts=True)) == ["worker:0/0", "worker:0/1"]
+    assert names(find_logs(paths, "worker:0", 0)) == ["worker:0/0"]
+    assert names(find_logs(paths, "am", None)) == ["am/1"]
+
+
+def test_what_is_not_there(paths: JobPaths) -> None:
+    with pytest.raises(NotFound, match="no log of worker:7"):
+        find_logs(paths, "worker:7", None)
+    with pytest.raises(UsageError, match="no task"):
+        find_logs(paths, "wrker:0", None)
+    assert not is_task("local_1_1")
+
+
+def growing(path: Path, tail: int | None = None) -> GrowingLog:
+    return GrowingLog(LogFile("worker:0", 0, "stderr", str(path)), tail)
+
+
+def test_only_complete_lines_are_given_until_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "stderr"
+    log = growing(path)
+    assert log.new_lines(last=False) == []
+    path.write_text("a\nb")
+    assert log.new_lines(last=False) == ["a"]
+    path.write_text("a\nb\nc")
+    assert log.new_lines(last=False) == ["b"]
+    assert log.new_lines(last=True) == ["c"]
+    assert log.new_lines(last=True) == []
+
+
+def test_a_copy_with_its_middle_left_out_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "stderr"
+    log = growing(path)
+    path.write_text("".join(f"line {n}\n" for n in range(1000)))
+    assert len(log.new_lines(last=False)) == 1000
+    kept = "".join(f"line {n}\n" for n in range(600, 1003))
+    path.write_text("line 0\n\n[afo: bytes 7 to 99 are left out]\n" + kept)
+    assert log.new_lines(last=False) == ["line 1000", "line 1001", "line 1002"]
+
+
+def test_output_that_was_missed_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "stderr"
+    log = growing(path)
+    path.write_text("x\n" * 2000)
+    log.new_lines(last=False)
+    path.write_text("x\n\n[afo: bytes 2 to 999999 are left out]\nlast\n")
+    assert log.new_lines(last=False) == ["", "[afo: bytes 2 to 999999 are left out]", "last"]
+
+
+def test_the_tail(tmp_path: Path) -> None:
+    path = tmp_path / "stderr"
+    path.write_text("a\nb\nc\n")
+    log = growing(path, tail=2)
+    assert log.new_lines(last=False) == ["b", "c"]
+    path.write_text("a\nb\nc\nd\ne\nf\n")
+    assert log.new_lines(last=False) == ["d", "e", "f"]
+    assert growing(path, tail=0).new_lines(last=True) == []

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from afo.errors import PermissionDenied, SpecError
+from afo_client.user_state import UserState
+
+
+def test_secrets_are_private(tmp_path: Path) -> None:
+    state = UserState(tmp_path / ".afo")
+    state.keep_secret("local_1_1", "s3cret")
+    assert state.secret("local_1_1") == "s3cret"
+    assert state.secret("local_1_2") is None
+    file = state.secret_file("local_1_1")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert [each.name for each in file.parent.iterdir()] == ["local_1_1"]
+    state.forget_secret("local_1_1")
+    state.forget_secret("local_1_1")
+    assert state.secret("local_1_1") is None
+
+
+def test_the_last_job(tmp_path: Path) -> None:
+    state = UserState(tmp_path)
+    assert state.last_job() is None
+    state.remember_last("application_1_0001")
+    assert state.last_job() == "application_1_0001"
+    (tmp_path / "last-job").write_text("../../etc/passwd")
+    assert state.last_job() is None
+
+
+def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError):
+        UserState(tmp_path).keep_secret("../x", "s")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PermissionDenied, match="AFO_STATE_DIR"):
+        UserState(tmp_path / "file").remember_last("local_1_1")
