@@ -18,6 +18,7 @@ from afo.data.schema import Kind, Schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError, Unsupported
 
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -174,7 +175,7 @@ def _number(cell: str, column: str) -> Values:
         value = float(cell)
     except ValueError:
         raise DataError(f"column {column!r}: {cell!r} is no number") from None
-    if not math.isfinite(value) or abs(value) > np.finfo(np.float32).max or "_" in cell:
+    if not math.isfinite(value) or abs(value) > _FLOAT32_MAX or "_" in cell:
         raise DataError(f"column {column!r}: {cell!r} is no finite 32-bit number")
     return np.array([value], np.float32)
 

@@ -32,6 +32,8 @@ def encode_columns(columns: Mapping[str, Column]) -> list[bytes]:
     if len(rows) != 1:
         raise DataError(f"columns must be equally long, given lengths {sorted(rows)}")
     count = rows.pop()
+    if count == 0:
+        return []
     entries = [_entry(name, column, count) for name, column in sorted(columns.items())]
     return _split(_prefixed(0x0A, _joined(entries), count))
 

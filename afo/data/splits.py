@@ -32,6 +32,6 @@ def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
 
 def _hint(pattern: str) -> str:
     base = pattern.rstrip("/")
-    if storage.glob(base + "/*"):
+    if storage.exists(base) and storage.info(base).is_dir:
         return f"it is a directory: write {base}/*"
     return "check the path (a name that begins with _ or . is no data)"

@@ -1,0 +1,132 @@
+"""CSV to TFRecord: every cell where it belongs, and every bad row with file and line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from afo.data.convert import CsvFormat, convert_csv
+from afo.data.example import decode
+from afo.data.schema import Schema, parse_schema
+from afo.data.tfrecord import compression_of, read_records
+from afo.errors import DataError, NotFound, SpecError, Unsupported
+
+SCHEMA = parse_schema(
+    "label: income\nsample_id: row\nfeatures:\n"
+    "  - {name: age, kind: dense}\n  - {name: job, kind: string}\n  - {name: city, kind: categorical}\n",
+    "s",
+)
+ADULT = CsvFormat(
+    columns=("age", "job", "unused", "city", "income"),
+    strip=True,
+    skip_lines=1,
+    missing=("?",),
+    positive=(">50K", ">50K."),
+)
+
+
+PLAIN = CsvFormat()
+
+
+def convert(
+    root: Path, *texts: str | bytes, csv_format: CsvFormat = PLAIN, schema: Schema = SCHEMA, files: int = 1
+) -> int:
+    urls = []
+    for number, text in enumerate(texts):
+        path = root / f"in-{number}.csv"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        urls.append(str(path))
+    return convert_csv(urls, str(root / "out"), schema, csv_format, files)
+
+
+def rows(root: Path) -> list[dict[str, object]]:
+    return [
+        {name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in decode(record).items()}
+        for path in sorted((root / "out").iterdir())
+        for record in read_records(str(path))
+    ]
+
+
+def test_the_format_of_adult(tmp_path: Path) -> None:
+    text = '|1x3 comment\n39, Clerk, x, 3, <=50K.\n50.5, ?, "a, b", ?, >50K.\n\n'
+    assert convert(tmp_path, text, text.replace("K.", "K"), csv_format=ADULT) == 4
+    clerk = {"age": [39.0], "job": [b"Clerk"], "city": [3], "income": [0]}
+    unknown = {"age": [50.5], "income": [1]}
+    assert rows(tmp_path) == [
+        clerk | {"row": [0]},
+        unknown | {"row": [1]},
+        clerk | {"row": [2]},
+        unknown | {"row": [3]},
+    ]
+
+
+def test_a_header_names_the_columns(tmp_path: Path) -> None:
+    convert(tmp_path, "\ufeffcity,income,age,job,row\n-4,1,2,Zürich,77\n", "row,job,age,income,city\n8,,1e3,0,5\n")
+    assert rows(tmp_path) == [
+        {"age": [2.0], "job": ["Zürich".encode()], "city": [-4], "income": [1], "row": [77]},
+        {"age": [1000.0], "city": [5], "income": [0], "row": [8]},
+    ]
+
+
+def test_rows_go_to_the_files_in_turn(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/part-00009.tfrecord").write_bytes(b"of an earlier conversion")
+    text = "age,job,city,income\n" + "".join(f"{n},j,1,0\n" for n in range(5))
+    assert convert(tmp_path, text, files=2) == 5
+    parts = sorted((tmp_path / "out").iterdir())
+    assert [each.name for each in parts] == ["part-00000.tfrecord", "part-00001.tfrecord"]
+    ages = [[decode(record)["age"][0] for record in read_records(str(path))] for path in parts]
+    assert ages == [[0, 2, 4], [1, 3]]
+
+
+def test_compression(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,job,city,income\n1,j,1,0\n")
+    convert_csv([str(tmp_path / "a.csv")], str(tmp_path / "out"), SCHEMA, CsvFormat(), 1, "gzip")
+    assert compression_of(str(tmp_path / "out/part-00000.tfrecord.gz")) == "gzip"
+    assert len(rows(tmp_path)) == 1
+
+
+HEADER = "age,job,city,income\n1,j,1,0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + "1,j,1\n", "in-0.csv:3: 3 cells where 4 columns"),
+        (HEADER + "x,j,1,0\n", "in-0.csv:3: column 'age': 'x' is no number"),
+        (HEADER + "nan,j,1,0\n", "in-0.csv:3: column 'age': 'nan' is no finite"),
+        (HEADER + "1e39,j,1,0\n", "'1e39' is no finite 32-bit"),
+        (HEADER + "1,j,1.5,0\n", "in-0.csv:3: column 'city': '1.5' is no integer"),
+        (HEADER + f"1,j,{1 << 63},0\n", "is no 64-bit integer"),
+        (HEADER + "1,j,1,2\n", "in-0.csv:3: column 'income': label '2' is neither 0 nor 1"),
+        (HEADER + "1,j,1,\n", "in-0.csv:3: column 'income': the label is missing"),
+        (HEADER + '1,"a\nb",1,0\n1,j,x,0\n', "in-0.csv:5: column 'city'"),
+        (HEADER + '1,"j,1,0\n', "in-0.csv:3: unexpected end of data"),
+        (HEADER.encode() + b"1,\xff,1,0\n", "in-0.csv:.*utf-8"),
+        ("age,jb,city,income\n1,j,1,0\n", "in-0.csv:1: there is no column 'job'; did you mean 'jb'"),
+        ("age,job,job,city,income\n", "in-0.csv:1: column 'job' is there twice"),
+        ("age,job,city,income\n", "hold no rows"),
+    ],
+)
+def test_bad_files_name_the_line_and_leave_no_output(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        convert(tmp_path, text)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_lines_are_counted_from_the_start_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"in-0.csv:3: 1 cells"):
+        convert(tmp_path, "comment\n1,j,x,3,a\nbad\n", csv_format=ADULT)
+
+
+def test_a_schema_or_format_that_does_not_fit(tmp_path: Path) -> None:
+    shaped = parse_schema("features: [{name: a, kind: dense, shape: [2]}]", "s")
+    with pytest.raises(Unsupported, match="`a` has shape"):
+        convert(tmp_path, HEADER, schema=shaped)
+    unlabelled = parse_schema("features: [{name: age, kind: dense}]", "s")
+    with pytest.raises(SpecError, match="names no label"):
+        convert(tmp_path, HEADER, schema=unlabelled, csv_format=CsvFormat(label="income"))
+    with pytest.raises(SpecError, match="delimiter"):
+        convert(tmp_path, HEADER, csv_format=CsvFormat(delimiter=";;"))
+    with pytest.raises(NotFound):
+        convert_csv([str(tmp_path / "none.csv")], str(tmp_path / "out"), SCHEMA, CsvFormat())

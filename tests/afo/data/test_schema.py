@@ -1,0 +1,134 @@
+"""Schemas: read, written, refused with file and line, and held against records."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo.data.schema import Feature, Schema, parse_schema, read_schema
+from afo.errors import DataError, NotFound, SpecError
+
+TEXT = """\
+label: click
+sample_id: id
+features:
+  - {name: user, kind: categorical, hash_buckets: 1000}
+  - {name: city, kind: string, vocab: [Bern, "no"], default: Bern}
+  - name: age
+    kind: dense
+    buckets: [18, 30.5]
+  - {name: embedding, kind: dense, shape: [2, 2], default: [1, 2, 3, 4]}
+"""
+
+
+def test_reading(tmp_path: Path) -> None:
+    (tmp_path / "schema.yaml").write_text(TEXT)
+    schema = read_schema(tmp_path / "schema.yaml")
+    assert (schema.label, schema.sample_id) == ("click", "id")
+    assert schema.names == ("user", "city", "age", "embedding")
+    assert schema["city"].vocab == ("Bern", "no")
+    assert schema["embedding"].size == 4
+    assert [schema[name].defaults() for name in schema.names] == [[0], ["Bern"], [0.0], [1, 2, 3, 4]]
+    with pytest.raises(NotFound):
+        read_schema(tmp_path / "other.yaml")
+
+
+scalar = {
+    "categorical": st.integers(-(1 << 63), (1 << 63) - 1),
+    "string": st.text(st.characters(exclude_categories=["C"])),
+    "dense": st.floats(allow_nan=False, allow_infinity=False),
+}
+names = st.one_of(
+    st.text(st.characters(exclude_categories=["C"]), min_size=1), st.sampled_from(["no", "1e3", "~", "0x1f"])
+)
+
+
+@st.composite
+def features(draw: st.DrawFn) -> Feature:
+    kind = draw(st.sampled_from(sorted(scalar)))
+    fields: dict[str, object] = {"default": draw(st.none() | scalar[kind])}
+    if kind == "dense":
+        fields["buckets"] = tuple(sorted(draw(st.sets(st.floats(-1e6, 1e6)))))
+    elif draw(st.booleans()):
+        fields["vocab"] = tuple(draw(st.lists(scalar[kind], unique=True, max_size=3)))
+    else:
+        fields["hash_buckets"] = draw(st.integers(1, 9))
+    shape = tuple(draw(st.lists(st.integers(1, 4), max_size=2)))
+    return Feature(name=draw(names), kind=kind, shape=shape, **fields)
+
+
+@given(st.lists(features(), min_size=1, max_size=4, unique_by=lambda each: each.name))
+def test_what_is_written_is_read_back(given_features: list[Feature]) -> None:
+    schema = Schema(features=tuple(given_features))
+    assert parse_schema(schema.to_yaml(), "f") == schema
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("features:\n  - {name: a, knd: dense}", "s.yaml:2: .*unknown key `knd`; did you mean `kind`"),
+        ("features:\n  - {name: a, kind: dens}", "s.yaml:2: .*'dens'.*categorical, dense or string"),
+        ("features:\n  - {name: a, kind: dense, default: x}", "s.yaml:2: .*`a`: default 'x' is no value of a dense"),
+        ("features:\n  - {name: a, kind: string, default: 1}", "default 1 is no value of a string"),
+        ("features:\n  - {name: a, kind: dense, shape: [2], default: [1]}", "default has 1 values and the shape"),
+        ("features:\n  - {name: a, kind: dense, shape: [0]}", r"s.yaml:2: \$.features\[0\].shape\[0\]"),
+        ("features:\n  - {name: a, kind: dense, buckets: [2, 1]}", "buckets must ascend"),
+        ("features:\n  - {name: a, kind: string, buckets: [1]}", "buckets are for dense"),
+        ("features:\n  - {name: a, kind: dense, hash_buckets: 9}", "for ids and strings"),
+        ("features:\n  - {name: a, kind: string, vocab: [x], hash_buckets: 9}", "not both"),
+        ("features:\n  - {name: a, kind: string, vocab: [x, x]}", "twice in its vocab"),
+        ("features:\n  - {name: a, kind: string, vocab: [1]}", "vocab 1 is no value of a string"),
+        ("features:\n  - {name: a, kind: dense}\n  - {name: a, kind: dense}", "`a` is given twice"),
+        ("label: a\nfeatures:\n  - {name: a, kind: dense}", "`a` is label or sample_id"),
+        ("label: a\nsample_id: a\nfeatures:\n  - {name: b, kind: dense}", "`a` is label or sample_id"),
+        ("features: []", r"s.yaml:1: \$.features"),
+        ("label: a", "`features` is missing"),
+        ("features: [", "s.yaml:2: .*YAML"),
+    ],
+)
+def test_a_wrong_schema_says_where_and_what(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_schema(text, "s.yaml")
+
+
+SCHEMA = parse_schema(
+    "label: y\nfeatures: [{name: user_id, kind: categorical}, {name: x, kind: dense, shape: [2]}]", "s"
+)
+RECORD = {"user_id": np.array([1]), "x": np.array([1, 2], np.float32), "y": np.array([1]), "other": [b""]}
+
+
+def test_records_that_fit() -> None:
+    SCHEMA.validate_against([RECORD], "f")
+    SCHEMA.validate_against([{}, {"user_id": np.array([1])}, RECORD], "f")
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            {"userid": RECORD["user_id"], "user_id": None},
+            "f: feature `user_id` .* none of the first 1 records; did you mean `userid`",
+        ),
+        ({"y": None}, "`y` of the schema .* there are: other, user_id, x"),
+        ({"x": np.array([1, 2])}, "f, record 0: feature `x` holds int64 values where the schema needs float"),
+        ({"x": np.array([1], np.float32)}, "f, record 0: feature `x` holds 1 values where the schema's shape needs 2"),
+        ({"user_id": [b"a"]}, "`user_id` holds bytes values"),
+    ],
+)
+def test_records_that_do_not_fit(record: dict[str, object], message: str) -> None:
+    changed = {name: values for name, values in (RECORD | record).items() if values is not None}
+    with pytest.raises(DataError, match=message):
+        SCHEMA.validate_against([changed], "f")
+
+
+def test_without_records_every_feature_is_absent() -> None:
+    with pytest.raises(DataError, match=re.escape("none of the first 0 records; there are none")):
+        SCHEMA.validate_against([], "f")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(DataError, match="did you mean `user_id`"):
+        SCHEMA["user"]

@@ -1,0 +1,40 @@
+"""Files of a data set from its globs."""
+
+from pathlib import Path
+
+import pytest
+
+from afo.data.splits import SplitFile, find_splits
+from afo.errors import NotFound
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("b/part-1", "a/part-10", "a/part-2", "a/_SUCCESS", "a/.part-3.tmp", "a/deep/part-0"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_bytes(b"x" * len(name))
+    return tmp_path
+
+
+def names(root: Path, *globs: str) -> list[str]:
+    return [str(Path(split.url).relative_to(root)) for split in find_splits(str(root / each) for each in globs)]
+
+
+def test_files_come_sorted_once_and_without_hidden_ones(data: Path) -> None:
+    assert names(data, "b/*", "a/*", "*/part-2") == ["a/part-10", "a/part-2", "b/part-1"]
+    assert find_splits([str(data / "b/*")]) == (SplitFile(str(data / "b/part-1"), 8),)
+
+
+def test_a_hidden_file_is_no_data_even_by_name(data: Path) -> None:
+    with pytest.raises(NotFound, match="_SUCCESS"):
+        names(data, "a/_SUCCESS")
+
+
+def test_the_glob_that_matches_nothing_is_named(data: Path) -> None:
+    with pytest.raises(NotFound, match=r"no data file matches .*/c/part-\*"):
+        names(data, "a/*", "c/part-*")
+
+
+def test_a_directory_is_answered_with_the_glob_that_was_meant(data: Path) -> None:
+    with pytest.raises(NotFound, match=r"it is a directory: write .*/a/\*"):
+        names(data, "a/")

@@ -1,0 +1,60 @@
+"""`afo data`: what a user types and reads."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from afo.data.schema import parse_schema
+from afo.errors import UsageError
+from afo_client.cmd_data import command
+
+SMALL = ["--train", "100", "--eval", "60", "--train-files", "2", "--eval-files", "1", "--processes", "1"]
+COLUMNS = (
+    "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,gender,"
+    "capital_gain,capital_loss,hours_per_week,native_country,income"
+)
+ROW = "25, {job}, 226802, 11th, 7, Never-married, Sales, Own-child, Black, Male, 0, 0, 40, United-States, {income}\n"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+
+
+def test_synth_then_inspect(tmp_path: Path) -> None:
+    result = run("synth", tmp_path / "d", *SMALL)
+    assert result.exit_code == 0
+    assert "best reachable: auc 0." in result.stdout
+    answer = json.loads(run("synth", tmp_path / "d", *SMALL, "--json").stdout)
+    assert answer["api"] == "afo/v1"
+    assert 0.7 < answer["auc"] < 1
+    table = run("inspect", tmp_path / "d/train/*", "--count").stdout
+    assert "part-00001.tfrecord" in table.replace("\n", "")
+    assert "user_id" in table
+    report = json.loads(run("inspect", tmp_path / "d/*/part-*", "--count", "--json").stdout)
+    assert [file["records"] for file in report["files"]] == [60, 50, 50]
+    schema = parse_schema(run("inspect", tmp_path / "d/*/part-*", "--infer").stdout, "inferred")
+    written = parse_schema((tmp_path / "d/schema.yaml").read_text(), "written")
+    assert (schema.label, schema.sample_id) == (written.label, written.sample_id)
+    assert set(schema.features) == set(written.features)
+
+
+def test_synth_of_more_files_than_records_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="train: 1 records in 16 files"):
+        run("synth", tmp_path, "--train", "1")
+
+
+def test_adult_is_converted_as_the_documentation_says(tmp_path: Path) -> None:
+    (tmp_path / "adult.test").write_text(
+        "|1x3 Cross validator\n" + ROW.format(job="Private", income="<=50K.") + ROW.format(job="?", income=">50K.")
+    )
+    schema = Path(__file__).parents[2] / "conf/schemas/adult.yaml"
+    options = ("--strip", "--skip-lines", "1", "--missing", "?", "--positive", ">50K.", "--columns", COLUMNS)
+    result = run("convert", tmp_path / "adult.test", "--schema", schema, "--out", tmp_path / "out", *options)
+    assert result.exit_code == 0
+    report = json.loads(run("inspect", tmp_path / "out/*", "--json").stdout)
+    present = {feature["name"]: feature["present"] for feature in report["features"]}
+    assert present.pop("workclass") == 1
+    assert set(present) == {*COLUMNS.split(","), "sample_id"} - {"workclass", "fnlwgt"}
+    assert set(present.values()) == {2}
