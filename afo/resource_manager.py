@@ -74,6 +74,13 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
         return self.vcores_used + self.vcores_free
 
 
+class Resource(Struct, frozen=True, kw_only=True):
+    """Size of a container, memory in MiB."""
+
+    memory: int
+    vcores: int = field(name="vCores")
+
+
 class Queue(Struct, frozen=True, kw_only=True):
     """A leaf queue: the only kind that takes applications."""
 
@@ -95,7 +102,7 @@ class ResourceManager:
 
     def __init__(self, addresses: tuple[str, ...], user: str = "") -> None:
         self._addresses = addresses
-        self._user = user
+        self._as_user = f"?user.name={urllib.parse.quote(user)}" if user else ""
         # Never through a proxy: clusters lie inside.
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
@@ -109,6 +116,14 @@ class ResourceManager:
         info = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
         return list(_leaves(info.get("rootQueue", info), ""))
 
+    def largest_container(self) -> Resource:
+        """The largest container that the scheduler gives, its own limits and the present nodes considered.
+
+        YARN says this only with the id of a new application, which is left unused.
+        """
+        answer = self._request("POST", f"apps/new-application{self._as_user}", b"")
+        return _typed(answer.get("maximum-resource-capability"), Resource)
+
     def application(self, application_id: str) -> Application:
         """One application."""
         return _typed(self._get(f"apps/{application_id}").get("app"), Application)
@@ -120,8 +135,7 @@ class ResourceManager:
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application; returns before it is over. No-op for one that is."""
         if not self.application(application_id).over:
-            user = f"?user.name={urllib.parse.quote(self._user)}" if self._user else ""
-            self._request("PUT", f"apps/{application_id}/state{user}", b'{"state": "KILLED"}')
+            self._request("PUT", f"apps/{application_id}/state{self._as_user}", b'{"state": "KILLED"}')
 
     def _list(self, path: str, key: str, kind: type[_T]) -> list[_T]:
         wrapped = next(iter(self._get(path).values()), None)
@@ -226,10 +240,9 @@ def _object(text: bytes, url: str) -> dict[str, Any]:
 
 
 def _translated(url: str, error: urllib.error.HTTPError) -> AfoError:
-    text = error.read().decode(errors="replace")
     try:
-        words = msgspec.json.decode(text)["RemoteException"]["message"]
+        words = msgspec.json.decode(error.read())["RemoteException"]["message"]
     except (msgspec.MsgspecError, KeyError, TypeError):
-        words = error.reason
+        return ClusterUnreachable(f"{url} answers, but not as a ResourceManager does: HTTP {error.code} {error.reason}")
     kind = {401: PermissionDenied, 403: PermissionDenied, 404: NotFound}.get(error.code, ClusterUnreachable)
     return kind(f"the ResourceManager refuses {url}: {words} (HTTP {error.code})")

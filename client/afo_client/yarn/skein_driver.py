@@ -1,0 +1,91 @@
+"""The one place where the client talks to skein: a JVM that is started for one submission and ends with it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import skein
+
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, SpecError, WaitTimeout
+from afo.storage import deadline
+
+_START_S = 60.0
+_SUBMIT_S = 120.0
+#: Hadoop's libraries look into these packages, which Java has kept closed since version 16.
+_OPENS = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.lang", "java.lang.reflect", "java.util", "java.net", "java.nio")
+)
+#: Words in the ResourceManager's refusal, and what they mean; the first that fits counts.
+_REFUSALS: tuple[tuple[str, type[AfoError]], ...] = (
+    ("safe mode", ClusterUnreachable),
+    ("SafeModeException", ClusterUnreachable),
+    ("Connection refused", ClusterUnreachable),
+    ("AccessControlException", PermissionDenied),
+    ("cannot submit applications to queue", PermissionDenied),
+    ("unknown queue", SpecError),
+    ("InvalidResourceRequestException", SpecError),
+)
+
+
+class BoundedClient(skein.Client):  # type: ignore[misc]
+    """skein's client with a limit of time for each call; skein itself would wait for ever."""
+
+    def _call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        return super()._call(method, request, timeout=timeout or _SUBMIT_S)
+
+
+def submit(spec: dict[str, Any]) -> str:
+    """Submit an application (see `afo.submission.application_spec`) under a new key pair; returns its id.
+
+    Raises `ClusterUnreachable` (also for a cluster in safe mode), `SpecError` for what YARN refuses, `NotFound` without
+    Java or Hadoop's `yarn` command, `PermissionDenied`, `ProtocolError`. Leaves no process behind.
+    """
+    security = skein.Security.new_credentials()
+    # Everybody who holds the pair may command the application, so no two applications share one.
+    pair = {"cert_bytes": security.cert_bytes, "key_bytes": security.key_bytes}
+    application = skein.ApplicationSpec.from_dict({**spec, "master": {**spec["master"], "security": pair}})
+    client = _start(security)
+    try:
+        return str(client.submit(application))
+    except (skein.exceptions.SkeinError, ValueError, KeyError) as error:
+        raise _refusal(str(error)) from error
+    finally:
+        client.close()
+
+
+def _start(security: Any) -> BoundedClient:
+    for command in ("yarn", _java()):
+        if shutil.which(command) is None:
+            raise NotFound(
+                f"`{command}` is not found; submitting to YARN needs Java and Hadoop's `yarn` command on PATH "
+                "(`afo cluster start` prints what to export)"
+            )
+    try:
+        options = _java_options()
+        return deadline.call(_START_S, lambda: BoundedClient(security=security, log=False, java_options=options))
+    except (WaitTimeout, skein.exceptions.SkeinError) as error:
+        raise ClusterUnreachable(
+            f"skein's driver did not start: {error}; it runs Java on the class path of `yarn classpath --glob`"
+        ) from error
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NotFound(f"skein's driver cannot be started: {error}") from error
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def _java_options() -> list[str]:
+    version = subprocess.run([_java(), "-version"], capture_output=True, text=True, timeout=_START_S, check=True).stderr
+    old = 'version "1.' in version  # 1.8 is Java 8
+    return [*(() if old else _OPENS), *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
+
+
+def _refusal(text: str) -> AfoError:
+    words = " ".join(line.strip() for line in text.splitlines() if not line.lstrip().startswith("at "))
+    kind = next((kind for part, kind in _REFUSALS if part.lower() in words.lower()), ProtocolError)
+    return kind(f"YARN refuses the application: {words}")

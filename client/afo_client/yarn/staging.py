@@ -1,0 +1,119 @@
+"""Files that containers need, put where YARN finds them: once each, by content.
+
+    <fs.defaultFS>/user/<user>/.afo/cache/<sha256>/<name>
+
+A file that is there already is not sent again, and a NodeManager that has unpacked it for an earlier job of the same
+user uses it as it is. What is secret or made for one submission never comes here (see `afo.submission.PRIVATE`).
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from afo import storage
+from afo.errors import NotFound, SpecError
+from afo.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
+
+_BLOCK = 1024 * 1024
+_CONF_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+
+
+class StagedFile(Struct, frozen=True, kw_only=True):
+    """A file of the cache. `sent` is False where its content was there already (or nothing was to be sent)."""
+
+    name: str
+    url: str
+    size: int = 0
+    sent: bool = False
+
+
+def stage(plan: SubmitPlan, cache: str, *, send: bool = True) -> tuple[StagedFile, ...]:
+    """Bring every shared file of the plan into the directory `cache`; with `send=False` only say where it would be.
+
+    Raises `NotFound` for a local file that is not there, `SpecError` for an archive that is none, and what
+    `afo.storage` raises.
+    """
+    schema = _stage_bytes(SCHEMA, plan.schema.encode(), cache, send)
+    return (schema, *(_stage(file, cache, send) for file in plan.files))
+
+
+def _stage(file: PlannedFile, cache: str, send: bool) -> StagedFile:
+    if "://" in file.source and not file.source.startswith("file://"):
+        if re.search(r"[?#;]", file.source):
+            raise SpecError(f"{file.source}: YARN cannot read a URL with `?`, `#` or `;`")
+        return StagedFile(name=file.name, url=file.source)
+    path = Path(file.source.removeprefix("file://"))
+    if not path.exists():
+        raise NotFound(f"{path} is to be sent to every container as {file.name!r}, but does not exist")
+    if not path.is_dir():
+        return _stage_file(file.name, path, cache, send)
+    with _packed(path, _CONF_FILES if file.name == HADOOP_CONF else None) as archive:
+        return _stage_file(f"{file.name}.tar.gz", archive, cache, send, container_name=file.name)
+
+
+def _stage_bytes(name: str, content: bytes, cache: str, send: bool) -> StagedFile:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return _stage_file(name, Path(file.name), cache, send)
+
+
+def _stage_file(name: str, path: Path, cache: str, send: bool, container_name: str = "") -> StagedFile:
+    size = path.stat().st_size
+    url = storage.join(cache, _sha256(path), re.sub(r"[^A-Za-z0-9._-]", "_", name))
+    # The name appears when the content is whole, so a name of the right size is the content.
+    missing = send and not (storage.exists(url) and storage.info(url).size == size)
+    if missing:
+        storage.make_dirs(storage.parent(url), mode=0o700)
+        storage.upload(str(path), url)
+    return StagedFile(name=container_name or name, url=url, size=size, sent=missing)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _packed(folder: Path, only: tuple[str, ...] | None) -> Iterator[Path]:
+    """A temporary archive of a folder; the same content gives the same bytes."""
+    with tempfile.NamedTemporaryFile(suffix=".tar.gz") as file:
+        with (
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in _members(folder, only):
+                _add(archive, path, str(path.relative_to(folder)))
+        file.flush()
+        yield Path(file.name)
+
+
+def _members(folder: Path, only: tuple[str, ...] | None) -> list[Path]:
+    if only is not None:
+        return [folder / name for name in only if (folder / name).is_file()]
+    found = (
+        Path(directory, name)
+        for directory, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+        if "__pycache__" not in Path(directory, name).parts
+    )
+    return sorted(found)
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
+    info = archive.gettarinfo(str(path), name)
+    info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+    if info.isreg():
+        with path.open("rb") as file:
+            archive.addfile(info, file)
+    else:
+        archive.addfile(info, io.BytesIO())
