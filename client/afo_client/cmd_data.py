@@ -25,7 +25,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 
 @click.group()
 def command() -> None:
-    """Make, convert and look at training data."""
+    """Make, convert and look at training data (docs/data.md)."""
 
 
 @command.command()
