@@ -7,9 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
-from afo import __version__, storage
+from afo import __version__, jsonfile, storage
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, SpecError
@@ -45,11 +43,8 @@ def main(argv: list[str]) -> int:
 
 
 def read_config(path: str) -> AmConfig:
-    """Raises `SpecError` if the file is malformed or of another version of afo."""
-    try:
-        config = msgspec.json.decode(Path(path).read_bytes(), type=AmConfig)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise SpecError(f"{path}: not the configuration of an Application Master: {error}") from error
+    """Raises `NotFound`, or `SpecError` if the file is malformed or of another version of afo."""
+    config = jsonfile.read(path, AmConfig)
     if config.afo_version != __version__:
         raise SpecError(
             f"the job was submitted with afo {config.afo_version}, the AM's container has {__version__}; put the same "
@@ -88,7 +83,7 @@ def _publish_job(config: AmConfig, paths: JobPaths) -> None:
     storage.make_dirs(paths.events)
     if not storage.exists(paths.job):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
-        storage.write_bytes(paths.job, msgspec.json.encode(config))
+        storage.write_bytes(paths.job, jsonfile.encode(config))
 
 
 def _am_attempt() -> int:

@@ -50,8 +50,9 @@ class ContainersSeen(Struct, frozen=True):
 
 
 class CommandFailed(Struct, frozen=True):
-    """The runtime refuses to give a container."""
+    """The runtime refuses to give `task` a container."""
 
+    task: TaskId
     message: str
 
 

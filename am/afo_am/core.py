@@ -318,7 +318,9 @@ class Core:
         )
 
     def _command_failed(self, failed: c.CommandFailed) -> None:
-        self._ending.decide("FAILED", "launch_failed", failed.message)
+        self.record(ev.ContainerEnded(task=failed.task, handle="", diagnostics=failed.message))
+        self.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
+        self._ending.decide("FAILED", "launch_failed", failed.message, failed.task)
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -357,7 +359,7 @@ class Core:
         spec = self.state.spec(task.id.role)
         again = (task.id.role, task.id.index) in self.state.requested
         task_id = m.TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + again)
-        self.record(ev.ContainerRequested(task=task_id, memory=spec.memory, vcores=spec.vcores, reason=reason))
+        self.record(ev.ContainerRequested(task=task_id, memory=int(spec.memory), vcores=spec.vcores, reason=reason))
         task.last_seen = self._now
         self.command(c.RequestContainer(task_id, more_memory=task.last_cause in MEMORY_CAUSES))
 

@@ -4,16 +4,15 @@ One thread decides (the loop), one touches the runtime (the hands), gRPC's threa
 taken in batches so that the journal is synchronised once for all of them.
 """
 
+import contextlib
 import logging
 import queue
 import threading
 import time
 from concurrent.futures import Future
 
-import msgspec
-
 from afo import events as ev
-from afo import storage
+from afo import jsonfile, storage
 from afo.errors import AfoError, ClusterUnreachable
 from afo.paths import JobPaths
 from afo.rpc import messages as m
@@ -52,6 +51,8 @@ class Driver:
         """Hand a message to the core and wait for its reply. Raises what the core answers with."""
         future: Future[m.Message] = Future()
         self._inbox.put((stimulus, future))
+        if self._done.is_set():
+            self._refuse_the_rest()
         try:
             return future.result(timeout=30)
         except TimeoutError as error:
@@ -70,12 +71,31 @@ class Driver:
         finally:
             self._done.set()
             hands.join()
+            self._refuse_the_rest()
         if self._failure is not None:
             raise self._failure
 
+    def _refuse_the_rest(self) -> None:
+        # A caller that is told so at once looks for the next incarnation; one that is not waits for its deadline.
+        with contextlib.suppress(queue.Empty):
+            while True:
+                _, future = self._inbox.get_nowait()
+                if future is not None:
+                    future.set_exception(ClusterUnreachable("this Application Master has stopped"))
+
     def _turn(self) -> None:
+        items = self._take()
+        try:
+            self._decide(items)
+        except BaseException:
+            for _, future in items:
+                if future is not None and not future.done():
+                    future.set_exception(ClusterUnreachable("this Application Master failed"))
+            raise
+
+    def _decide(self, items: list[_Item]) -> None:
         outcomes: list[tuple[Outcome, Future[m.Message] | None]] = []
-        for stimulus, future in self._take():
+        for stimulus, future in items:
             now, wall = time.monotonic(), time.time()
             if isinstance(stimulus, m.StatusRequest):
                 outcomes.append((Outcome(reply=status_of(self._core, self._paths.job_id, now)), future))
@@ -149,7 +169,7 @@ class Driver:
                 failure = error
                 break
         if isinstance(command, c.RequestContainer):
-            self._inbox.put((c.CommandFailed(f"no container for {command.task}: {failure}"), None))
+            self._inbox.put((c.CommandFailed(command.task, f"no container for {command.task}: {failure}"), None))
         elif isinstance(command, c.FinishJob):
             raise failure
         else:
@@ -171,4 +191,4 @@ class Driver:
     def _write_verdict(self) -> None:
         finished = self._core.finished_event
         if finished is not None and not storage.exists(self._paths.verdict):
-            storage.write_bytes(self._paths.verdict, msgspec.json.encode(finished))
+            storage.write_bytes(self._paths.verdict, jsonfile.encode(finished))

@@ -1,0 +1,131 @@
+"""The protocol over real gRPC on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo.errors import ClusterUnreachable, PermissionDenied, ProtocolError
+from afo.rpc import messages as m
+from afo.rpc import wire
+from afo.rpc.client import AmAddress, AmClient, write_address
+from afo.rpc.master import Master
+from afo.rpc.server import RpcServer
+
+SECRET = wire.new_secret()
+TASK = m.TaskId(role="worker", index=1, attempt=2)
+
+
+class Echo:
+    """Answers split requests and counts them."""
+
+    def __init__(self) -> None:
+        self.asked: list[m.SplitRequest] = []
+
+    def next_split(self, request: m.SplitRequest) -> m.SplitReply:
+        self.asked.append(request)
+        if request.generation == 0:
+            raise ProtocolError("generation 0 has ended")
+        return m.SplitReply(state="lease", row=7, epoch=1, url="file:///a b", resume=True)
+
+
+@pytest.fixture
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture
+def server(echo: Echo) -> Iterator[RpcServer]:
+    server = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
+    server.start()
+    yield server
+    server.stop(0)
+
+
+@pytest.fixture
+def address_url(tmp_path: Path, server: RpcServer) -> str:
+    url = str(tmp_path / "address")
+    write_address(url, AmAddress(address=server.address, incarnation=1))
+    return url
+
+
+def master(address_url: str, secret: str = SECRET, patience_s: float = 10.0) -> Master:
+    return Master(AmClient(address_url, secret, patience_s=patience_s))
+
+
+def test_a_call_carries_request_and_reply(address_url: str, echo: Echo) -> None:
+    caller = master(address_url)
+    reply = caller.next_split(m.SplitRequest(task=TASK, generation=3))
+    caller.close()
+    assert reply == m.SplitReply(state="lease", row=7, epoch=1, url="file:///a b", resume=True)
+    assert echo.asked == [m.SplitRequest(task=TASK, generation=3)]
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", wire.new_secret()])
+def test_without_the_secret_nothing_is_answered(address_url: str, echo: Echo, secret: str) -> None:
+    caller = master(address_url, secret)
+    with pytest.raises(PermissionDenied, match="does not hold this job's secret"):
+        caller.next_split(m.SplitRequest(task=TASK, generation=3))
+    caller.close()
+    assert not echo.asked
+
+
+def test_an_error_of_the_other_side_arrives_as_itself(address_url: str) -> None:
+    caller = master(address_url)
+    with pytest.raises(ProtocolError, match="generation 0 has ended"):
+        caller.next_split(m.SplitRequest(task=TASK, generation=0))
+    caller.close()
+
+
+def test_a_restarted_server_on_another_port_is_found(address_url: str, server: RpcServer, echo: Echo) -> None:
+    caller = master(address_url)
+    caller.next_split(m.SplitRequest(task=TASK, generation=1))
+    server.stop(0)
+    other = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
+    other.start()
+    write_address(address_url, AmAddress(address=other.address, incarnation=2))
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).row == 7
+    caller.close()
+    other.stop(0)
+
+
+def test_nobody_there_is_an_unreachable_cluster_within_the_patience(tmp_path: Path) -> None:
+    caller = master(str(tmp_path / "nothing"), patience_s=0.3)
+    with pytest.raises(ClusterUnreachable, match="no Application Master has published its address"):
+        caller.status()
+    caller.close()
+
+
+def test_a_malformed_body_is_refused_by_name(server: RpcServer) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        call = channel.unary_unary(f"/{wire.SERVICE}/NextSplit")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(b"\xc1", metadata=((wire.SECRET_HEADER, SECRET),), timeout=5)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "malformed SplitRequest" in caught.value.details()
+
+
+@given(st.binary(max_size=200), st.sampled_from(sorted(wire.METHODS)))
+def test_any_bytes_decode_or_are_a_protocol_error(body: bytes, method: str) -> None:
+    request = wire.METHODS[method][0]
+    try:
+        assert isinstance(wire.decode(body, request), request)
+    except ProtocolError as error:
+        assert request.__name__ in str(error)
+
+
+def test_unknown_fields_are_refused() -> None:
+    body = msgspec.msgpack.encode({"task": msgspec.to_builtins(TASK), "generation": 1, "more": 1})
+    with pytest.raises(ProtocolError, match="more"):
+        wire.decode(body, m.SplitRequest)
+
+
+def test_an_empty_or_missing_secret_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    for name, words in (("empty", "is empty"), ("none", "cannot read")):
+        with pytest.raises(PermissionDenied, match=words):
+            wire.read_secret(tmp_path / name)

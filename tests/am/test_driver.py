@@ -1,0 +1,187 @@
+"""The engine with a real journal, real gRPC and real threads; containers are entries in a list."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from afo_am.core import Core
+from afo_am.driver import Driver
+from afo_am.journal import Journal, earlier_records
+from afo_am.runtime.base import ContainerInfo, FinalState, Node
+from fake_cluster import make_config
+
+from afo import __version__, storage
+from afo import events as ev
+from afo.errors import ClusterUnreachable, StorageError
+from afo.paths import JobPaths
+from afo.rpc import messages as m
+from afo.rpc.client import AmAddress, AmClient, write_address
+from afo.rpc.master import Master
+from afo.rpc.server import RpcServer
+from afo.rpc.wire import new_secret
+
+
+class ListedRuntime:
+    """A runtime whose containers run at once, and that fails as often as it is told to."""
+
+    def __init__(self) -> None:
+        self.containers: dict[str, ContainerInfo] = {}
+        self.tasks: dict[str, m.TaskId] = {}
+        self.unreachable = 0
+        self.refused = False
+        self.verdict: tuple[str, str] | None = None
+        self.fractions: list[float] = []
+
+    def request(self, task: m.TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
+        if self.refused:
+            raise StorageError("the disk is gone")
+        if self.unreachable > 0:
+            self.unreachable -= 1
+            raise ClusterUnreachable("no route")
+        handle = f"c{len(self.containers)}"
+        self.containers[handle] = ContainerInfo(handle=handle, state="running", container=handle, host="h")
+        self.tasks[handle] = task
+        return handle
+
+    def kill(self, handle: str) -> None:
+        self.containers[handle] = ContainerInfo(handle=handle, state="ended")
+
+    def list_containers(self) -> list[ContainerInfo]:
+        return list(self.containers.values())
+
+    def progress(self, fraction: float) -> None:
+        self.fractions.append(fraction)
+
+    def finish(self, state: FinalState, diagnostics: str) -> None:
+        self.verdict = (state, diagnostics)
+
+    def nodes(self) -> list[Node]:
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class RunningAm:
+    """An AM in this process."""
+
+    def __init__(self, root: Path, runtime: ListedRuntime, incarnation: int = 1) -> None:
+        config = msgspec.structs.replace(make_config(evaluator=False), submitted=time.time())
+        self.paths = JobPaths(str(root), "local_1_0001")
+        core = Core(config, now=0.0)
+        for record in earlier_records(self.paths):
+            core.replay(record.event, record.time)
+        storage.make_dirs(self.paths.events)
+        self.driver = Driver(core, Journal(self.paths, 1, incarnation), runtime, self.paths, poll_s=0.05)
+        secret = new_secret()
+        names = ("Register", "Heartbeat", "NextSplit", "Status", "Kill", "ReportExit")
+        self.server = RpcServer(dict.fromkeys(names, self.driver.ask), secret, "127.0.0.1")
+        self.server.start()
+        write_address(self.paths.address, AmAddress(address=self.server.address, incarnation=incarnation))
+        self.master = Master(AmClient(self.paths.address, secret, patience_s=3))
+        started = ev.AmStarted(am_attempt=1, incarnation=incarnation, address="", host="h", pid=1)
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, args=(started,))
+        self.thread.start()
+
+    def _run(self, started: ev.AmStarted) -> None:
+        try:
+            self.driver.run(started)
+        except BaseException as error:
+            self.failure = error
+
+    def stop(self) -> None:
+        self.thread.join(30)
+        self.master.close()
+        self.server.stop(0)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def runtime() -> ListedRuntime:
+    return ListedRuntime()
+
+
+@pytest.fixture
+def am(tmp_path: Path, runtime: ListedRuntime) -> Iterator[RunningAm]:
+    running = RunningAm(tmp_path, runtime)
+    yield running
+    if running.thread.is_alive():
+        running.master.kill(m.KillRequest(user="test"))
+    running.stop()
+
+
+def events_of(paths: JobPaths, kind: type) -> list[object]:
+    return [record.event for record in earlier_records(paths) if isinstance(record.event, kind)]
+
+
+def register(am: RunningAm, task: m.TaskId) -> m.Directive:
+    return am.master.register(
+        m.RegisterRequest(
+            task=task, container="c", host="h", pid=1, afo_version=__version__, protocol=m.PROTOCOL, environment={},
+            log_url="",
+        )
+    )  # fmt: skip
+
+
+def test_a_decision_is_in_the_journal_before_its_reply(am: RunningAm, runtime: ListedRuntime) -> None:
+    task = m.TaskId(role="ps", index=1, attempt=0)
+    assert register(am, task).action == "wait"
+    assert [event.task for event in events_of(am.paths, ev.TaskRegistered)] == [task]  # type: ignore[attr-defined]
+    for handle in list(runtime.containers):
+        runtime.kill(handle)
+
+
+def test_status_and_kill_end_with_one_verdict_file(am: RunningAm, runtime: ListedRuntime) -> None:
+    assert am.master.status().state == "STARTING"
+    am.master.kill(m.KillRequest(user="bob", reason="enough"))
+    am.stop()
+    assert am.failure is None
+    assert runtime.verdict == ("KILLED", "killed by bob: enough")
+    verdict = msgspec.json.decode(storage.read_bytes(am.paths.verdict), type=ev.JobFinished)
+    assert [verdict] == events_of(am.paths, ev.JobFinished)
+    assert all(info.state == "ended" for info in runtime.containers.values())
+
+
+def test_an_unreachable_cluster_is_asked_again(tmp_path: Path, runtime: ListedRuntime) -> None:
+    runtime.unreachable = 1
+    am = RunningAm(tmp_path, runtime)
+    am.master.status()
+    am.master.kill(m.KillRequest(user="test"))
+    am.stop()
+    assert len(runtime.containers) == 4
+    assert {str(task) for task in runtime.tasks.values()} == {"ps:0", "ps:1", "worker:0", "worker:1"}
+
+
+def test_a_runtime_that_refuses_fails_the_job_with_its_words(tmp_path: Path, runtime: ListedRuntime) -> None:
+    runtime.refused = True
+    am = RunningAm(tmp_path, runtime)
+    am.stop()
+    assert runtime.verdict is not None
+    assert runtime.verdict[0] == "FAILED"
+    assert "the disk is gone" in runtime.verdict[1]
+
+
+def test_a_second_start_replays_and_repeats_the_verdict(am: RunningAm, runtime: ListedRuntime, tmp_path: Path) -> None:
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    again = ListedRuntime()
+    second = RunningAm(tmp_path, again, incarnation=2)
+    second.stop()
+    assert second.failure is None
+    assert again.verdict == runtime.verdict
+    assert not again.containers
+
+
+def test_a_journal_that_cannot_be_written_stops_the_am(am: RunningAm) -> None:
+    am.master.status()
+    segment = Path(am.paths.events_segment(1, 1))
+    segment.unlink()
+    segment.mkdir()
+    with pytest.raises(Exception, match="busy|not answer|Stream|cancel"):
+        register(am, m.TaskId(role="ps", index=0, attempt=0))
+    am.stop()
+    assert isinstance(am.failure, StorageError)

@@ -1,0 +1,96 @@
+"""The queue of splits."""
+
+import pytest
+from afo_am.splits import SplitQueue
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo.errors import ProtocolError
+from afo.rpc.messages import TaskId
+
+A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
+
+
+def take(queue: SplitQueue, task: TaskId) -> tuple[int, int]:
+    lease = queue.peek()
+    assert lease is not None
+    queue.lease(lease.row, task)
+    return lease.row, lease.epoch
+
+
+def test_order_is_a_function_of_the_seed() -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        queue = SplitQueue(50, 1, seed, shuffled=True)
+        orders.append([take(queue, A)[0] for _ in range(50)])
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[2]) == list(range(50))
+
+
+def test_unshuffled_files_come_as_they_lie() -> None:
+    queue = SplitQueue(5, 1, 1, shuffled=False)
+    assert [take(queue, A)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_epochs_of_a_file_never_overlap() -> None:
+    queue = SplitQueue(1, 2, 1, shuffled=True)
+    assert take(queue, A) == (0, 0)
+    assert queue.peek() is None
+    queue.complete(0, 0, 3, 5)
+    assert take(queue, B) == (0, 1)
+
+
+def test_a_released_file_is_offered_again_to_be_resumed() -> None:
+    queue = SplitQueue(1, 1, 1, shuffled=True)
+    take(queue, A)
+    assert queue.release(A) == [0]
+    lease = queue.peek()
+    assert lease is not None and lease.resume
+
+
+def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:
+    queue = SplitQueue(2, 2, 1, shuffled=True)
+    row, epoch = take(queue, A)
+    for task, wrong_epoch in ((B, epoch), (A, epoch + 1)):
+        with pytest.raises(ProtocolError, match="is not leased to"):
+            queue.check(row, wrong_epoch, task)
+    queue.complete(row, epoch, 3, 5)
+    assert queue.is_repeated(row, epoch, 3, 5)
+    assert not queue.is_repeated(row, epoch, 4, 5)
+
+
+def test_roll_back_counts_a_file_as_complete_only_with_its_known_total() -> None:
+    queue = SplitQueue(3, 2, 1, shuffled=False)
+    for _ in range(3):
+        row, epoch = take(queue, A)
+        queue.complete(row, epoch, 10, row)
+    queue.roll_back([(0, 0, 10, 0), (1, 0, 6, 9)])
+    assert queue.completed == [1, 0, 0]
+    assert queue.totals == {(0, 0): (10, 0)}
+    assert queue.done == 1
+    assert queue.samples() == 10
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 3))
+def test_any_order_of_leases_releases_and_ends_reads_everything_once(data: st.DataObject, rows: int, epochs: int) -> None:
+    queue = SplitQueue(rows, epochs, 1, shuffled=True)
+    held: dict[TaskId, list[tuple[int, int]]] = {A: [], B: []}
+    seen: list[tuple[int, int]] = []
+    for _ in range(2000):
+        if queue.finished:
+            break
+        task = data.draw(st.sampled_from([A, B])) if len(seen) < 6 else A
+        if len(seen) >= 6:
+            queue.release(B)
+            held[B] = []
+        lease = queue.peek()
+        if lease is not None:
+            held[task].append(take(queue, task))
+        elif held[task]:
+            row, epoch = held[task].pop()
+            queue.check(row, epoch, task)
+            queue.complete(row, epoch, 1, 1)
+            seen.append((row, epoch))
+        elif held[B]:
+            held[B] = [] if queue.release(B) else held[B]
+    assert sorted(seen) == [(row, epoch) for row in range(rows) for epoch in range(epochs)]
