@@ -60,6 +60,8 @@ class AlreadyExists(StorageError):
 class DataError(AfoError, ValueError):
     """Records are corrupt or do not fit the schema; the text names file and offset."""
 
+    exit_code = 3
+
 
 class TrainingError(AfoError, RuntimeError):
     """Training cannot go on."""

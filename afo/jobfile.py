@@ -77,10 +77,11 @@ class _Resolver:
         return expanded[0]
 
     def path(self, text: str) -> str:
-        """A URL as it is; a path relative to the job file's folder."""
+        """A URL as it is; a path relative to the job file's folder. A slash at its end says that it is a folder."""
         if not text or "://" in text:
             return text
-        return os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+        path = os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+        return f"{path}/" if text.endswith("/") and path != "/" else path
 
     def _expand(self, text: str, steps: Steps) -> list[str]:
         try:

@@ -2,7 +2,7 @@
 
 import click
 
-from afo.config import RUNTIMES, load_config
+from afo.config import RUNTIMES, load_config, user_name
 from afo.job import ROLES, Job
 from afo.jobfile import load_job, parse_variables
 from afo.units import Memory
@@ -23,10 +23,20 @@ def command(
     config = load_config(runtime)
     job = load_job(job_file, settings=settings, variables=parse_variables(variables))
     found = inspect_job(job, config.jobs_root(config.runtime.value))
+    if config.runtime.value == "yarn":
+        _check_cluster(job)
     if as_json:
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **_facts(job, found)})
     else:
         print_result(plan_text(job, found, config.runtime.value))
+
+
+def _check_cluster(job: Job) -> None:
+    """The cluster has the queue, and a node for every container."""
+    from afo.resource_manager import from_configuration
+    from afo_client.yarn.preflight import check
+
+    check(job, from_configuration(user_name()))
 
 
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:

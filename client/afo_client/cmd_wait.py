@@ -4,12 +4,11 @@ import click
 
 from afo.config import load_config
 from afo.units import Duration
-from afo_client.console import print_json, say
-from afo_client.follow import EXIT_OF, follow
+from afo_client.conclusion import conclude
+from afo_client.follow import follow
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
-from afo_client.summary import places, summary_json, summary_text
 
 
 @click.command(help="Wait until a job has ended.")
@@ -25,8 +24,4 @@ def command(job: str | None, timeout: str | None, as_json: bool) -> int:
         view = follow(watch, timeout_s=Duration.parse(timeout) if timeout else None)
     finally:
         watch.close()
-    code, where = EXIT_OF[view.state], places(ref)
-    say(summary_text(view, where))
-    if as_json:
-        print_json(summary_json(view, where, code))
-    return code
+    return conclude(config, ref, view, as_json=as_json)

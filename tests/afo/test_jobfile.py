@@ -9,7 +9,7 @@ from afo.units import Memory
 JOB = """name: x
 vars: {dt: 2026-03-01, out: /out}
 roles: {ps: {}, worker: {memory: 1g}, evaluator: {}}
-environment: {files: [crosses.py], python: env/bin/python}
+environment: {files: [crosses.py, lib/], python: env/bin/python}
 data:
   schema: schema.yaml
   train: ["data/{{dt-1..dt}}/*", "hdfs://c/{{dt}}/p-*"]
@@ -35,7 +35,7 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(path: Path) -> No
     )
     assert job.data.eval == (f"{folder.parent}/eval",)
     assert job.data.schema == f"{folder}/schema.yaml"
-    assert job.environment.files == (f"{folder}/crosses.py",)
+    assert job.environment.files == (f"{folder}/crosses.py", f"{folder}/lib/")
     assert job.environment.python == f"{folder}/env/bin/python"
     assert job.checkpoint.dir == "/out/ckpt"
     assert job.export.dir == ""

@@ -1,0 +1,86 @@
+"""Starts a job on its runtime, or says what would be started."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from afo import __version__
+from afo.am_config import AmConfig
+from afo.config import Config, user_name
+from afo.job import Job
+from afo.rpc.wire import new_secret
+from afo_client.inspection import Inspection
+from afo_client.job_ref import JobRef, job_ref
+from afo_client.task_preview import task_previews
+from afo_client.user_state import UserState
+
+
+def am_config(config: Config, job: Job, found: Inspection) -> AmConfig:
+    """What the Application Master will be told; the runtime fills in paths inside of the container, and the id."""
+    runtime = config.runtime.value
+    return AmConfig(
+        job=job,
+        user=user_name(),
+        afo_version=__version__,
+        runtime="yarn" if runtime == "yarn" else "local",
+        jobs_root=config.jobs_root(runtime),
+        train_files=tuple(file.url for file in found.train),
+        eval_files=tuple(file.url for file in found.eval),
+        secret_file="",
+        schema_file="",
+        submitted=time.time(),
+    )
+
+
+def start_job(config: Config, submitted: AmConfig, schema: str) -> JobRef:
+    """Start a job; this user keeps its secret, and it is the last job from now on."""
+    secret = new_secret()
+    with _interrupts_deferred():  # else Ctrl-C could leave an application behind whose id nobody knows
+        job_id = _start(submitted, schema, secret)
+        state = UserState(config.state_dir)
+        state.keep_secret(job_id, secret)
+        state.remember_last(job_id)
+        return job_ref(config, job_id)
+
+
+def _start(submitted: AmConfig, schema: str, secret: str) -> str:
+    if submitted.runtime == "yarn":
+        from afo_client import yarn
+
+        return yarn.submit(yarn.make_plan(submitted, schema=schema), secret).application_id
+    from afo_client import local_run
+
+    return local_run.start(submitted, schema=schema, secret=secret)
+
+
+def dry_run(submitted: AmConfig, schema: str) -> dict[str, object]:
+    """The submission context and every task's environment; nothing is sent or started."""
+    if submitted.runtime == "yarn":
+        from afo_client import yarn
+
+        context: object = yarn.dry_run(yarn.make_plan(submitted, schema=schema))
+    else:
+        from afo_client import local_run
+
+        context = local_run.dry_run(submitted)
+    return {"runtime": submitted.runtime, "submission": context, "tasks": task_previews(submitted.job)}
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """A Ctrl-C inside of the block is raised at its end."""
+    interrupted = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt

@@ -1,0 +1,265 @@
+"""Following a job through a fake Application Master, its files, and a fake runtime."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from afo import events as ev
+from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
+from afo.paths import JobPaths
+from afo.rpc import messages as m
+from afo.rpc.client import AmAddress, write_address
+from afo.rpc.server import RpcServer
+from afo.train_task import Progress
+from afo_client import ending, follow
+from afo_client.job_ref import JobRef
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import Application
+from afo_client.summary import places, summary_json, summary_text
+
+JOB = "application_1_0001"
+WORKER = m.TaskId(role="worker", index=0, attempt=0)
+FINISHED = ev.JobFinished(
+    state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={"auc": 0.875}, samples=2_000_000, step=100,
+    seconds=50.0, core_hours=4.0, memory_gb_hours=8.0, restarts=1,
+)  # fmt: skip
+
+
+class FakeRuntime:
+    """A runtime that says what it is told, and remembers who was killed."""
+
+    def __init__(self) -> None:
+        self.answer: Application | Exception = Application(job_id=JOB, state="ACCEPTED")
+        self.killed: list[str] = []
+        self.on_kill = Application(job_id=JOB, state="KILLED", final="KILLED", diagnostics="by force")
+
+    def application(self, job_id: str) -> Application:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def applications(self) -> list[Application]:
+        return []
+
+    def kill(self, job_id: str) -> None:
+        self.killed.append(job_id)
+        self.answer = self.on_kill
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "POLL_S", 0.01)
+    monkeypatch.setattr(ending, "GRACE_S", 0.2)
+    monkeypatch.setattr(ending, "FORCE_S", 0.2)
+
+
+@pytest.fixture
+def ref(tmp_path: Path) -> JobRef:
+    paths = JobPaths(str(tmp_path), JOB)
+    Path(paths.events).mkdir(parents=True)
+    return JobRef(JOB, "yarn", paths, "secret")
+
+
+@pytest.fixture
+def runtime() -> FakeRuntime:
+    return FakeRuntime()
+
+
+@pytest.fixture
+def watch(ref: JobRef, runtime: FakeRuntime) -> Iterator[JobWatch]:
+    watch = JobWatch(ref, runtime)
+    yield watch
+    watch.close()
+
+
+def log(ref: JobRef, *events: ev.AnyEvent) -> None:
+    records = [
+        ev.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
+        for seq, event in enumerate(events)
+    ]
+    Path(ref.paths.events_segment(1, 1)).write_bytes(b"".join(map(ev.encode_line, records)))
+
+
+def started() -> ev.JobStarted:
+    return ev.JobStarted(
+        job_id=JOB, name="my job", user="ann", queue="q", runtime="yarn", afo_version="0", submitted=1.0,
+        train_files=("a", "b"), eval_files=(), epochs=2,
+    )  # fmt: skip
+
+
+def finish(ref: JobRef, verdict: ev.JobFinished = FINISHED) -> None:
+    Path(ref.paths.verdict).write_bytes(msgspec.json.encode(verdict))
+
+
+def status(state: str = "TRAINING") -> m.StatusReply:
+    progress = Progress(phase="training", step=7, samples=300, step_s=2.0)
+    usage = m.Usage(rss=1 << 20)
+    return m.StatusReply(
+        job_id=JOB, name="my job", state=state, generation=1, message="", step=7, samples=700, samples_per_s=99.0,
+        tasks=(m.TaskStatus(task=WORKER, state="registered", host="h1", progress=progress, usage=usage),),
+        input_wait=0.25, loss=0.5, metrics={"auc": 0.75}, splits_done=1, splits_total=4, started=1.0,
+    )  # fmt: skip
+
+
+class FakeMaster:
+    """An AM that answers Status, and on Kill does what the test says."""
+
+    def __init__(self, ref: JobRef) -> None:
+        self.asked = threading.Event()
+        self.kills: list[m.KillRequest] = []
+        self.on_kill: Callable[[], None] = lambda: None
+        self._server = RpcServer({"Status": self._status, "Kill": self._kill}, "secret", "127.0.0.1")
+        self._server.start()
+        write_address(ref.paths.address, AmAddress(address=self._server.address, incarnation=1))
+
+    def _status(self, request: m.StatusRequest) -> m.Message:
+        self.asked.set()
+        return status()
+
+    def _kill(self, request: m.KillRequest) -> m.Message:
+        self.kills.append(request)
+        self.on_kill()
+        return m.Empty()
+
+    def stop(self) -> None:
+        self._server.stop(0)
+
+
+@pytest.fixture
+def master(ref: JobRef) -> Iterator[FakeMaster]:
+    master = FakeMaster(ref)
+    yield master
+    master.stop()
+
+
+def test_a_running_job_is_asked_of_its_master(watch: JobWatch, master: FakeMaster) -> None:
+    view = watch.look()
+    assert (view.state, view.step, view.loss, view.containers) == ("TRAINING", 7, 0.5, (1, 1))
+    assert view.tasks[0].samples_per_s == 150.0
+    assert not view.ended
+
+
+def test_before_the_master_the_runtime_is_asked(watch: JobWatch, runtime: FakeRuntime) -> None:
+    assert watch.look().state == "ACCEPTED"
+
+
+def test_a_master_that_never_started_is_reported_with_the_runtimes_words(watch: JobWatch, runtime: FakeRuntime) -> None:
+    runtime.answer = Application(job_id=JOB, state="FAILED", final="FAILED", diagnostics="AM exited with 127")
+    view = follow.follow(watch)
+    assert (view.state, view.message) == ("FAILED", "AM exited with 127")
+    assert "AM exited with 127" in summary_text(view, places(watch.ref))
+
+
+def test_an_application_without_a_verdict_never_succeeds(watch: JobWatch, runtime: FakeRuntime) -> None:
+    runtime.answer = Application(job_id=JOB, state="FINISHED", final="SUCCEEDED")
+    assert watch.look().state == "FAILED"
+
+
+def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:
+    log(ref, started(), ev.SplitDone(task=WORKER, row=0, epoch=0, count=1, xor=1))
+    finish(ref)
+    view = follow.follow(watch)
+    assert (view.state, view.name, view.user) == ("SUCCEEDED", "my job", "ann")
+    assert (view.splits_done, view.splits_total) == (1, 4)
+    text = summary_text(view, places(ref))
+    assert "2,000,000 samples, 100 steps in 50 s (40,000 samples/s), 1 restarts" in text
+    assert "2 core-hours and 4 GB-hours per million samples" in text
+    assert "auc 0.875" in text
+    assert f"{ref.paths.dir}/export" in text
+
+
+def test_a_failed_job_shows_its_first_failure(watch: JobWatch, ref: JobRef) -> None:
+    second = m.TaskId(role="ps", index=0, attempt=0)
+    log(
+        ref,
+        started(),
+        ev.TaskRegistered(task=WORKER, container="c", host="h", pid=1, log_url="L", environment={}),
+        ev.TaskEnded(task=WORKER, cause="user_exception", code=1, message="it raised", tail="1\n\x1b[31mValueError: x"),
+        ev.TaskEnded(task=second, cause="parameter_server_lost", code=1, message="later"),
+        ev.JobEnding(state="FAILED", cause="user_exception", diagnostics="worker:0 failed", first_task=WORKER),
+    )
+    finish(ref, msgspec.structs.replace(FINISHED, state="FAILED", cause="user_exception", diagnostics="why"))
+    view = watch.look()
+    text = summary_text(view, places(ref))
+    assert "first task that failed: worker:0 (attempt 0): it raised" in text
+    assert "  | ValueError: x" in text
+    assert "The program raised an exception." in text
+    fields = summary_json(view, places(ref), 1)
+    assert (fields["cause"], fields["exit_code"]) == ("user_exception", 1)
+    json.dumps(fields)
+
+
+def test_waiting_has_an_end(watch: JobWatch) -> None:
+    with pytest.raises(WaitTimeout, match="goes on"):
+        follow.follow(watch, timeout_s=0.05)
+
+
+def test_a_cluster_that_stays_silent_is_said(
+    watch: JobWatch, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "PATIENCE_S", 0.03)
+    runtime.answer = ClusterUnreachable("no answer")
+    with pytest.raises(ClusterUnreachable):
+        follow.follow(watch)
+
+
+def test_a_job_that_the_runtime_does_not_know(watch: JobWatch, runtime: FakeRuntime) -> None:
+    runtime.answer = NotFound("no such application")
+    with pytest.raises(NotFound):
+        watch.look()
+
+
+def test_ctrl_c_without_a_terminal_detaches(
+    watch: JobWatch, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> JobView:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "look", interrupted)
+    with pytest.raises(follow.Detached, match=f"afo kill {JOB}") as caught:
+        follow.follow(watch)
+    assert caught.value.exit_code == 130
+    assert runtime.killed == []
+
+
+def test_ctrl_c_answered_with_kill(
+    watch: JobWatch, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_wants_kill", lambda job_id: True)
+    looks = iter([KeyboardInterrupt()])
+    real = watch.look
+
+    def look() -> JobView:
+        for error in looks:
+            raise error
+        return real()
+
+    monkeypatch.setattr(watch, "look", look)
+    assert follow.follow(watch).state == "KILLED"
+    assert runtime.killed == [JOB]
+
+
+def test_kill_asks_the_master_first(watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime) -> None:
+    master.on_kill = lambda: finish(ref, msgspec.structs.replace(FINISHED, state="KILLED", cause="killed_by_user"))
+    assert ending.end_job(watch, "why").state == "KILLED"
+    assert [kill.reason for kill in master.kills] == ["why"]
+    assert runtime.killed == []
+
+
+def test_kill_uses_force_when_the_master_does_not_end_it(
+    watch: JobWatch, master: FakeMaster, runtime: FakeRuntime
+) -> None:
+    with pytest.raises(WaitTimeout):  # this master goes on answering
+        ending.end_job(watch, "why")
+    assert runtime.killed == [JOB]
+
+
+def test_kill_of_an_ended_job_changes_nothing(watch: JobWatch, ref: JobRef, runtime: FakeRuntime) -> None:
+    finish(ref)
+    assert ending.end_job(watch, "why").state == "SUCCEEDED"
+    assert runtime.killed == []
