@@ -1,5 +1,6 @@
 """The storage layer on local files: the contract that every file system keeps."""
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -79,10 +80,8 @@ def test_of_simultaneous_creators_exactly_one_wins(root: str) -> None:
         won.append(number)
 
     def attempt(number: int) -> None:
-        try:
+        with contextlib.suppress(AlreadyExists):
             create(number)
-        except AlreadyExists:
-            pass
 
     threads = [threading.Thread(target=attempt, args=(number,)) for number in range(8)]
     for thread in threads:

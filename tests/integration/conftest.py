@@ -1,0 +1,42 @@
+"""One real Hadoop for the tests of a session that ask for it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afo.errors import UsageError
+from afo_client.hadoop import Cluster, ClusterSpec, processes
+from afo_client.hadoop.jars import java_home, resolve_jars
+
+
+@pytest.fixture(scope="session")
+def hadoop_installation() -> Path:
+    """The directory of Hadoop's jars. Skips where Java or Maven are missing, but fails in continuous integration."""
+    try:
+        java_home()
+        return resolve_jars()
+    except UsageError as missing:
+        if os.environ.get("CI"):
+            pytest.fail(f"continuous integration must run the tests on Hadoop: {missing}")
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def hadoop(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A running cluster with two NodeManagers, to which $HADOOP_CONF_DIR and $PATH point for the whole session.
+
+    Tests share it: leave its daemons running, and use files and applications of your own.
+    """
+    cluster = Cluster(tmp_path_factory.mktemp("hadoop"))
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            cluster.start(ClusterSpec(nodes=2))
+            patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
+            patch.setenv("PATH", f"{cluster.bin_dir}:{os.environ['PATH']}")
+            yield cluster
+        finally:
+            cluster.stop()
+    assert cluster.running() == {}
+    assert processes.containers(cluster.directory) == []
