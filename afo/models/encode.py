@@ -84,7 +84,7 @@ class _Vocabulary:
         self._order = np.argsort(hashes)
         self._sorted = hashes[self._order]
         if np.unique(hashes).size < hashes.size:
-            raise SpecError(f"feature `{column.feature}`: two values of its vocab have the same 64-bit hash; use hash_buckets")
+            raise SpecError(f"feature `{column.feature}`: two values of its vocab have the same hash; use hash_buckets")
 
     def place(self, values: Any) -> Any:
         """Place of each value in the vocabulary, its length for one that is not in it."""

@@ -8,7 +8,7 @@ both tables, and the crosses follow in the linear one alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Literal
 
@@ -118,7 +118,7 @@ class Layout:
         shapes: list[tuple[str, tuple[int, ...]]] = [("bias", (1,))]
         if self.has_deep:
             widths = [len(self.sparse) * self.dim + self.dense_width, *self.hidden_units]
-            for number, (inputs, units) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+            for number, (inputs, units) in enumerate(pairwise(widths)):
                 shapes += [(f"layer{number}/kernel", (inputs, units)), (f"layer{number}/bias", (units,))]
             shapes.append(("output/kernel", (widths[-1], 1)))
         offsets = _starts([prod(shape) for _, shape in shapes])
@@ -135,14 +135,15 @@ def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def layout_of(schema: Schema, model: Model) -> Layout:
-    """The tables and weights of `model` over the features of `schema`. Raises SpecError for a cross of what is not there."""
+    """The tables and weights of `model` over `schema`. Raises SpecError for a cross of what is not there."""
     columns = [_sparse(feature, model) for feature in schema.features if feature.kind != "dense" or feature.buckets]
     order = ("hash", "vocabulary", "boundaries")
     sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
     has_wide, has_deep = model.parts != "deep", model.parts != "wide"
+    crosses = [_cross(names, sparse, model.wide.cross_buckets) for names in model.wide.crosses]
     return Layout(
         sparse=sparse,
-        crosses=tuple(_cross(names, sparse, model.wide.cross_buckets) for names in model.wide.crosses) if has_wide else (),
+        crosses=tuple(crosses) if has_wide else (),
         dense=tuple(Dense(each.name, each.size) for each in schema.features if each.kind == "dense"),
         hidden_units=model.hidden_units,
         dim=model.embedding.dim,
@@ -167,8 +168,8 @@ def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> 
     for name in names:
         if name not in known:
             raise SpecError(
-                f"`model.wide.crosses`: {list(names)} names `{name}`, which is no categorical, string or bucketised feature"
-                f" of the schema; there are: {', '.join(sorted(known))}"
+                f"`model.wide.crosses`: {list(names)} names `{name}`, which is no categorical, string or bucketised"
+                f" feature of the schema; there are: {', '.join(sorted(known))}"
             )
         if sparse[known[name]].values != 1:
             raise SpecError(f"`model.wide.crosses`: `{name}` has several values a sample and cannot be crossed")

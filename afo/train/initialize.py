@@ -20,7 +20,6 @@ def initialize(layout: Layout, parameters: Parameters, seed: int) -> None:
     """Create every variable: embeddings normal, linear weights zero, counters at the start."""
     vector = initial_vector(layout, seed)
 
-    @tf.function(autograph=False)
     def create() -> None:
         for number, table in enumerate(parameters.tables):
             for task, shard in enumerate(table.shards):
@@ -30,7 +29,7 @@ def initialize(layout: Layout, parameters: Parameters, seed: int) -> None:
             start, stop = range_of(parameters.dense.rows, task, parameters.servers)
             _create(parameters.dense, shard, partial(tf.constant, vector[start:stop]))
 
-    create()
+    tf.function(create, autograph=False)()
     VariableIo(parameters.statistics).assign(np.zeros(parameters.statistics.shape))
     VariableIo(parameters.positions).assign(np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
     VariableIo(parameters.step).assign(0)
@@ -39,7 +38,6 @@ def initialize(layout: Layout, parameters: Parameters, seed: int) -> None:
 def create_empty(parameters: Parameters) -> None:
     """Create the trained parameters with their slots, all zero, for a restore to fill."""
 
-    @tf.function(autograph=False)
     def create() -> None:
         for parameter in parameters.trained:
             for shard in parameter.shards:
@@ -48,7 +46,7 @@ def create_empty(parameters: Parameters) -> None:
                     with tf.device(variable.device):
                         tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(variable.shape))
 
-    create()
+    tf.function(create, autograph=False)()
 
 
 def _drawn(table: Parameter, shard: Shard, seed: tuple[int, int]) -> Any:

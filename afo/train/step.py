@@ -8,7 +8,7 @@ The loss of a table's row is the sum over its samples, as if they came one by on
 in a large batch as in a small one; dense weights follow the mean over the batch.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -53,9 +53,6 @@ class StepResult(NamedTuple):
 def prepare_function(parser: RecordParser, encoder: Encoder, servers: int) -> Any:
     """A function (records string [B], files int64 [B], epochs int64 [B]) → `Prepared`, all on the worker."""
 
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)], autograph=False
-    )
     def prepare(records: Any, files: Any, epochs: Any) -> Prepared:
         parsed = parser(records)
         encoded = encoder(parsed.features)
@@ -73,19 +70,16 @@ def prepare_function(parser: RecordParser, encoder: Encoder, servers: int) -> An
             xors=xor_by_group(parsed.identity, group, size),
         )
 
-    return prepare
+    signature = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
+    return tf.function(prepare, signature, autograph=False)
 
 
-def step_function(layout: Layout, parameters: Parameters, prepare: Any) -> Callable[..., StepResult]:
-    """The training step for what `prepare` yields."""
+def step_function(layout: Layout, parameters: Parameters, prepare: Any) -> Any:
+    """The training step: a function of `Prepared`, as `prepare` yields it, → `StepResult`."""
     outputs = prepare.get_concrete_function().structured_outputs
     signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), outputs)
 
-    @tf.function(input_signature=[signature], autograph=False)
-    def step(batch: Prepared) -> StepResult:
-        return _step(layout, parameters, batch)
-
-    return step
+    return tf.function(partial(_step, layout, parameters), [signature], autograph=False)
 
 
 def _step(layout: Layout, parameters: Parameters, batch: Prepared) -> StepResult:

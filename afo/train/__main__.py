@@ -1,0 +1,56 @@
+"""`python -m afo.train TASK_JSON`: the TensorFlow process of one task.
+
+Exit codes: 0 done; 75 (EXIT_RESTART) a parameter server is gone or the generation has ended, start me anew; 1 failed,
+with the reason on stderr.
+"""
+
+import os
+import sys
+import traceback
+
+from afo import jsonfile
+from afo.errors import AfoError
+from afo.process_death import die_with_parent
+from afo.train_task import EXIT_RESTART, TrainTask
+
+#: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
+#: server binds the port that a socket keeps reserved; peers are never reached through a proxy.
+_ENVIRONMENT = {"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": ""}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the task in the file that `arguments` name; returns the exit code."""
+    die_with_parent(os.getppid())
+    os.environ.update(_ENVIRONMENT)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    try:
+        _run(jsonfile.read(arguments[0], TrainTask))
+    except AfoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        from afo.train.cluster import is_lost_server
+
+        if not is_lost_server(error):
+            traceback.print_exc()
+            return 1
+        print(f"a parameter server is gone: {str(error).splitlines()[0]}", file=sys.stderr)
+        return EXIT_RESTART
+    return 0
+
+
+def _run(task: TrainTask) -> None:
+    """Imports the role's module, and with it TensorFlow, only now."""
+    from afo.train import evaluator, server, worker
+    from afo.train.setup import Setup
+
+    roles = {"ps": server.run, "worker": worker.run, "chief": worker.run, "evaluator": evaluator.run}
+    roles[task.role](Setup(task))
+
+
+if __name__ == "__main__":
+    # The interpreter's own end joins TensorFlow's threads, which hangs when a parameter server is gone.
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

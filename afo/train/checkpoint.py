@@ -1,0 +1,218 @@
+"""Checkpoints: all variables of the parameter servers as files, and back.
+
+The positions are read before the parameters. Other workers train on meanwhile, so the parameters may hold a few
+batches more than the positions say: after a restore those are applied once more, and none is lost.
+"""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from afo import storage
+from afo.errors import DataError, NotFound
+from afo.train import initialize, manifest
+from afo.train.manifest import Manifest, Part
+from afo.train.parameters import Parameter, Parameters
+from afo.train.variables import PsVariable, VariableIo
+
+
+def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]]:
+    """Names of a parameter's tensors (weights and slots) and the variables of their shards."""
+    yield parameter.name, tuple(shard.weights for shard in parameter.shards)
+    for number, slot in enumerate(parameter.rule.slots):
+        yield f"{parameter.name}.{slot}", tuple(shard.slots[number] for shard in parameter.shards)
+
+
+class CheckpointWriter:
+    """Saves the variables of one generation under `checkpoint_url`."""
+
+    def __init__(self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int) -> None:
+        self._parameters = parameters
+        self._url = checkpoint_url
+        self._scratch = scratch / "checkpoint"
+        self._generation = generation
+
+    def save(self, *, final: bool) -> tuple[str, int, Any]:
+        """Write a checkpoint. Returns the manifest's URL, the step and the positions [splits, 3]."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        counters = [(variable, VariableIo(variable).read()) for variable in reversed(self._parameters.counters)]
+        by_name = {variable.name: value for variable, value in counters}
+        step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
+        # A name of its own for each try: what a manifest names is never written again.
+        directory = f"g{self._generation:06d}-s{step:012d}-{secrets.token_hex(4)}"
+        parts = [self._upload(directory, *entry) for entry in self._files(counters)]
+        url = manifest.commit(
+            self._url,
+            Manifest(
+                version=manifest.FORMAT_VERSION,
+                generation=self._generation,
+                step=step,
+                final=final,
+                directory=directory,
+                rows={table.name: table.rows for table in self._parameters.tables},
+                parts=tuple(parts),
+            ),
+        )
+        return url, step, positions
+
+    def _files(self, counters: list[tuple[PsVariable, Any]]) -> Iterator[tuple[str, int, int, Path]]:
+        """Writes file after file; yields tensor, part, parts and path."""
+        for variable, value in counters:
+            name = variable.name.removeprefix("afo/")
+            yield name, 0, 1, self._write(name, 0, value)
+        for table in self._parameters.tables:
+            for name, shards in tensors(table):
+                for part, variable in enumerate(shards):
+                    yield name, part, len(shards), self._write_chunks(name, part, variable)
+        for name, shards in tensors(self._parameters.dense):
+            yield name, 0, 1, self._write(name, 0, np.concatenate([VariableIo(shard).read() for shard in shards]))
+
+    def _write(self, name: str, part: int, value: Any) -> Path:
+        path = self._scratch / f"{name}.{part}.npy"
+        np.save(path, value, allow_pickle=False)
+        return path
+
+    def _write_chunks(self, name: str, part: int, variable: PsVariable) -> Path:
+        path = self._scratch / f"{name}.{part}.npy"
+        with path.open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": variable.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, rows in VariableIo(variable).chunks():
+                file.write(np.ascontiguousarray(rows, "<f4").tobytes())
+        return path
+
+    def _upload(self, directory: str, tensor: str, part: int, parts: int, path: Path) -> Part:
+        entry = Part(tensor, path.name, part, parts, path.stat().st_size, manifest.checksum_of(path))
+        storage.upload(str(path), storage.join(self._url, directory, path.name))
+        path.unlink()
+        return entry
+
+
+class CheckpointReader:
+    """A checkpoint's tensors, verified, for any number of parameter servers or none."""
+
+    def __init__(self, url: str, scratch: Path) -> None:
+        """Fetches and verifies all files. Raises NotFound or DataError if the checkpoint is not complete."""
+        self.url = url
+        self.manifest = manifest.read_manifest(url)
+        self._scratch = scratch / "restore"
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        self._parts: dict[str, list[tuple[Part, Path]]] = {}
+        for part in self.manifest.parts:
+            local = manifest.fetch_part(url, self.manifest, part, self._scratch)
+            self._parts.setdefault(part.tensor, []).append((part, local))
+
+    def __enter__(self) -> "CheckpointReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def whole(self, tensor: str) -> Any:
+        """A tensor saved in one part."""
+        [(_, array)] = self.parts(tensor)
+        return np.array(array)
+
+    def table(self, tensor: str, rows: int, width: int) -> Any:
+        """All rows of a table, in their order. Raises DataError if it has another shape."""
+        result = np.empty((rows, width), np.float32)
+        for part, array in self.parts(tensor):
+            target = result[part.part :: part.parts]
+            self._check_shape(tensor, array.shape, target.shape)
+            target[...] = array
+        return result
+
+    def parts(self, tensor: str) -> list[tuple[Part, Any]]:
+        """The files of a tensor as arrays that are read when they are used."""
+        if tensor not in self._parts:
+            raise DataError(
+                f"{self.url} holds no `{tensor}`, so it is of another model or optimizer; it holds "
+                + ", ".join(self._parts)
+            )
+        return [
+            (part, np.load(path, mmap_mode="r" if part.parts > 1 else None, allow_pickle=False))
+            for part, path in self._parts[tensor]
+        ]
+
+    def check_rows(self, table: Parameter) -> None:
+        """Raises DataError if the checkpoint's table has another number of rows than the model's."""
+        saved = self.manifest.rows.get(table.name)
+        if saved != table.rows:
+            raise DataError(
+                f"{self.url}: table `{table.name}` has {saved} rows and the model {table.rows}: schema, buckets or"
+                " crosses have changed; start without this checkpoint"
+            )
+
+    def _check_shape(self, tensor: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        if found != wanted:
+            raise DataError(
+                f"{self.url}: `{tensor}` has the shape {list(found)} where the model needs {list(wanted)}: schema, buckets"
+                " or embedding.dim have changed; start without this checkpoint"
+            )
+
+
+def newest_complete(url: str, checkpoint_url: str, scratch: Path) -> tuple[CheckpointReader, list[str]]:
+    """The checkpoint at `url`, or the newest older one that is complete, and why the others were not taken.
+
+    Raises DataError if there is none.
+    """
+    wanted = manifest.parse_name(url)
+    older = [found.url for found in manifest.find_manifests(checkpoint_url) if found.age < wanted.age]
+    problems: list[str] = []
+    for candidate in [url, *reversed(older)]:
+        try:
+            return CheckpointReader(candidate, scratch), problems
+        except (NotFound, DataError) as error:
+            problems.append(str(error))
+    raise DataError(f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}")
+
+
+def restore(parameters: Parameters, reader: CheckpointReader) -> int:
+    """Create the variables out of a checkpoint; returns its step. Raises DataError for one of another model."""
+    for table in parameters.tables:
+        reader.check_rows(table)
+    initialize.create_empty(parameters)
+    for table in parameters.tables:
+        for name, shards in tensors(table):
+            for part, array in reader.parts(name):
+                _scatter(array, part, shards)
+    for name, shards in tensors(parameters.dense):
+        _cut(reader.whole(name), shards, reader.url)
+    step = 0
+    for variable in parameters.counters:
+        value = reader.whole(variable.name.removeprefix("afo/"))
+        if value.shape != variable.shape:
+            raise DataError(
+                f"{reader.url}: `{variable.name}` has the shape {list(value.shape)} and this job needs {list(variable.shape)}"
+            )
+        VariableIo(variable).assign(value)
+        step = int(value) if variable is parameters.step else step
+    return step
+
+
+def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...]) -> None:
+    """Rows of one file into the shards that own them now."""
+    writers = [VariableIo(shard).writer() for shard in shards]
+    chunk = shards[0].chunk_rows
+    for start in range(0, len(array), chunk):
+        values = array[start : start + chunk]
+        rows = part.part + part.parts * np.arange(start, start + len(values), dtype=np.int64)
+        for number, write in enumerate(writers):
+            mine = rows % len(shards) == number
+            if mine.any():
+                write(rows[mine] // len(shards), values[mine])
+
+
+def _cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
+    """A whole vector into its shards."""
+    sizes = [shard.shape[0] for shard in shards]
+    if vector.shape != (sum(sizes),):
+        raise DataError(f"{url}: {vector.size} dense weights where the model has {sum(sizes)}: hidden_units have changed")
+    for shard, values in zip(shards, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
+        VariableIo(shard).assign(values)

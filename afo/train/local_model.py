@@ -1,0 +1,38 @@
+"""A model out of a checkpoint in one process, without parameter servers: for evaluation and export."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from afo.models import wide_deep
+from afo.models.encode import Encoder
+from afo.models.layout import Layout
+from afo.train.checkpoint import CheckpointReader
+
+
+class LocalModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+    """Wide & Deep with its tables as local variables."""
+
+    def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader) -> None:
+        """Raises DataError if the checkpoint is of another model."""
+        super().__init__(name="wide_deep")
+        self._layout = layout
+        self._encoder = encoder
+        self.deep = _variable(reader.table("deep", layout.deep_rows, layout.dim)) if layout.has_deep else None
+        self.wide = _variable(reader.table("wide", layout.wide_rows, 1)[:, 0]) if layout.has_wide else None
+        self.dense = _variable(reader.whole("dense"))
+        self.statistics = _variable(reader.whole("statistics"))
+
+    def log_odds(self, features: dict[str, Any]) -> Any:
+        """[B] of parsed features, each [B, values]."""
+        encoded = self._encoder(features)
+        wide = None
+        if self.wide is not None:
+            wide = tf.gather(self.wide, tf.concat([encoded.ids, encoded.crosses], axis=1))
+        embeddings = None if self.deep is None else tf.gather(self.deep, encoded.ids)
+        dense = wide_deep.standardised(encoded.dense, self.statistics)
+        return wide_deep.logits(self._layout, embeddings, wide, dense, self.dense)
+
+
+def _variable(value: Any) -> Any:
+    return tf.Variable(value, trainable=False)

@@ -1,0 +1,29 @@
+"""What the Child learns of a running process: JSON lines in a pipe."""
+
+import os
+import time
+
+import msgspec
+
+from afo.train_task import Progress
+
+#: Least time between two lines.
+INTERVAL_S = 0.5
+
+
+class ProgressPipe:
+    """Writes `Progress` lines to a file descriptor; too frequent ones are dropped unless `now` is set."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._last = float("-inf")
+
+    def report(self, progress: Progress, *, now: bool = False) -> None:
+        """A closed pipe is no error: the Child is gone then, and the kernel ends this process with it."""
+        if self._descriptor < 0 or (not now and time.monotonic() - self._last < INTERVAL_S):
+            return
+        self._last = time.monotonic()
+        try:
+            os.write(self._descriptor, msgspec.json.encode(progress) + b"\n")
+        except BrokenPipeError:
+            self._descriptor = -1

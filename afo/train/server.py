@@ -1,0 +1,22 @@
+"""The parameter server's process: TensorFlow's own server over the addresses of all of them."""
+
+import threading
+
+import tensorflow as tf
+
+from afo.errors import ClusterUnreachable
+from afo.train.setup import Setup
+from afo.train_task import Progress
+
+
+def run(setup: Setup) -> None:
+    """Serve until the process is killed: the AM decides when, and the kernel when the Child is gone."""
+    task = setup.task
+    try:
+        server = tf.distribute.Server(
+            tf.train.ClusterSpec({"ps": list(task.ps)}), job_name="ps", task_index=task.index, start=True
+        )
+    except tf.errors.OpError as error:
+        raise ClusterUnreachable(f"ps:{task.index} cannot serve at {task.ps[task.index]}: {error.message}") from error
+    setup.progress.report(Progress(phase="serving", message=server.target), now=True)
+    threading.Event().wait()
