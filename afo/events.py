@@ -196,6 +196,9 @@ class JobFinished(Event, frozen=True):
     core_hours: float
     memory_gb_hours: float
     restarts: int
+    #: From the first step to the last acknowledged file, and the share of the step time that training waited for input.
+    train_seconds: float = 0.0
+    input_wait: float = 0.0
 
 
 class Sample(Event, frozen=True):

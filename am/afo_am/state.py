@@ -65,6 +65,9 @@ class JobState:
         self.started = 0.0
         self.incarnation = 0
         self.restarts = 0
+        #: Wall clock of the first readiness and of the last acknowledged file; 0 before.
+        self.train_began = 0.0
+        self.train_ended = 0.0
         self.core_seconds = 0.0
         self.memory_mib_seconds = 0.0
 
@@ -163,6 +166,7 @@ class JobState:
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
         self.ready = True
+        self.train_began = self.train_began or time
         self.restore = event.restored
         self.step = event.step
         if self.generation > 1 or event.restored:
@@ -173,6 +177,7 @@ class JobState:
 
     def _split_done(self, event: ev.SplitDone, time: float) -> None:
         self.splits.complete(event.row, event.epoch, event.count, event.xor)
+        self.train_ended = time
 
     def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
         self.checkpoints[event.manifest] = event.positions
