@@ -63,7 +63,7 @@ def synth(
         )
     except DataError as error:
         raise UsageError(str(error)) from error
-    answer = _with_progress(directory, parameters, processes or len(os.sched_getaffinity(0)))
+    answer = with_progress(directory, parameters, processes)
     if as_json:
         _print_json({"directory": directory, **msgspec.to_builtins(answer)})
     else:
@@ -71,7 +71,9 @@ def synth(
         click.echo(f"best reachable: auc {answer.auc:.4f}  log loss {answer.log_loss:.4f}")
 
 
-def _with_progress(directory: str, parameters: SynthParameters, processes: int) -> Answer:
+def with_progress(directory: str, parameters: SynthParameters, processes: int | None = None) -> Answer:
+    """Make a data set with a progress bar on a terminal; by default with a process a core."""
+    processes = processes or len(os.sched_getaffinity(0))
     columns = (TextColumn("records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("records", total=parameters.train + parameters.eval)

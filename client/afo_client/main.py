@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "events": ("afo_client.cmd_events", "Print or follow what happened to a job."),
     "kill": ("afo_client.cmd_kill", "End a job."),
     "data": ("afo_client.cmd_data", "Make, convert and inspect training data."),
+    "demo": ("afo_client.cmd_demo", "Make clicks, train on them here, and compare with the best reachable."),
     "cluster": ("afo_client.cmd_cluster", "Start and stop a Hadoop cluster on this machine."),
     "doctor": ("afo_client.cmd_doctor", "Check this machine and the cluster."),
     "config": ("afo_client.cmd_config", "Show the configuration that holds, and where it comes from."),

@@ -1,0 +1,104 @@
+"""`afo demo`: the whole way on this machine, from synthetic clicks to an exported model."""
+
+import hashlib
+from pathlib import Path
+
+import click
+import msgspec
+
+from afo import __version__
+from afo.config import Config, load_config
+from afo.data.synth import Answer, SynthParameters
+from afo.errors import NotFound
+from afo.events import JobFinished
+from afo.jobfile import load_job
+from afo_client.cmd_data import with_progress
+from afo_client.conclusion import conclude
+from afo_client.console import print_json, say
+from afo_client.follow import follow
+from afo_client.inspection import inspect_job
+from afo_client.job_ref import JobRef, job_ref
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+from afo_client.start import am_config, start_job
+
+#: Name of the file that remembers which job trained on this data, and from what.
+DONE = "trained.json"
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """What a demo directory remembers of its last successful job."""
+
+    job_id: str
+    inputs: str
+
+
+@click.command(help="Make synthetic clicks, train Wide & Deep on them with real processes, compare with the best reachable.")
+@click.option("--dir", "directory", default="afo-demo", show_default=True, help="Where the data set is kept.")
+@click.option("--job", "job_file", default="conf/jobs/demo.yaml", show_default=True, type=click.Path())
+@click.option("--train", default=SynthParameters().train, show_default=True, type=click.IntRange(min=1000))
+@click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
+@click.option("--again", is_flag=True, help="Train again although nothing has changed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object at the end.")
+def command(directory: str, job_file: str, train: int, settings: tuple[str, ...], again: bool, as_json: bool) -> int:
+    """Synthesize, submit, follow, compare; what was done before with the same inputs is not done again."""
+    config = load_config("local")
+    data = str(Path(directory, "data").absolute())
+    answer = with_progress(data, SynthParameters(train=train))
+    inputs = _fingerprint(job_file, answer, settings)
+    memory = Path(directory, DONE)
+    ref = None if again else _trained_before(config, memory, inputs)
+    if ref is None:
+        ref = _submit(config, job_file, data, settings)
+    else:
+        say(f"{ref.job_id} was trained on the same data with the same job file; --again trains anew")
+    return _finish(config, ref, answer, memory, inputs, as_json)
+
+
+def _fingerprint(job_file: str, answer: Answer, settings: tuple[str, ...]) -> str:
+    try:
+        text = Path(job_file).read_bytes()
+    except OSError as error:
+        raise NotFound(f"cannot read the job file {job_file}: {error.strerror}") from error
+    parts = (__version__.encode(), text, msgspec.json.encode(answer), msgspec.json.encode(settings))
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
+    try:
+        trained = msgspec.json.decode(memory.read_bytes(), type=Trained)
+    except (OSError, msgspec.MsgspecError):
+        return None  # no memory, or a foreign one: train
+    ref = job_ref(config, trained.job_id)
+    return ref if trained.inputs == inputs and Path(ref.paths.verdict).exists() else None
+
+
+def _submit(config: Config, job_file: str, data: str, settings: tuple[str, ...]) -> JobRef:
+    job = load_job(job_file, settings=settings, variables={"data": data})
+    found = inspect_job(job, config.jobs_root("local"))
+    return start_job(config, am_config(config, job, found), found.schema_text.decode())
+
+
+def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: str, as_json: bool) -> int:
+    watch = JobWatch(ref, runtime_for("local", config))
+    try:
+        view = follow(watch)
+    finally:
+        watch.close()
+    code = conclude(config, ref, view, as_json=False)
+    if code == 0 and view.verdict is not None:
+        memory.write_bytes(msgspec.json.encode(Trained(ref.job_id, inputs)))
+        say(_comparison(view.verdict, answer))
+        if as_json:
+            print_json({"job_id": ref.job_id, "verdict": msgspec.to_builtins(view.verdict), "best": msgspec.to_builtins(answer)})
+    return code
+
+
+def _comparison(verdict: JobFinished, answer: Answer) -> str:
+    rate = verdict.samples / verdict.train_seconds if verdict.train_seconds else 0.0
+    reached = verdict.metrics.get("auc", float("nan"))
+    return (
+        f"AUC reached {reached:.4f}, best reachable {answer.auc:.4f} (the teacher's own probabilities): "
+        f"{answer.auc - reached:.4f} short of it\n"
+        f"{rate:,.0f} samples/s while training, {verdict.input_wait:.1%} of the step time waiting for input"
+    )
