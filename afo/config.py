@@ -100,7 +100,9 @@ def _site() -> tuple[str, Site]:
         return str(path), load_yaml(path, Site)
     except NotFound as error:
         if named:
-            raise NotFound(f"AFO_CONF_DIR is {named}, but {path} does not exist; create it or unset AFO_CONF_DIR") from error
+            raise NotFound(
+                f"AFO_CONF_DIR is {named}, but {path} does not exist; create it or unset AFO_CONF_DIR"
+            ) from error
         return "", Site()
 
 
@@ -121,7 +123,9 @@ def _runtime(flag: str | None, path: str, site: Site) -> Setting:
 
 def _root(of_site: str, path: str, built_in: str) -> Setting:
     named = os.environ.get("AFO_JOBS_ROOT")
-    text, origin = (named, "environment AFO_JOBS_ROOT") if named else (of_site, path) if of_site else (built_in, "built in")
+    text, origin = (
+        (named, "environment AFO_JOBS_ROOT") if named else (of_site, path) if of_site else (built_in, "built in")
+    )
     return Setting(os.path.expanduser(text.replace("{user}", user_name())), origin)
 
 

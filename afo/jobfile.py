@@ -100,9 +100,7 @@ def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str])
         vars=resolver.variables,
         data=_resolved_data(job.data, resolver),
         environment=_resolved_environment(job.environment, resolver),
-        checkpoint=msgspec.structs.replace(
-            job.checkpoint, dir=resolver.one(job.checkpoint.dir, ("checkpoint", "dir"))
-        ),
+        checkpoint=msgspec.structs.replace(job.checkpoint, dir=resolver.one(job.checkpoint.dir, ("checkpoint", "dir"))),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
 

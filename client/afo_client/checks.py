@@ -91,8 +91,10 @@ def _versions() -> Iterator[Finding]:
     else:
         yield Finding("TensorFlow", "warn", tensorflow, "afo is tested with 2.21: pip install 'afo[train]'")
     for name in ("protobuf", "skein", "grpcio"):
-        yield Finding(name, "ok", found[name]) if name in found else Finding(
-            name, "fail", "not installed", "pip install afo"
+        yield (
+            Finding(name, "ok", found[name])
+            if name in found
+            else Finding(name, "fail", "not installed", "pip install afo")
         )
 
 
@@ -162,8 +164,10 @@ def _clock() -> Finding:
     finally:
         storage.delete(probe, missing_ok=True)
     text = f"the NameNode's clock differs by {abs(difference):.1f} s"
-    return Finding("clock", "ok", text) if abs(difference) <= CLOCK_S else Finding(
-        "clock", "warn", text, "synchronise the clocks (NTP)"
+    return (
+        Finding("clock", "ok", text)
+        if abs(difference) <= CLOCK_S
+        else Finding("clock", "warn", text, "synchronise the clocks (NTP)")
     )
 
 

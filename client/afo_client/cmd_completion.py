@@ -7,7 +7,7 @@ from afo.errors import AfoError
 from afo_client.console import print_result
 
 
-@click.command(help="Print the completion script of a shell: eval \"$(afo completion bash)\".")
+@click.command(help='Print the completion script of a shell: eval "$(afo completion bash)".')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:

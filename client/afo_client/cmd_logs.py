@@ -69,7 +69,7 @@ class _Printer:
         for growing in self._growing.values():
             head = _label(growing.log, labels) if len(labels) > 1 else ""
             for line in growing.new_lines(last=last):
-                print_result(head + (line if self._raw else without_control(line)))
+                print_result(head + (line if self._raw else without_control(line)), raw=self._raw)
 
 
 def _label(log: LogFile, labels: list[str]) -> str:

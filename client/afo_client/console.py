@@ -19,9 +19,9 @@ def say(text: str = "", *, newline: bool = True) -> None:
     click.echo(text, err=True, nl=newline, color=_colours(sys.stderr.isatty()))
 
 
-def print_result(text: str) -> None:
-    """A result, to stdout."""
-    click.echo(text, color=_colours(sys.stdout.isatty()))
+def print_result(text: str, *, raw: bool = False) -> None:
+    """A result, to stdout; with `raw` its escape sequences go wherever stdout goes."""
+    click.echo(text, color=raw or _colours(sys.stdout.isatty()))
 
 
 def print_json(fields: dict[str, object]) -> None:

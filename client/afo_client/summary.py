@@ -61,9 +61,11 @@ def _numbers(view: JobView) -> list[str]:
     verdict = view.verdict
     if verdict is None:
         return []
-    rate = verdict.samples / verdict.seconds if verdict.seconds else 0.0
-    done = f"{verdict.samples:,} samples, {verdict.step:,} steps in {span_text(verdict.seconds)}"
-    lines = [f"{done} ({rate:,.0f} samples/s), {verdict.restarts} restarts"]
+    lines = [
+        f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
+        f"{span_text(verdict.train_seconds)} training",
+        f"{_rate(view):,.0f} samples/s, input wait {verdict.input_wait:.0%}, {verdict.restarts} restarts",
+    ]
     if verdict.metrics:
         lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))
     if verdict.samples:
@@ -73,6 +75,14 @@ def _numbers(view: JobView) -> list[str]:
             "per million samples"
         )
     return lines
+
+
+def _rate(view: JobView) -> float:
+    """Samples per second: now, or while an ended job trained."""
+    verdict = view.verdict
+    if verdict is None:
+        return view.samples_per_s
+    return verdict.samples / verdict.train_seconds if verdict.train_seconds else 0.0
 
 
 def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[str, object]:
@@ -90,10 +100,11 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "metrics": verdict.metrics if verdict else view.metrics,
         "step": view.step,
         "samples": view.samples,
-        "samples_per_s": view.samples_per_s,
-        "input_wait": view.input_wait,
+        "samples_per_s": _rate(view),
+        "input_wait": verdict.input_wait if verdict else view.input_wait,
         "loss": view.loss,
         "seconds": verdict.seconds if verdict else None,
+        "train_seconds": verdict.train_seconds if verdict else None,
         "core_hours": verdict.core_hours if verdict else None,
         "memory_gb_hours": verdict.memory_gb_hours if verdict else None,
         "restarts": verdict.restarts if verdict else None,

@@ -44,7 +44,9 @@ def test_a_hadoop_configuration_makes_yarn_the_default(tmp_path: Path, monkeypat
 
 
 def test_flag_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "afo-site.yaml").write_text("runtime: yarn\njobs_root: {local: /j/{user}}\n".replace("/j/{user}", "'/j/{user}'"))
+    (tmp_path / "afo-site.yaml").write_text(
+        "runtime: yarn\njobs_root: {local: /j/{user}}\n".replace("/j/{user}", "'/j/{user}'")
+    )
     monkeypatch.setenv("AFO_CONF_DIR", str(tmp_path))
     config = load_config()
     assert (config.runtime.value, config.runtime.origin) == ("yarn", f"{tmp_path}/afo-site.yaml")

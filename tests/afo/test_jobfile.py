@@ -58,7 +58,10 @@ def test_the_command_line_wins(path: Path) -> None:
     ("setting", "message"),
     [
         ("roles.worker.memory=4q", "--set roles.worker.memory=4q: $.roles.worker.memory: '4q' is not"),
-        ("roles.worker.memry=4g", "--set roles.worker.memry=4g: $.roles.worker.memry: unknown key `memry`; did you mean"),
+        (
+            "roles.worker.memry=4g",
+            "--set roles.worker.memry=4g: $.roles.worker.memry: unknown key `memry`; did you mean",
+        ),
         ("name.x=1", "no mapping to hold `x`"),
         ("data.train=[", "--set data.train=[:2: column 1: not valid YAML"),
     ],

@@ -38,12 +38,12 @@ def test_a_right_file() -> None:
     [
         ("1g", "1 gx", "job.yaml:5: $.roles.worker.memory: '1 gx' is not an amount of memory"),
         ("memory", "memry", "job.yaml:5: $.roles.worker.memry: unknown key `memry`; did you mean `memory`? allowed:"),
-        ("worker", "wroker", "job.yaml:4: $.roles.wroker: unknown key `wroker`; did you mean `worker`? allowed: chief,"),
+        ("worker", "wroker", "job.yaml:4: $.roles.wroker: unknown key `wroker`; did you mean `worker`? allowed:"),
         ("schema", "schemas", "job.yaml:7: $.data.schemas: unknown key `schemas`; did you mean `schema`?"),
         ("  schema: s\n", "", "job.yaml:6: $.data: `schema` is missing; add it"),
         ("[a]", "[1]", "job.yaml:8: $.data.train[0]: 1 does not fit; allowed: text; put it in quotes"),
         ("[a]", "[]", "job.yaml:8: $.data.train: an empty list does not fit; allowed: list of text (at least 1 item)"),
-        ("ps: {}", "ps: {instances: two}", "job.yaml:3: $.roles.ps.instances: 'two' does not fit; allowed: whole number"),
+        ("ps: {}", "ps: {instances: two}", "job.yaml:3: $.roles.ps.instances: 'two' does not fit; allowed: whole"),
         ("ps: {}", "ps: {vcores: 0}", "job.yaml:3: $.roles.ps.vcores: 0 does not fit; allowed: whole number >= 1"),
         ("name: x", "name: x\ntags: {a: b, 'c d': 2}", "job.yaml:2: $.tags['c d']: 2 does not fit; allowed: text"),
         ("name: x", "name: x\nengine: torch", "job.yaml:2: $.engine: 'torch' does not fit; allowed: tensorflow"),
@@ -79,10 +79,12 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_any_tree_is_a_job_or_a_spec_error(value: object) -> None:
+    message = ""
     try:
         convert(Document("job.yaml", value), Job)  # type: ignore[arg-type]
     except SpecError as error:
-        assert str(error).startswith("job.yaml: $")
+        message = str(error)
+    assert not message or message.startswith("job.yaml: $")
 
 
 @given(st.binary(max_size=200))

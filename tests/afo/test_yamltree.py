@@ -87,17 +87,21 @@ def test_a_missing_file_is_not_found(tmp_path: object) -> None:
         read_yaml(f"{tmp_path}/none.yaml")
 
 
-@given(st.binary(max_size=300))
-def test_arbitrary_bytes_raise_nothing_else(data: bytes) -> None:
+def refusal_or_nothing(data: bytes | str) -> str:
     try:
         parse_yaml(data, "f.yaml")
     except SpecError as error:
-        assert str(error).startswith("f.yaml")
+        return str(error)
+    return ""
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_raise_nothing_else(data: bytes) -> None:
+    message = refusal_or_nothing(data)
+    assert not message or message.startswith("f.yaml")
 
 
 @given(st.text(alphabet="ab:-[]{}&*!?|>#'\"% \n\t,0.e\0\ud800", max_size=80))
 def test_arbitrary_syntax_raises_nothing_else(text: str) -> None:
-    try:
-        parse_yaml(text, "f.yaml")
-    except SpecError as error:
-        assert str(error).startswith("f.yaml")
+    message = refusal_or_nothing(text)
+    assert not message or message.startswith("f.yaml")

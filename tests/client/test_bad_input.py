@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    folder = tmp_path / "my \"jobs\" $HOME 'ü 漢"
+    folder = tmp_path / 'my "jobs" $HOME \'ü 漢'
     folder.mkdir()
     (folder / "schema.yaml").write_text(SCHEMA)
     write_records(folder / "train" / "a.tfrecord")

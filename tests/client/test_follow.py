@@ -26,7 +26,7 @@ JOB = "application_1_0001"
 WORKER = m.TaskId(role="worker", index=0, attempt=0)
 FINISHED = ev.JobFinished(
     state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={"auc": 0.875}, samples=2_000_000, step=100,
-    seconds=50.0, core_hours=4.0, memory_gb_hours=8.0, restarts=1,
+    seconds=50.0, core_hours=4.0, memory_gb_hours=8.0, restarts=1, train_seconds=40.0, input_wait=0.25,
 )  # fmt: skip
 
 
@@ -167,7 +167,8 @@ def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -
     assert (view.state, view.name, view.user) == ("SUCCEEDED", "my job", "ann")
     assert (view.splits_done, view.splits_total) == (1, 4)
     text = summary_text(view, places(ref))
-    assert "2,000,000 samples, 100 steps in 50 s (40,000 samples/s), 1 restarts" in text
+    assert "2,000,000 samples, 100 steps; 50 s in all, 40 s training" in text
+    assert "50,000 samples/s, input wait 25%, 1 restarts" in text
     assert "2 core-hours and 4 GB-hours per million samples" in text
     assert "auc 0.875" in text
     assert f"{ref.paths.dir}/export" in text
@@ -227,9 +228,7 @@ def test_ctrl_c_without_a_terminal_detaches(
     assert runtime.killed == []
 
 
-def test_ctrl_c_answered_with_kill(
-    watch: JobWatch, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_answered_with_kill(watch: JobWatch, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "_wants_kill", lambda job_id: True)
     looks = iter([KeyboardInterrupt()])
     real = watch.look
