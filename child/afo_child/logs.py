@@ -46,6 +46,12 @@ class CappedLog:
         with self._lock:
             return self.total - sum(piece.size for piece in self._pieces.values())
 
+    def close(self) -> None:
+        """Keep no more of what comes; what is kept can still be read."""
+        with self._lock:
+            self.failure = self.failure or "closed"
+            self._file.close()
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         with self._lock:

@@ -34,7 +34,7 @@ def task_of(environment: Mapping[str, str]) -> TaskId:
     """Which task this container is for. Raises `UsageError` naming the variable that is missing or wrong."""
     role = next((role for role in ROLES if role == environment.get(ROLE)), None)
     if role is None:
-        raise UsageError(f"{ROLE}={environment.get(ROLE)!r}, set by a runtime of afo, must be one of {', '.join(ROLES)}")
+        raise UsageError(f"{ROLE}={environment.get(ROLE)!r}, set by a runtime, must be one of {', '.join(ROLES)}")
     numbers = {}
     for name in (INDEX, ATTEMPT):
         text = environment.get(name, "")

@@ -49,6 +49,8 @@ class Output:
 
     def close(self, timeout_s: float) -> bool:
         """Upload everything; False if that could not be done in time."""
+        for log in self._logs.values():
+            log.close()
         return self._uploader.finish(timeout_s)
 
     def _feed(self, name: str, data: bytes) -> None:

@@ -1,0 +1,125 @@
+"""What a Child does next, without a Child."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from afo.rpc.messages import Directive
+from afo_child.decision import (
+    MAX_RESTARTS,
+    Action,
+    BackOff,
+    Leave,
+    Report,
+    Reserve,
+    Situation,
+    Start,
+    Stop,
+    decide,
+    exit_code,
+    newest,
+)
+
+OWN = "here:1"
+
+
+def directive(action: str, generation: int = 2, ps: tuple[str, ...] = (OWN, "there:2")) -> Directive:
+    return Directive(action=action, generation=generation, ps=ps)  # type: ignore[arg-type]
+
+
+WORKER, PS = Situation(is_ps=False), Situation(is_ps=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "expected"),
+    [
+        ("wait", WORKER, ()),
+        ("run", WORKER, (Start(2),)),
+        ("end", WORKER, (Leave(0),)),
+        ("wait", structs.replace(WORKER, running=1), (Stop(),)),
+        ("wait", structs.replace(WORKER, running=2), ()),
+        ("run", structs.replace(WORKER, running=1), (Stop(), Start(2))),
+        ("run", structs.replace(WORKER, running=2), ()),
+        ("end", structs.replace(WORKER, running=2), (Stop(), Leave(0))),
+        ("run", structs.replace(WORKER, ended=1, code=1), (Start(2),)),
+        ("run", structs.replace(WORKER, ended=2, code=0), (Report(), Leave(0))),
+        ("wait", structs.replace(WORKER, ended=2, code=-9), (Report(), Leave(137))),
+        ("run", structs.replace(WORKER, ended=2, code=75), (BackOff(),)),
+        ("run", structs.replace(WORKER, backing_off=True), ()),
+        ("run", structs.replace(WORKER, ended=1, code=75, restarts=MAX_RESTARTS), (Start(2),)),
+        (
+            "run", structs.replace(WORKER, ended=2, code=75, restarts=MAX_RESTARTS),
+            (Report("restarts_exhausted"), Leave(75)),
+        ),
+        ("wait", PS, (Reserve(2),)),
+        ("wait", structs.replace(PS, reserved=2, address=OWN), ()),
+        ("wait", structs.replace(PS, reserved=1, address=OWN, running=1), (Stop(), Reserve(2))),
+        ("run", structs.replace(PS, reserved=2, address=OWN), (Start(2),)),
+        ("run", structs.replace(PS, reserved=2, address="elsewhere:3"), ()),
+        ("run", PS, (Reserve(2),)),
+        ("run", structs.replace(PS, reserved=2, address=OWN, ended=2, code=75), (Report(), Leave(75))),
+    ],
+)  # fmt: skip
+def test_table(wanted: str, now: Situation, expected: tuple[Action, ...]) -> None:
+    assert decide(directive(wanted), now) == expected
+
+
+situations = st.builds(
+    Situation,
+    is_ps=st.booleans(),
+    running=st.none() | st.integers(1, 3),
+    ended=st.none(),
+    reserved=st.none() | st.integers(1, 3),
+    address=st.sampled_from([OWN, "elsewhere:3"]),
+    restarts=st.integers(0, MAX_RESTARTS),
+    backing_off=st.booleans(),
+) | st.builds(
+    Situation, is_ps=st.booleans(), ended=st.integers(1, 3), code=st.sampled_from([0, 1, 75, -9]),
+    restarts=st.integers(0, MAX_RESTARTS),
+)  # fmt: skip
+
+
+def after(now: Situation, action: Action) -> Situation:
+    """What an action makes of a situation."""
+    match action:
+        case Stop():
+            return structs.replace(now, running=None)
+        case Reserve(generation):
+            return structs.replace(now, reserved=generation, address=OWN)
+        case Start(generation):
+            return structs.replace(now, running=generation, ended=None)
+        case BackOff():
+            return structs.replace(now, ended=None, restarts=now.restarts + 1, backing_off=True)
+    return now
+
+
+@given(st.sampled_from(["wait", "run", "end"]), st.integers(1, 3), situations)
+def test_comes_to_rest_with_never_two_processes(action: str, generation: int, now: Situation) -> None:
+    wanted = directive(action, generation)
+    for _ in range(5):
+        actions = decide(wanted, now)
+        for one in actions:
+            if isinstance(one, Leave):
+                assert now.running is None
+                return
+            if isinstance(one, Start):
+                assert now.running is None, "a second process beside a running one"
+                assert not now.is_ps or (now.reserved == generation and now.address in wanted.ps)
+            now = after(now, one)
+        if not actions:
+            break
+    else:
+        pytest.fail(f"does not come to rest: {actions}")
+    assert now.running is None or now.running >= generation
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["wait", "run", "end"]))
+def test_only_the_newest_generation_is_obeyed(current: int, received: int, action: str) -> None:
+    known, heard = directive("run", current), directive(action, received)
+    assert newest(known, heard) == (known if received < current and action != "end" else heard)
+
+
+@pytest.mark.parametrize(("code", "own"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
+def test_exit_codes_are_those_of_a_shell(code: int, own: int) -> None:
+    assert exit_code(code) == own
