@@ -5,6 +5,7 @@ data set that has one is complete.
 """
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -156,7 +157,14 @@ def _written(files: list[_File], parameters: SynthParameters, processes: int) ->
         min(processes, len(files)), multiprocessing.get_context("spawn"), _prepare_process, (parameters,)
     )
     try:
-        yield from pool.map(_write_in_process, files)
+        # A Ctrl-C reaches every process of the terminal. The writing ones inherit this mask, so that the parent alone
+        # answers it, and they finish the file they are at.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            truths = pool.map(_write_in_process, files)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield from truths
     except BrokenProcessPool as error:
         raise DataError("a process that writes data died; is there memory enough? Try fewer processes") from error
     finally:
