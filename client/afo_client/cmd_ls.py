@@ -75,7 +75,7 @@ def _view(config: Config, job_id: str) -> JobView:
     ref = job_ref(config, job_id)
     watch = JobWatch(ref, runtime_for(ref.runtime, config))
     try:
-        return watch.look()
+        return watch.glance()
     except AfoError as error:
         return JobView(job_id=job_id, state="UNKNOWN", message=str(error))
     finally:

@@ -1,9 +1,8 @@
 """Follows a job to its end on the status line; Ctrl-C asks on a terminal and detaches elsewhere."""
 
+import signal
 import sys
 import time
-
-import click
 
 from afo.errors import AfoError, ClusterUnreachable, WaitTimeout
 from afo_client.console import say
@@ -17,6 +16,10 @@ EXIT_OF = {"SUCCEEDED": 0, "FAILED": 1, "KILLED": 8}
 POLL_S = 1.0
 #: Seconds without any answer of the cluster after which following gives up.
 PATIENCE_S = 120.0
+
+
+#: Does it mean to kill?
+_ANSWERS = {"": False, "d": False, "detach": False, "k": True, "kill": True}
 
 
 class Detached(AfoError):
@@ -61,13 +64,19 @@ def _until_end(watch: JobWatch, line: LiveLine, deadline: float | None) -> JobVi
 
 
 def _wants_kill(job_id: str) -> bool:
-    """Ask on a terminal: kill or detach. A second Ctrl-C is a `click.Abort`, which leaves at once."""
+    """Ask on a terminal: kill or detach."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    answer: str = click.prompt(
-        f"{job_id}: [d]etach or [k]ill?", type=click.Choice(["d", "k"]), default="d", show_choices=False, err=True
-    )
-    return answer == "k"
+    # A second Ctrl-C leaves at once, by the kernel: a Python handler would have to wait for the read to return.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        while True:
+            say(f"{job_id}: [d]etach (default) or [k]ill? ", newline=False)
+            answer = sys.stdin.readline().strip().lower()
+            if answer in _ANSWERS:
+                return _ANSWERS[answer]
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _detached(job_id: str) -> str:

@@ -62,6 +62,17 @@ class JobWatch:
             step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
 
+    def glance(self) -> JobView:
+        """As `look`, but of an ended job only what two small files say: for lists of many jobs."""
+        verdict, config = self._verdict(), self._submitted()
+        if verdict is None or config is None:
+            return self.look()
+        return JobView(
+            job_id=self.ref.job_id, name=config.job.name, user=config.user, queue=config.job.queue,
+            submitted=config.submitted, state=verdict.state, message=verdict.diagnostics, step=verdict.step,
+            samples=verdict.samples, metrics=verdict.metrics, verdict=verdict,
+        )  # fmt: skip
+
     def _verdict(self) -> JobFinished | None:
         try:
             data = storage.read_bytes(self.ref.paths.verdict)
