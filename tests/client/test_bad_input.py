@@ -1,16 +1,15 @@
 """Every kind of bad input has its own message, its exit code, and no traceback."""
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
 
-from afo import resource_manager
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo_client import cmd_validate
 from afo_client.main import run
+from fake_resource_manager import FakeResourceManager
 
 SCHEMA = """label: click
 features:
@@ -171,28 +170,6 @@ def configure(folder: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str,
     monkeypatch.setenv("HADOOP_CONF_DIR", str(conf))
 
 
-class FakeCluster(resource_manager.ResourceManager):
-    """A ResourceManager with one node and one queue."""
-
-    def __init__(self, user: str) -> None:
-        super().__init__((), user)
-
-    def _get(self, path: str) -> dict[str, object]:
-        node = {
-            "nodeHostName": "n1", "state": "RUNNING", "usedMemoryMB": 0, "availMemoryMB": 4096,
-            "usedVirtualCores": 0, "availableVirtualCores": 4,
-        }  # fmt: skip
-        queues = {"queue": [{"queueName": "default", "queuePath": "root.default", "state": "RUNNING"}]}
-        answers: dict[str, dict[str, object]] = {
-            "nodes": {"nodes": {"node": [node]}},
-            "scheduler": {"scheduler": {"schedulerInfo": {"queueName": "root", "queues": queues}}},
-        }
-        return answers[path]
-
-    def largest_container(self) -> resource_manager.Resource:
-        return resource_manager.Resource(memory=4096, vcores=4)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
@@ -204,11 +181,16 @@ def test_what_the_cluster_cannot_give(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     old: str, new: str, parts: list[str],
 ) -> None:  # fmt: skip
-    configure(folder, monkeypatch, {"fs.defaultFS": f"file://{folder}"})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(folder / "hadoop"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
-    monkeypatch.setattr(importlib.import_module("afo_client.yarn.submit"), "from_configuration", FakeCluster)
-    arguments = ["submit", *changed(folder, old, new)[1:], "--runtime", "yarn", "--dry-run"]
-    refused(capsys, 3, arguments, *parts)
+    manager = FakeResourceManager()
+    try:
+        manager.write_configuration(folder / "hadoop", fs__defaultFS=f"file://{folder}")
+        job = changed(folder, old, new)[1]
+        refused(capsys, 3, ["submit", job, "--runtime", "yarn", "--dry-run"], *parts)
+        refused(capsys, 3, ["validate", job, "--runtime", "yarn"], *parts)
+    finally:
+        manager.stop()
 
 
 def test_jobs_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,86 @@
+"""The client against a ResourceManager that speaks HTTP."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afo.errors import NotFound
+from afo_client.main import run
+from afo_client.yarn_jobs import YarnJobs
+from fake_resource_manager import FakeResourceManager
+
+JOB = "application_1_0001"
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeResourceManager]:
+    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
+    (tmp_path / "fs" / "tmp").mkdir(parents=True)
+    manager = FakeResourceManager()
+    manager.write_configuration(tmp_path / "conf", fs__defaultFS=f"file://{tmp_path}/fs")
+    yield manager
+    manager.stop()
+
+
+def test_states(manager: FakeResourceManager) -> None:
+    manager.add_application(JOB, "ACCEPTED")
+    assert (YarnJobs().application(JOB).state, YarnJobs().application(JOB).final) == ("ACCEPTED", "")
+    manager.add_application(JOB, "FINISHED", "FAILED", diagnostics=" why \n", startedTime=5000)
+    ended = YarnJobs().application(JOB)
+    assert (ended.final, ended.diagnostics, ended.started) == ("FAILED", "why", 5.0)
+    assert [each.job_id for each in YarnJobs().applications()] == [JOB]
+    with pytest.raises(NotFound):
+        YarnJobs().application("application_1_0002")
+
+
+def test_a_job_whose_master_never_started(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    (tmp_path / "jobs" / JOB).mkdir(parents=True)
+    manager.add_application(JOB, "FAILED", "FAILED", diagnostics="Exit code is 127: python: not found")
+    assert run(["wait", JOB, "--json"]) == 1
+    captured = capsys.readouterr()
+    assert "Exit code is 127: python: not found" in captured.err
+    assert json.loads(captured.out)["state"] == "FAILED"
+
+
+def test_kill_without_a_master(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    (tmp_path / "jobs" / JOB).mkdir(parents=True)
+    manager.add_application(JOB, "ACCEPTED")
+    for _ in range(2):
+        assert run(["kill", JOB, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["state"] == "KILLED"
+
+
+def test_doctor_finds_the_cluster_well(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--cluster", "--json"]) == 0
+    levels = {finding["name"]: finding["level"] for finding in json.loads(capsys.readouterr().out)["findings"]}
+    assert {levels[name] for name in ("HDFS", "clock", "ResourceManager", "queues")} == {"ok"}
+
+
+def test_doctor_finds_what_is_wrong(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
+    manager.nodes = []
+    assert run(["doctor", "--cluster"]) == 6
+    text = capsys.readouterr().out
+    assert "fail ResourceManager: it answers, but no NodeManager runs" in text
+    assert "start a NodeManager" in text
+
+
+def test_doctor_on_a_kerberos_cluster(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager.write_configuration(
+        tmp_path / "conf", hadoop__security__authentication="kerberos", fs__defaultFS="hdfs://h"
+    )
+    # Whether jobs can be written is asked first, and HDFS says the same of Kerberos.
+    assert run(["doctor", "--cluster"]) == 3
+    assert "not supported yet" in capsys.readouterr().out
