@@ -69,7 +69,7 @@ class Ending:
         core.record(
             ev.JobFinished(
                 state=state.verdict, cause=state.verdict_cause, diagnostics=state.diagnostics, metrics=state.metrics,
-                samples=state.splits.samples(), step=max(state.step, core.rates.step),
+                samples=state.samples, step=max(state.step, core.rates.step),
                 seconds=max(0.0, core.wall - state.started), core_hours=state.core_seconds / 3600,
                 memory_gb_hours=state.memory_mib_seconds / 1024 / 3600, restarts=state.restarts,
                 train_seconds=max(0.0, state.train_ended - state.train_began), input_wait=core.rates.input_wait,

@@ -53,7 +53,6 @@ class JobState:
         self.newest_manifest = ""
         self.final_manifest = ""
         self.metrics: dict[str, float] = {}
-        self.evaluated_final = False
         self.step = 0
         #: '' while the job runs; then SUCCEEDED, FAILED or KILLED, for ever.
         self.verdict = ""
@@ -93,9 +92,19 @@ class JobState:
 
     @property
     def trained(self) -> bool:
-        """Chief and workers are done, and the last checkpoint is measured if there is an evaluator."""
-        workers_done = all(task.stage is Stage.SUCCEEDED for task in self.of_role("chief", "worker"))
-        return workers_done and (self.evaluated_final or ("evaluator", 0) not in self.tasks)
+        """Chief, workers and evaluator have done all their work."""
+        return all(task.stage is Stage.SUCCEEDED for task in self.of_role("chief", "worker", "evaluator"))
+
+    @property
+    def samples(self) -> int:
+        """Samples that the model of the last checkpoint was trained on; of complete files alone before there is one."""
+        if not self.final_manifest:
+            return self.splits.samples()
+        earlier = self.splits.totals
+        return sum(
+            count + sum(earlier[row, before][0] for before in range(epoch) if (row, before) in earlier)
+            for row, epoch, count, _ in self.checkpoints[self.final_manifest]
+        )
 
     def validate(self) -> None:
         """Raises `InvalidState` naming the invariant that does not hold."""
@@ -188,7 +197,6 @@ class JobState:
 
     def _evaluated(self, event: ev.Evaluated, time: float) -> None:
         self.metrics = dict(event.metrics)
-        self.evaluated_final = self.evaluated_final or event.final
 
     def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
         task = self.tasks[event.task.role, event.task.index]
