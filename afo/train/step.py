@@ -90,11 +90,13 @@ def _step(layout: Layout, parameters: Parameters, batch: Prepared) -> StepResult
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         # The gradients are taken of each id's own copy and summed afterwards: quicker than through tf.gather.
         looked_up = _looked_up(layout, batch, pulled)
-        tape.watch([value for value in looked_up if value is not None])
+        present = [value for value in looked_up if value is not None]
+        tape.watch(present)
         log_odds = _log_odds(layout, looked_up, dense)
         loss = tf.reduce_sum(batch.weight * wide_deep.sample_losses(batch.label, log_odds))
     total_weight = tf.maximum(tf.reduce_sum(batch.weight), 1e-12)
-    gradients = tape.gradient(loss, looked_up)
+    found = iter(tape.gradient(loss, present))
+    gradients = Pulled(*(None if value is None else next(found) for value in looked_up))
     applied = exchange.push(_summed(batch, pulled, gradients, total_weight))
     with tf.control_dependencies(applied):
         step, positions = position.advance()

@@ -1,0 +1,97 @@
+"""Layout of the tables, and features as rows of them."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.errors import SpecError  # noqa: E402
+from afo.job import Embedding, Model, Wide  # noqa: E402
+from afo.models.encode import Encoder  # noqa: E402
+from afo.models.layout import layout_of  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+SCHEMA = Schema(
+    features=(
+        Feature(name="age", kind="dense", buckets=(20.0, 40.0)),
+        Feature(name="item", kind="categorical", hash_buckets=50),
+        Feature(name="city", kind="string", vocab=("Bonn", "Ulm", "Trier")),
+        Feature(name="liked", kind="categorical", shape=(2,)),
+        Feature(name="price", kind="dense", shape=(2,)),
+    )
+)
+MODEL = Model(
+    hidden_units=(4,),
+    embedding=Embedding(dim=2, hash_buckets=30),
+    wide=Wide(crosses=(("item", "city"), ("age", "item")), cross_buckets=70),
+)
+FEATURES = {
+    "age": [[19.0], [20.0], [41.0]],
+    "item": [[7], [8], [7]],
+    "city": [["Trier"], ["Köln"], ["Bonn"]],
+    "liked": [[7, 7], [1, 2], [3, 4]],
+    "price": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+}
+
+
+def tensors() -> dict[str, object]:
+    dtypes = {"item": tf.int64, "liked": tf.int64, "city": tf.string}
+    return {name: tf.constant(values, dtypes.get(name, tf.float32)) for name, values in FEATURES.items()}
+
+
+def test_rows_are_dealt_out_feature_by_feature() -> None:
+    layout = layout_of(SCHEMA, MODEL)
+    assert [(column.feature, start) for column, start in zip(layout.sparse, layout.offsets, strict=True)] == [
+        ("item", 0), ("liked", 50), ("city", 80), ("age", 84),
+    ]  # fmt: skip
+    assert (layout.deep_rows, layout.cross_offsets, layout.wide_rows) == (87, (87, 157), 227)
+    assert (layout.ids_per_sample, layout.dense_width) == (5, 3)
+    # bias, kernel and bias of the hidden layer (4 features of 2, 3 dense values), kernel of the output
+    assert layout.dense_size == 1 + 11 * 4 + 4 + 4
+
+
+def test_ids_lie_in_their_features_rows() -> None:
+    layout = layout_of(SCHEMA, MODEL)
+    encoded = Encoder(layout)(tensors())
+    ids = encoded.ids.numpy()
+    assert ids[:, 3].tolist() == [82, 83, 80], "vocabulary, with unknown cities behind it"
+    assert ids[:, 4].tolist() == [84, 85, 86], "a value on a boundary belongs to the interval above"
+    assert (ids[:, 0] < 50).all()
+    assert ids[0, 0] == ids[2, 0] != ids[1, 0]
+    assert ((ids[:, 1:3] >= 50) & (ids[:, 1:3] < 80)).all()
+    assert ids[0, 1] == ids[0, 2]
+    np.testing.assert_array_equal(encoded.dense.numpy(), np.hstack([FEATURES["age"], FEATURES["price"]]))
+
+
+def test_crosses_tell_combinations_apart() -> None:
+    crosses = Encoder(layout_of(SCHEMA, MODEL))(tensors()).crosses.numpy()
+    assert ((crosses[:, 0] >= 87) & (crosses[:, 0] < 157)).all()
+    assert ((crosses[:, 1] >= 157) & (crosses[:, 1] < 227)).all()
+    assert len(set(crosses[:, 0].tolist())) == 3
+
+
+def test_a_part_alone_has_only_its_own() -> None:
+    import msgspec
+
+    wide = layout_of(SCHEMA, msgspec.structs.replace(MODEL, parts="wide"))
+    deep = layout_of(SCHEMA, msgspec.structs.replace(MODEL, parts="deep"))
+    assert wide.dense_size == 1
+    assert not deep.crosses
+    assert deep.wide_rows == deep.deep_rows
+
+
+@pytest.mark.parametrize(
+    ("cross", "message"),
+    [
+        (("item", "price"), "names `price`, which is no categorical"),
+        (("item", "towm"), "names `towm`"),
+        (("item", "liked"), "`liked` has several values"),
+        (("item",), "at least two different"),
+        (("item", "item"), "at least two different"),
+    ],
+)
+def test_crosses_of_what_cannot_be_crossed(cross: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        layout_of(SCHEMA, Model(wide=Wide(crosses=(cross,))))

@@ -1,0 +1,59 @@
+"""The model's formula against numpy."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.job import Embedding, Model  # noqa: E402
+from afo.models import wide_deep  # noqa: E402
+from afo.models.layout import layout_of  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+LAYOUT = layout_of(
+    Schema(
+        features=(
+            Feature(name="a", kind="categorical"),
+            Feature(name="b", kind="categorical", shape=(2,)),
+            Feature(name="x", kind="dense"),
+        )
+    ),
+    Model(hidden_units=(5, 3), embedding=Embedding(dim=2, hash_buckets=10)),
+)
+
+
+def test_log_odds_are_wide_plus_deep() -> None:
+    generator = np.random.default_rng(1)
+    embeddings, wide, dense = (generator.normal(size=shape).astype(np.float32) for shape in ((4, 3, 2), (4, 3), (4, 1)))
+    vector = generator.normal(size=LAYOUT.dense_size).astype(np.float32)
+    found = wide_deep.logits(LAYOUT, *(tf.constant(each) for each in (embeddings, wide, dense, vector)))
+    weights = {each.name: vector[each.offset : each.offset + each.size].reshape(each.shape) for each in LAYOUT.weights}
+    hidden = np.hstack([embeddings[:, 0], embeddings[:, 1:].mean(axis=1), dense])
+    for layer in ("layer0", "layer1"):
+        hidden = np.maximum(hidden @ weights[f"{layer}/kernel"] + weights[f"{layer}/bias"], 0)
+    expected = weights["bias"] + wide.sum(axis=1) + (hidden @ weights["output/kernel"])[:, 0]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+
+
+def test_standardised_by_sums_over_batches() -> None:
+    generator = np.random.default_rng(2)
+    values = (generator.normal(size=(300, 2)) * [3, 1000] + [50, -7]).astype(np.float32)
+    statistics = sum(wide_deep.batch_statistics(tf.constant(part)) for part in np.split(values, 3))
+    found = wide_deep.standardised(tf.constant(values), statistics).numpy()
+    np.testing.assert_allclose(found, (values - values.mean(axis=0)) / values.std(axis=0), atol=1e-3)
+
+
+def test_a_constant_or_absent_dense_value_is_harmless() -> None:
+    constant = tf.fill([10, 1], 3.0)
+    assert np.abs(wide_deep.standardised(constant, wide_deep.batch_statistics(constant)).numpy()).max() < 1e-3
+    assert wide_deep.batch_statistics(tf.zeros([10, 0])).shape == (3, 0)
+    assert np.isfinite(wide_deep.standardised(constant, tf.zeros([3, 1], tf.float64)).numpy()).all()
+
+
+def test_first_weights_depend_on_the_seed_alone() -> None:
+    one, same, other = (wide_deep.initial_vector(LAYOUT, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert one[0] == 0, "the bias starts at zero"

@@ -1,0 +1,163 @@
+"""Two parameter servers, two workers, an evaluator: real processes on a small data set."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click_records import SCHEMA, expected_acks, write_files
+from training_job import JobRun, wait_until
+
+from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle, Train, Wide
+from afo.train.manifest import find_manifests
+from afo.train_task import EXIT_RESTART
+from afo.units import Duration
+
+pytestmark = pytest.mark.tensorflow
+
+FILES, RECORDS = 6, 1500
+RunJob = Callable[..., JobRun]
+
+
+@pytest.fixture
+def schema_file(tmp_path: Path) -> Path:
+    path = tmp_path / "schema.yaml"
+    path.write_text(SCHEMA.to_yaml())
+    return path
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    write_files(tmp_path / "data", FILES, RECORDS)
+    write_files(tmp_path / "data", 2, 500, "eval", first_id=10**6)
+    return Job(
+        name="clicks",
+        roles={"ps": RoleSpec(instances=2), "worker": RoleSpec(instances=2), "evaluator": RoleSpec()},
+        data=Data(
+            schema="schema.yaml",
+            train=(f"{tmp_path}/data/part-*",),
+            eval=(f"{tmp_path}/data/eval-*",),
+            sample_id="sample_id",
+            batch_size=64,
+            epochs=2,
+            shuffle=Shuffle(buffer=300),
+        ),
+        model=Model(hidden_units=(8,), embedding=Embedding(dim=4), wide=Wide(crosses=(("city", "age"),), cross_buckets=50)),
+    )
+
+
+def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
+    expected = expected_acks(FILES, RECORDS)
+    assert run.master.acks == {
+        (row, epoch): expected[row] for row in range(FILES) for epoch in range(run.job.data.epochs)
+    }
+    assert run.master.problems == []
+
+
+def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    run = run_job(job, schema_file)
+    run.start_servers()
+    names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
+    run.finish(*names)
+    assert_every_sample_was_applied_once_an_epoch(run)
+    final = run.master.checkpoints[-1]
+    assert final.final
+    assert [(row, count, xor) for row, _, count, xor in final.positions] == [
+        (row, *ack) for row, ack in enumerate(expected_acks(FILES, RECORDS))
+    ]
+    measured = run.master.evals[-1]
+    assert measured.final
+    assert measured.manifest == final.manifest
+    assert measured.metrics["samples"] == 1007
+    # The log odds that made the labels reach 0.840 on these files.
+    assert measured.metrics["auc"] > 0.82
+    assert {run.progress[name].phase for name in names} == {"done"}
+    assert run.progress["worker:0"].step == final.step
+    assert all(process.poll() is None for name, process in run.processes.items() if name.startswith("ps"))
+    assert list((run.directory / "summaries").rglob("events.out.tfevents.*"))
+    assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
+        measured.metrics["auc"], abs=1e-6
+    )
+
+
+SERVE = """
+import glob, sys
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+records = [each for path in sorted(glob.glob(sys.argv[2])) for each in tf.data.TFRecordDataset(path).as_numpy_iterator()]
+scores = model.signatures["serving_default"](examples=tf.constant(records))["probabilities"].numpy()
+features = {
+    "user": tf.io.FixedLenFeature([1], tf.int64), "city": tf.io.FixedLenFeature([1], tf.string),
+    "liked": tf.io.FixedLenFeature([2], tf.int64), "age": tf.io.FixedLenFeature([1], tf.float32),
+}
+by_feature = model.signatures["predict"](**tf.io.parse_example(records, features))["probabilities"].numpy()
+assert (scores == by_feature).all()
+label = tf.io.parse_example(records, {"label": tf.io.FixedLenFeature([], tf.int64)})["label"].numpy().astype(bool)
+higher = scores[label][:, None] - scores[~label][None, :]
+assert "afo" not in sys.modules
+print(((higher > 0) + 0.5 * (higher == 0)).mean())
+"""
+
+
+def served_auc(export: Path, data: Path) -> float:
+    """AUC of the SavedModel in a process that has TensorFlow and nothing of ours."""
+    command = [sys.executable, "-I", "-c", SERVE, str(export), f"{data}/eval-*"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+
+
+def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
+    job: Job, schema_file: Path, run_job: RunJob
+) -> None:
+    run = run_job(job, schema_file)
+    run.start_servers()
+    names = [run.start("worker", 0), run.start("worker", 1)]
+    wait_until(lambda: "worker:1" in run.progress and run.progress["worker:1"].samples > 0, "the worker trains")
+    run.kill("worker:1")
+    assert run.master.task_lost("worker:1") > 0
+    run.start("worker", 1)
+    run.finish(*names)
+    assert_every_sample_was_applied_once_an_epoch(run)
+
+
+def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint(
+    job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
+) -> None:
+    job = msgspec.structs.replace(job, train=Train(eval_every=Duration(1)))
+    run = run_job(job, schema_file, directory=tmp_path / "job")
+    run.start_servers()
+    workers = [run.start("worker", 0), run.start("worker", 1)]
+    wait_until(lambda: bool(run.master.checkpoints), "a checkpoint is made")
+    run.kill("ps:0")
+    assert [run.wait(name) for name in workers] == [EXIT_RESTART] * 2, run.stderr(workers[0])
+    assert "Traceback" not in run.stderr(workers[1])
+    report = run.master.checkpoints[-1]
+    run.close()
+    # Another number of parameter servers may take over.
+    job = msgspec.structs.replace(job, roles={**job.roles, "ps": RoleSpec(instances=3)})
+    again = run_job(job, schema_file, directory=tmp_path / "job", generation=2, restore=report.manifest)
+    again.master.take_up(report.positions, expected_acks(FILES, RECORDS))
+    acked_before = len(again.master.acks)
+    again.start_servers()
+    again.finish(again.start("worker", 0), again.start("worker", 1))
+    ready = again.master.readies[0]
+    assert (ready.restored, ready.step) == (report.manifest, report.step)
+    assert_every_sample_was_applied_once_an_epoch(again)
+    steps_left = again.master.checkpoints[-1].step - report.step
+    samples_left = sum(again.progress[f"worker:{index}"].samples for index in range(2))
+    done = sum(count for _, _, count, _ in report.positions) + sum(
+        expected_acks(FILES, RECORDS)[row][0] * epoch for row, epoch, _, _ in report.positions
+    )
+    assert samples_left == 2 * sum(count for count, _ in expected_acks(FILES, RECORDS)) - done
+    assert steps_left >= samples_left / job.data.batch_size
+    assert len(again.master.acks) > acked_before or not samples_left
+    assert find_manifests(str(tmp_path / "job" / "checkpoints"))[-1].generation == 2
+
+
+def test_training_stops_at_max_steps(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    roles = {"ps": RoleSpec(), "worker": RoleSpec()}
+    run = run_job(msgspec.structs.replace(job, roles=roles, train=Train(max_steps=9)), schema_file)
+    run.start_servers()
+    run.finish(run.start("worker", 0))
+    assert run.master.checkpoints[-1].step == 9

@@ -1,0 +1,209 @@
+"""A job's processes for real, driven by a master that is a few dictionaries behind the real RPC server."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from afo import jsonfile
+from afo.data.splits import find_splits
+from afo.job import Job
+from afo.rpc import messages as m
+from afo.rpc.client import AmAddress, write_address
+from afo.rpc.server import RpcServer
+from afo.train_task import Progress, TrainTask
+
+DEADLINE_S = 120.0
+SECRET = "x" * 64
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Polls; fails with `what` after DEADLINE_S."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {DEADLINE_S} s: {what}")
+        time.sleep(0.02)
+
+
+@dataclass
+class MiniMaster:
+    """Hands out every split once an epoch, and remembers what was said to it."""
+
+    urls: list[str]
+    epochs: int
+    restore: str = ""
+    ready: bool = False
+    acks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    leases: dict[int, tuple[str, int]] = field(default_factory=dict)
+    begun: set[tuple[int, int]] = field(default_factory=set)
+    checkpoints: list[m.CheckpointReport] = field(default_factory=list)
+    evals: list[m.EvalReport] = field(default_factory=list)
+    readies: list[m.ReadyReport] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def next_split(self, request: m.SplitRequest) -> m.SplitReply:
+        with self._lock:
+            if len(self.acks) == len(self.urls) * self.epochs:
+                return m.SplitReply(state="end")
+            for epoch in range(self.epochs):
+                for row, url in enumerate(self.urls):
+                    earlier = all((row, each) in self.acks for each in range(epoch))
+                    if (row, epoch) not in self.acks and row not in self.leases and earlier:
+                        self.leases[row] = (str(request.task), epoch)
+                        resume = (row, epoch) in self.begun
+                        self.begun.add((row, epoch))
+                        return m.SplitReply(state="lease", row=row, epoch=epoch, url=url, resume=resume)
+            return m.SplitReply(state="wait")
+
+    def ack_split(self, ack: m.SplitAck) -> m.Empty:
+        with self._lock:
+            if self.leases.pop(ack.row, None) != (str(ack.task), ack.epoch):
+                self.problems.append(f"{ack} of a split that the task does not hold")
+            self.acks[ack.row, ack.epoch] = (ack.count, ack.xor)
+            return m.Empty()
+
+    def task_lost(self, task: str) -> int:
+        """Free its splits; returns how many it held."""
+        with self._lock:
+            mine = [row for row, (holder, _) in self.leases.items() if holder == task]
+            for row in mine:
+                del self.leases[row]
+            return len(mine)
+
+    def take_up(self, positions: tuple[tuple[int, int, int, int], ...], full: list[tuple[int, int]]) -> None:
+        """Know what a checkpoint's positions hold as complete or begun; `full` is each split's count and xor."""
+        for row, epoch, count, xor in positions:
+            self.acks.update({(row, earlier): full[row] for earlier in range(epoch)})
+            self.begun.add((row, epoch))
+            if count == full[row][0]:
+                self.acks[row, epoch] = (count, xor)
+
+    def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
+        return m.ReadyReply(ready=self.ready, restore=self.restore)
+
+    def report_ready(self, report: m.ReadyReport) -> m.Empty:
+        self.readies.append(report)
+        self.ready = True
+        return m.Empty()
+
+    def report_checkpoint(self, report: m.CheckpointReport) -> m.Empty:
+        self.checkpoints.append(report)
+        return m.Empty()
+
+    def report_eval(self, report: m.EvalReport) -> m.Empty:
+        self.evals.append(report)
+        return m.Empty()
+
+
+class JobRun:
+    """The processes of one generation of a job, and the master they talk to."""
+
+    def __init__(self, job: Job, schema_file: Path, directory: Path, *, generation: int = 1, restore: str = "") -> None:
+        self.job = job
+        self.directory = directory
+        self.generation = generation
+        self.schema_file = schema_file
+        self.master = MiniMaster([each.url for each in find_splits(job.data.train)], job.data.epochs, restore)
+        self.progress: dict[str, Progress] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._attempts: dict[str, int] = {}
+        master = self.master
+        self._server = RpcServer(
+            {
+                "NextSplit": master.next_split,
+                "AckSplit": master.ack_split,
+                "Ready": master.is_ready,
+                "ReportReady": master.report_ready,
+                "ReportCheckpoint": master.report_checkpoint,
+                "ReportEval": master.report_eval,
+            },
+            SECRET,
+            "127.0.0.1",
+        )
+        self._server.start()
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "secret").write_text(SECRET)
+        write_address(str(directory / "address"), AmAddress(self._server.address, 1))
+        self.ps = tuple(f"127.0.0.1:{_free_port()}" for _ in range(job.roles["ps"].count))
+
+    def start_servers(self) -> None:
+        """Start all parameter servers and wait until they serve."""
+        names = [self.start("ps", index) for index in range(len(self.ps))]
+        wait_until(lambda: all(name in self.progress for name in names), "all parameter servers serve")
+
+    def start(self, role: str, index: int) -> str:
+        """Start a task's process; returns its name, `role:index`."""
+        name = f"{role}:{index}"
+        attempt = self._attempts[name] = self._attempts.get(name, -1) + 1
+        work = self.directory / f"{role}-{index}-{attempt}-g{self.generation}"
+        work.mkdir()
+        reading, writing = os.pipe()
+        task = TrainTask(
+            role=role, index=index, attempt=attempt, generation=self.generation, is_chief=(role, index) == self.job.chief,
+            ps=self.ps, num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
+            schema_file=str(self.schema_file), am_address_url=str(self.directory / "address"),
+            secret_file=str(self.directory / "secret"), work_dir=str(work),
+            checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),
+            summary_url=str(self.directory / "summaries"), progress_fd=writing,
+        )  # fmt: skip
+        jsonfile.write_private(work / "task.json", task)
+        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
+        with (work / "stderr").open("wb") as errors:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "afo.train", str(work / "task.json")],
+                pass_fds=(writing,), stderr=errors, cwd=work, env=environment,
+            )  # fmt: skip
+        os.close(writing)
+        threading.Thread(target=self._follow, args=(name, reading), daemon=True).start()
+        return name
+
+    def _follow(self, name: str, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as lines:
+            for line in lines:
+                self.progress[name] = msgspec.json.decode(line, type=Progress)
+
+    def wait(self, name: str) -> int:
+        """Wait for a process's end; returns its exit code."""
+        return self.processes[name].wait(DEADLINE_S)
+
+    def stderr(self, name: str) -> str:
+        """All that the process's present attempt wrote."""
+        role, index = name.split(":")
+        path = self.directory / f"{role}-{index}-{self._attempts[name]}-g{self.generation}" / "stderr"
+        return path.read_text(errors="replace")
+
+    def finish(self, *names: str) -> None:
+        """Wait for processes that must end well."""
+        for name in names:
+            assert self.wait(name) == 0, self.stderr(name)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes[name].wait(DEADLINE_S)
+
+    def close(self) -> None:
+        """End all that still runs."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        self._server.stop(0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
