@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from afo.errors import SpecError
 
-_JOB_ID = re.compile(r"^(application|local)_\d+_\d+$")
+_JOB_ID = re.compile(r"(application|local)_[0-9]+_[0-9]+")
 
 
 def checked_job_id(text: str) -> str:
     """`text` if it is a job's id (`application_1700000000000_0001`, `local_…`). Raises `SpecError` otherwise."""
-    if not _JOB_ID.match(text):
+    if not _JOB_ID.fullmatch(text):
         raise SpecError(f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001")
     return text
 
