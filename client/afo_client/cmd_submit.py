@@ -2,15 +2,14 @@
 
 import click
 
-from afo.config import RUNTIMES, Config, load_config
+from afo.config import RUNTIMES, load_config
 from afo.jobfile import load_job, parse_variables
 from afo.units import Duration
 from afo_client.cmd_validate import plan_text
 from afo_client.conclusion import conclude
 from afo_client.console import print_json, print_result, say
-from afo_client.follow import follow
+from afo_client.follow import DeferredInterrupt, answer_interrupt, follow
 from afo_client.inspection import inspect_job
-from afo_client.job_ref import JobRef
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
 from afo_client.start import am_config, dry_run, start_job
@@ -40,18 +39,20 @@ def command(
         print_json(dry_run(submitted, schema))
         return 0
     say(plan_text(job, found, config.runtime.value))
-    ref = start_job(config, submitted, schema)
-    if not as_json:
-        print_result(ref.job_id)
-    elif detach:
-        print_json({"application_id": ref.job_id, "state": "SUBMITTED"})
-    return 0 if detach else _follow(config, ref, timeout_s, kill_on_interrupt, as_json)
-
-
-def _follow(config: Config, ref: JobRef, timeout_s: float | None, kill_on_interrupt: bool, as_json: bool) -> int:
+    with DeferredInterrupt() as interrupt:  # else Ctrl-C could leave a job behind whose id nobody knows
+        ref = start_job(config, submitted, schema)
+        if not as_json:
+            print_result(ref.job_id)
+        elif detach:
+            print_json({"application_id": ref.job_id, "state": "SUBMITTED"})
+    if detach and not interrupt.came:
+        return 0
     watch = JobWatch(ref, runtime_for(ref.runtime, config))
     try:
-        view = follow(watch, timeout_s=timeout_s, kill_on_interrupt=kill_on_interrupt)
+        if interrupt.came:
+            view = answer_interrupt(watch, kill_on_interrupt)
+        else:
+            view = follow(watch, timeout_s=timeout_s, kill_on_interrupt=kill_on_interrupt)
     finally:
         watch.close()
     return conclude(config, ref, view, as_json=as_json)

@@ -32,17 +32,38 @@ def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt
     """The job once it has ended. Raises `WaitTimeout`, `Detached` (after Ctrl-C), `ClusterUnreachable`."""
     line = LiveLine()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        try:
-            return _until_end(watch, line, deadline)
-        except KeyboardInterrupt:
-            line.clear()
-            if kill_on_interrupt or _wants_kill(watch.ref.job_id):
-                say(f"ending {watch.ref.job_id}; Ctrl-C again leaves at once")
-                return end_job(watch, "Ctrl-C")
-            raise Detached(_detached(watch.ref.job_id)) from None
-        finally:
-            line.clear()
+    try:
+        return _until_end(watch, line, deadline)
+    except KeyboardInterrupt:
+        line.clear()
+        return answer_interrupt(watch, kill_on_interrupt)
+    finally:
+        line.clear()
+
+
+def answer_interrupt(watch: JobWatch, kill: bool) -> JobView:
+    """Ctrl-C: end the job if `kill` or the user says so, else raise `Detached`."""
+    job_id = watch.ref.job_id
+    if not kill and not _wants_kill(job_id):
+        raise Detached(f"detached; {job_id} goes on: `afo wait {job_id}` follows it again, `afo kill {job_id}` ends it")
+    say(f"ending {job_id}; Ctrl-C again leaves at once")
+    return end_job(watch, "Ctrl-C")
+
+
+class DeferredInterrupt:
+    """A block that Ctrl-C does not break: what is begun in it is finished, and then `came` is true."""
+
+    came = False
+
+    def __enter__(self) -> "DeferredInterrupt":
+        self._before = signal.signal(signal.SIGINT, self._remember)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _remember(self, _number: int, _frame: object) -> None:
+        self.came = True
 
 
 def _until_end(watch: JobWatch, line: LiveLine, deadline: float | None) -> JobView:
@@ -77,7 +98,3 @@ def _wants_kill(job_id: str) -> bool:
                 return _ANSWERS[answer]
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _detached(job_id: str) -> str:
-    return f"detached; {job_id} goes on: `afo wait {job_id}` follows it again, `afo kill {job_id}` ends it"

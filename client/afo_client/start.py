@@ -1,10 +1,6 @@
 """Starts a job on its runtime, or says what would be started."""
 
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
 from afo import __version__
 from afo.am_config import AmConfig
@@ -37,12 +33,11 @@ def am_config(config: Config, job: Job, found: Inspection) -> AmConfig:
 def start_job(config: Config, submitted: AmConfig, schema: str) -> JobRef:
     """Start a job; this user keeps its secret, and it is the last job from now on."""
     secret = new_secret()
-    with _interrupts_deferred():  # else Ctrl-C could leave an application behind whose id nobody knows
-        job_id = _start(submitted, schema, secret)
-        state = UserState(config.state_dir)
-        state.keep_secret(job_id, secret)
-        state.remember_last(job_id)
-        return job_ref(config, job_id)
+    job_id = _start(submitted, schema, secret)
+    state = UserState(config.state_dir)
+    state.keep_secret(job_id, secret)
+    state.remember_last(job_id)
+    return job_ref(config, job_id)
 
 
 def _start(submitted: AmConfig, schema: str, secret: str) -> str:
@@ -66,21 +61,3 @@ def dry_run(submitted: AmConfig, schema: str) -> dict[str, object]:
 
         context = local_run.dry_run(submitted)
     return {"runtime": submitted.runtime, "submission": context, "tasks": task_previews(submitted.job)}
-
-
-@contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """A Ctrl-C inside of the block is raised at its end."""
-    interrupted = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        interrupted = True
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt

@@ -1,0 +1,171 @@
+"""`afo submit` around a runtime that only pretends to start jobs."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from afo import events as ev
+from afo.am_config import AmConfig
+from afo.data.example import encode
+from afo.data.tfrecord import RecordWriter
+from afo.errors import PermissionDenied
+from afo.jsonfile import encode as encode_json
+from afo.paths import JobPaths
+from afo_client import cmd_submit, start
+from afo_client.main import run
+from afo_client.runtimes import Application
+from afo_client.user_state import UserState
+
+JOB = "local_1_0001"
+JOB_FILE = """name: clicks
+roles: {ps: {instances: 2, memory: 1 GiB}, worker: {memory: 2 GiB, vcores: 3}, evaluator: {}}
+environment: {variables: {MALLOC_ARENA_MAX: "16"}}
+data: {schema: schema.yaml, train: ["*.tfrecord"], eval: ["*.tfrecord"]}
+export: {dir: "out/{{dt}}"}
+"""
+
+
+class Pretender:
+    """Starts nothing: writes the verdict that a job of its state would leave."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+        self.submitted: list[tuple[AmConfig, str, str]] = []
+
+    def start(self, config: AmConfig, schema: str, secret: str) -> str:
+        self.submitted.append((config, schema, secret))
+        paths = JobPaths(config.jobs_root, JOB)
+        Path(paths.events).mkdir(parents=True)
+        Path(paths.job).write_bytes(encode_json(config))
+        if self.state != "RUNNING":
+            Path(paths.verdict).write_bytes(msgspec.json.encode(self.verdict()))
+        return JOB
+
+    def verdict(self) -> ev.JobFinished:
+        return ev.JobFinished(
+            state=self.state, cause="succeeded", diagnostics="", metrics={"auc": 0.9}, samples=8, step=4, seconds=2.0,
+            core_hours=1.0, memory_gb_hours=1.0, restarts=0,
+        )  # fmt: skip
+
+    def application(self, job_id: str) -> Application:
+        return Application(job_id=job_id, state="RUNNING")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "schema.yaml").write_text("label: label\nfeatures: [{name: x, kind: dense}]\n")
+    (tmp_path / "job.yaml").write_text(JOB_FILE)
+    with RecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(encode({"x": [0.5], "label": [1]}))
+    return tmp_path
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, state: str) -> Pretender:
+    pretender = Pretender(state)
+    monkeypatch.setattr(start, "_start", pretender.start)
+    monkeypatch.setattr(cmd_submit, "runtime_for", lambda name, config: pretender)
+    return pretender
+
+
+def submit(folder: Path, *arguments: str) -> int:
+    return run(["submit", str(folder / "job.yaml"), "--runtime", "local", "--var", "dt=2026-01-02", *arguments])
+
+
+def test_the_id_stands_alone_on_stdout(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "SUCCEEDED")
+    assert submit(folder) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{JOB}\n"
+    assert f"{JOB} SUCCEEDED" in captured.err
+    assert f"{folder}/out/2026-01-02" in captured.err
+    config, schema, _ = pretender.submitted[0]
+    assert config.train_files == (f"{folder}/a.tfrecord",)
+    assert config.jobs_root == f"{folder}/state/jobs"
+    assert schema == (folder / "schema.yaml").read_text()
+    assert UserState(folder / "state").last_job() == JOB
+
+
+@pytest.mark.parametrize(("state", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("KILLED", 8)])
+def test_wait_json_prints_one_object(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, code: int
+) -> None:
+    pretend(monkeypatch, state)
+    assert submit(folder, "--wait", "--json") == code
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    fields = json.loads(lines[0])
+    assert (fields["api"], fields["application_id"], fields["state"]) == ("afo/v1", JOB, state)
+    assert (fields["metrics"]["auc"], fields["samples"], fields["seconds"]) == (0.9, 8, 2.0)
+    assert fields["places"]["model"] == f"{folder}/out/2026-01-02"
+
+
+def test_a_detached_job_keeps_its_secret_with_the_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "RUNNING")
+    assert submit(folder, "--detach", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["application_id"] == JOB
+    state = UserState(folder / "state")
+    assert state.secret(JOB) == pretender.submitted[0][2]
+    assert state.secret_file(JOB).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_timeout_leaves_the_job_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend(monkeypatch, "RUNNING")
+    assert submit(folder, "--timeout", "0s") == 7
+    captured = capsys.readouterr()
+    assert captured.out == f"{JOB}\n"
+    assert "it goes on" in captured.err
+
+
+def test_ctrl_c_while_starting_waits_until_the_id_is_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "RUNNING")
+
+    def interrupted(config: AmConfig, schema: str, secret: str) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return pretender.start(config, schema, secret)
+
+    monkeypatch.setattr(start, "_start", interrupted)
+    assert submit(folder) == 130
+    captured = capsys.readouterr()
+    assert UserState(folder / "state").last_job() == JOB
+    assert f"afo kill {JOB}" in captured.err
+
+
+def test_a_runtime_that_refuses(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(config: AmConfig, schema: str, secret: str) -> str:
+        raise PermissionDenied("not you")
+
+    pretend(monkeypatch, "RUNNING")
+    monkeypatch.setattr(start, "_start", refuse)
+    assert submit(folder) == 4
+    assert capsys.readouterr().out == ""
+    assert UserState(folder / "state").last_job() is None
+
+
+def test_a_dry_run_shows_every_task(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(folder, "--dry-run") == 0
+    plan = json.loads(capsys.readouterr().out)
+    tasks = {task["task"]: task for task in plan["tasks"]}
+    assert list(tasks) == ["worker:0", "ps:0", "ps:1", "evaluator:0"]
+    assert tasks["worker:0"]["environment"]["OMP_NUM_THREADS"] == "3"
+    assert tasks["worker:0"]["environment"]["MALLOC_ARENA_MAX"] == "16"
+    assert tasks["ps:1"]["tf_config"]["task"] == {"type": "ps", "index": 1}
+    assert "evaluator" not in tasks["ps:1"]["tf_config"]["cluster"]
+    assert plan["submission"]
+    assert not (folder / "state" / "last-job").exists()
