@@ -1,0 +1,96 @@
+"""Jobs of the `local` runtime, as their files and processes show them."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from afo import jsonfile, locked_process
+from afo.am_config import AmConfig
+from afo.config import Config
+from afo.errors import NotFound, WaitTimeout
+from afo.events import JobFinished
+from afo.paths import JobPaths
+from afo.storage.url import parse
+from afo.submission import AM_CONFIG
+from afo_client.local_run import LOCK, am_dir
+from afo_client.runtimes import Application
+
+#: A mark of `kill` in the directory of the AM's files.
+_KILLED = "killed"
+#: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
+_GRACE_S = 25.0
+_POLL_S = 0.05
+_LAST_LINES = 15
+
+
+class LocalJobs:
+    """Jobs below the configured directory of local jobs."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def application(self, job_id: str) -> Application:
+        """One job. Raises `NotFound`."""
+        paths = JobPaths(self._config.jobs_root("local"), job_id)
+        folder = am_dir(paths)
+        config = jsonfile.read(folder / AM_CONFIG, AmConfig)
+        known = Application(
+            job_id=job_id, state="RUNNING", name=config.job.name, user=config.user, started=config.submitted
+        )
+        if locked_process.alive(folder / LOCK):
+            return known
+        return _ended(known, paths, folder)
+
+    def applications(self) -> list[Application]:
+        """All jobs with a directory."""
+        root = parse(self._config.jobs_root("local")).path
+        if not Path(root).is_dir():
+            return []
+        found = (folder.parent.parent.name for folder in sorted(Path(root).glob(f"local_*/am/{AM_CONFIG}")))
+        return [self.application(job_id) for job_id in found]
+
+    def kill(self, job_id: str) -> None:
+        """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
+        folder = am_dir(JobPaths(self._config.jobs_root("local"), job_id))
+        if not folder.is_dir():
+            raise NotFound(f"there is no job {job_id} in {folder.parent.parent}")
+        supervisor = folder / LOCK
+        if locked_process.alive(supervisor):
+            (folder / _KILLED).touch()
+        # The AM dies with its supervisor, so no container is asked for from here on.
+        locked_process.send_signal(supervisor, signal.SIGKILL)
+        _until(lambda: not locked_process.alive(supervisor), f"the supervisor of {job_id}")
+        locks = sorted(folder.parent.glob(f"containers/*/{LOCK}"))
+        for lock in locks:
+            locked_process.send_signal(lock, signal.SIGTERM)
+        _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
+
+
+def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
+    verdict = Path(parse(paths.verdict).path)
+    if verdict.exists():
+        state = jsonfile.read(verdict, JobFinished).state
+        return replace(known, state=state, final=state, ended=verdict.stat().st_mtime)
+    killed = folder / _KILLED
+    if killed.exists():
+        words = "ended by force, without its Application Master"
+        return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)
+    words = f"the Application Master ended without a verdict; the end of its log:\n{_last_lines(paths)}"
+    return replace(known, state="FAILED", final="FAILED", diagnostics=words)
+
+
+def _last_lines(paths: JobPaths) -> str:
+    log = Path(parse(paths.am_logs).path, "1", "stderr")
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-_LAST_LINES:])
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _GRACE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"{what} did not end within {_GRACE_S:.0f} s")
+        time.sleep(_POLL_S)

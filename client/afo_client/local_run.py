@@ -1,0 +1,89 @@
+"""Jobs of the `local` runtime: starts a job's supervisor, which goes on without the client.
+
+    <job directory>/am/       am-config.json, secret (0400) and schema.yaml: what the AM is started with
+                    am/lock   held as long as the supervisor lives (see `afo.locked_process`)
+                    logs/am/1/{stdout,stderr}
+"""
+
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from afo import jsonfile, locked_process
+from afo.am_config import AmConfig
+from afo.errors import PermissionDenied, StorageError
+from afo.paths import JobPaths
+from afo.storage.url import LOCAL, parse
+from afo.submission import AM_CONFIG, SCHEMA, child_config
+
+LOCK = "lock"
+SECRET = "secret"
+
+
+def start(config: AmConfig, *, schema: str, secret: str) -> str:
+    """Start a job and return its id. Raises `StorageError` for a directory on another machine, `PermissionDenied`."""
+    prepared = _prepared(config, _new_id())
+    paths = JobPaths(prepared.jobs_root, prepared.job_id)
+    folder, logs = am_dir(paths), Path(parse(paths.am_logs).path, "1")
+    try:
+        for each in (folder, logs):
+            each.mkdir(mode=0o700, parents=True)
+        _write(folder / SCHEMA, schema, 0o600)
+        _write(folder / SECRET, secret, 0o400)
+        jsonfile.write_private(folder / AM_CONFIG, prepared)
+        # Nobody waits for it: this process ends before its job does.
+        locked_process.start(
+            _command(folder), folder / LOCK, env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
+        )
+    except OSError as error:
+        raise PermissionDenied(f"cannot start a job in {folder.parent}: {error}") from error
+    return prepared.job_id
+
+
+def dry_run(config: AmConfig) -> dict[str, Any]:
+    """What `start` would start."""
+    prepared = _prepared(config, "local_0_0")
+    paths = JobPaths(prepared.jobs_root, prepared.job_id)
+    return {
+        "command": _command(am_dir(paths)),
+        "am_config": msgspec.json.decode(jsonfile.encode(prepared)),
+        "child_config": msgspec.json.decode(jsonfile.encode(child_config(prepared, paths))),
+    }
+
+
+def am_dir(paths: JobPaths) -> Path:
+    """The directory of what only the AM reads. Raises `StorageError` for a job that lies on another machine."""
+    location = parse(paths.dir)
+    if location.scheme != LOCAL:
+        raise StorageError(f"{paths.dir}: jobs of the local runtime lie on this machine's disk; see jobs_root.local")
+    return Path(location.path, "am")
+
+
+def _prepared(config: AmConfig, job_id: str) -> AmConfig:
+    folder = am_dir(JobPaths(config.jobs_root, job_id))
+    return replace(
+        config,
+        job_id=job_id,
+        secret_file=str(folder / SECRET),
+        schema_file=str(folder / SCHEMA),
+        python=config.job.environment.python or sys.executable,
+    )
+
+
+def _new_id() -> str:
+    return f"local_{int(time.time() * 1000)}_{random.randrange(10_000):04d}"
+
+
+def _command(folder: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "afo_am.supervisor", str(folder / AM_CONFIG)]
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        file.write(text)

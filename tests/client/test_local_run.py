@@ -1,0 +1,143 @@
+"""Jobs on this machine: started, looked at and ended by files and processes alone."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from afo import __version__, jsonfile, locked_process, units
+from afo.am_config import AmConfig
+from afo.child_config import ChildConfig
+from afo.config import Config, Setting
+from afo.errors import NotFound, StorageError
+from afo.job import Job
+from afo.paths import JobPaths
+from afo_client import local_run
+from afo_client.local_jobs import LocalJobs
+
+SECRET = "ab" * 32
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for a condition; fail when it does not come true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "jobs with a 'space'"
+
+
+@pytest.fixture
+def config(root: Path) -> AmConfig:
+    job = msgspec.convert(
+        {"name": "ä b", "roles": {"ps": {}, "worker": {}}, "data": {"schema": "s", "train": ["x"]}},
+        Job,
+        dec_hook=units.parse_quantity,
+    )
+    return AmConfig(
+        job=job, user="me", afo_version=__version__, runtime="local", jobs_root=str(root),
+        train_files=("x",), secret_file="", schema_file="",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def jobs(root: Path) -> LocalJobs:
+    roots = Setting(str(root), "test")
+    return LocalJobs(Config("", Setting("local", "test"), roots, roots, root))
+
+
+@pytest.fixture
+def fake_am(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Puts a supervisor and AM of one line of Python in place of ours."""
+
+    def install(code: str) -> None:
+        monkeypatch.setattr(local_run, "_command", lambda folder: [sys.executable, "-c", code, str(folder)])
+
+    yield install
+    until(lambda: not [each for each in psutil.process_iter() if _works_for(each, tmp_path)])
+
+
+def _works_for(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return str(folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def test_what_is_started_is_private_and_complete(
+    config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs
+) -> None:
+    fake_am("print('hello')")
+    job_id = local_run.start(config, schema="features: {}\n", secret=SECRET)
+    folder = root / job_id / "am"
+    written = jsonfile.read(folder / "am-config.json", AmConfig)
+    assert written.job_id == job_id
+    assert Path(written.secret_file).read_text() == SECRET
+    assert Path(written.schema_file).read_text() == "features: {}\n"
+    assert Path(written.secret_file).stat().st_mode & 0o777 == 0o400
+    assert folder.stat().st_mode & 0o077 == 0
+    until(lambda: jobs.application(job_id).final)
+    assert (root / job_id / "logs" / "am" / "1" / "stdout").read_text() == "hello\n"
+
+
+def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
+    config: AmConfig, fake_am: Callable[[str], None], jobs: LocalJobs
+) -> None:
+    fake_am("import os, sys, time; print('the reason', file=sys.stderr, flush=True); time.sleep(600)")
+    job_id = local_run.start(config, schema="", secret=SECRET)
+    lock = local_run.am_dir(JobPaths(config.jobs_root, job_id)) / local_run.LOCK
+    until(lambda: locked_process.pid_of(lock))
+    assert jobs.application(job_id).state == "RUNNING"
+    assert [each.job_id for each in jobs.applications()] == [job_id]
+    pid = locked_process.pid_of(lock)
+    assert pid is not None
+    assert os.getsid(pid) == pid != os.getsid(0)
+    until(lambda: "the reason" in (lock.parent.parent / "logs/am/1/stderr").read_text())
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: jobs.application(job_id).final == "FAILED")
+    assert "the reason" in jobs.application(job_id).diagnostics
+
+
+def test_kill_ends_supervisor_and_containers(
+    config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs
+) -> None:
+    fake_am("import time; time.sleep(600)")
+    job_id = local_run.start(config, schema="", secret=SECRET)
+    container = root / job_id / "containers" / "worker-0-0"
+    container.mkdir(parents=True)
+    command = [sys.executable, "-c", "import time; time.sleep(600)", str(container)]
+    out = container / "out"
+    locked_process.start(command, container / "lock", env=os.environ, stdout=out, stderr=out)
+    until(lambda: locked_process.pid_of(container / "lock"))
+    jobs.kill(job_id)
+    assert not locked_process.alive(container / "lock")
+    assert jobs.application(job_id).final == "KILLED"
+    jobs.kill(job_id)
+
+
+def test_unknown_and_foreign_jobs(config: AmConfig, jobs: LocalJobs) -> None:
+    assert jobs.applications() == []
+    with pytest.raises(NotFound):
+        jobs.application("local_1_1")
+    with pytest.raises(NotFound, match="local_1_1"):
+        jobs.kill("local_1_1")
+    with pytest.raises(StorageError, match=r"jobs_root\.local"):
+        local_run.start(msgspec.structs.replace(config, jobs_root="hdfs://h:1/jobs"), schema="", secret=SECRET)
+
+
+def test_dry_run_writes_nothing(config: AmConfig, root: Path) -> None:
+    context = local_run.dry_run(config)
+    child = msgspec.convert(context["child_config"], ChildConfig, dec_hook=units.parse_quantity)
+    assert child.runtime == "local"
+    assert SECRET not in str(context)
+    assert not root.exists()
