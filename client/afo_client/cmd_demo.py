@@ -95,10 +95,8 @@ def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: s
 
 
 def _comparison(verdict: JobFinished, answer: Answer) -> str:
-    rate = verdict.samples / verdict.train_seconds if verdict.train_seconds else 0.0
     reached = verdict.metrics.get("auc", float("nan"))
     return (
         f"AUC reached {reached:.4f}, best reachable {answer.auc:.4f} (the teacher's own probabilities): "
-        f"{answer.auc - reached:.4f} short of it\n"
-        f"{rate:,.0f} samples/s while training, {verdict.input_wait:.1%} of the step time waiting for input"
+        f"{answer.auc - reached:.4f} short of it"
     )
