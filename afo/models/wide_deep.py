@@ -47,9 +47,7 @@ def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any) 
 def unpacked(layout: Layout, vector: Any) -> dict[str, Any]:
     """The dense weights by name."""
     parts = tf.split(vector, [weight.size for weight in layout.weights])
-    return {
-        weight.name: tf.reshape(part, weight.shape) for weight, part in zip(layout.weights, parts, strict=True)
-    }
+    return {weight.name: tf.reshape(part, weight.shape) for weight, part in zip(layout.weights, parts, strict=True)}
 
 
 def initial_vector(layout: Layout, seed: int) -> Any:

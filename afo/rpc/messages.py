@@ -101,10 +101,15 @@ class ExitReport(Message, frozen=True):
 
 
 class SplitRequest(Message, frozen=True):
-    """A worker wants a file to read."""
+    """A worker wants a file to read.
+
+    `holding` are the rows it has and did not acknowledge yet: one that it should have and does not name (its process
+    was started anew in place, or the reply was lost) is given to it again.
+    """
 
     task: TaskId
     generation: int
+    holding: tuple[int, ...] = ()
 
 
 class SplitReply(Message, frozen=True):

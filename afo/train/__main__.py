@@ -1,7 +1,7 @@
 """`python -m afo.train TASK_JSON`: the TensorFlow process of one task.
 
-Exit codes: 0 done; 75 (EXIT_RESTART) a parameter server is gone or the generation has ended, start me anew; 1 failed,
-with the reason on stderr.
+Exit codes: 0 done; 75 (EXIT_RESTART) something else is gone (parameter server, generation, AM, file system), start me
+anew; 1 failed, with the reason on stderr.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 import traceback
 
 from afo import jsonfile
-from afo.errors import AfoError
+from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.process_death import die_with_parent
 from afo.train_task import EXIT_RESTART, TrainTask
 
@@ -25,8 +25,12 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         _run(jsonfile.read(arguments[0], TrainTask))
+    except (ClusterUnreachable, ProtocolError) as error:
+        print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_RESTART
     except AfoError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # The class by its full name, as a traceback's last line has it: the Child finds the cause by it.
+        print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except Exception as error:
         from afo.train.cluster import is_lost_server

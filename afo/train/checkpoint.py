@@ -152,8 +152,8 @@ class CheckpointReader:
     def _check_shape(self, tensor: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         if found != wanted:
             raise DataError(
-                f"{self.url}: `{tensor}` has the shape {list(found)} where the model needs {list(wanted)}: schema, buckets"
-                " or embedding.dim have changed; start without this checkpoint"
+                f"{self.url}: `{tensor}` has the shape {list(found)} where the model needs {list(wanted)}: schema,"
+                " buckets or embedding.dim have changed; start without this checkpoint"
             )
 
 
@@ -189,7 +189,8 @@ def restore(parameters: Parameters, reader: CheckpointReader) -> int:
         value = reader.whole(variable.name.removeprefix("afo/"))
         if value.shape != variable.shape:
             raise DataError(
-                f"{reader.url}: `{variable.name}` has the shape {list(value.shape)} and this job needs {list(variable.shape)}"
+                f"{reader.url}: `{variable.name}` has the shape {list(value.shape)} where this job needs"
+                f" {list(variable.shape)}; start without this checkpoint"
             )
         VariableIo(variable).assign(value)
         step = int(value) if variable is parameters.step else step
@@ -213,6 +214,9 @@ def _cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
     """A whole vector into its shards."""
     sizes = [shard.shape[0] for shard in shards]
     if vector.shape != (sum(sizes),):
-        raise DataError(f"{url}: {vector.size} dense weights where the model has {sum(sizes)}: hidden_units have changed")
+        raise DataError(
+            f"{url}: {vector.size} dense weights where the model has {sum(sizes)}: hidden_units have changed;"
+            " start without this checkpoint"
+        )
     for shard, values in zip(shards, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
         VariableIo(shard).assign(values)

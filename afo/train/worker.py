@@ -1,15 +1,13 @@
 """Worker and chief: take splits, run steps, acknowledge what was applied; the chief also saves and exports."""
 
 import time
-from functools import partial
-from typing import Literal
 
 from afo.data.pipeline import Batch, TrainingInput
-from afo.data.split_reader import Lease
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.cluster import connect
 from afo.train.setup import Setup
+from afo.train.splits import Splits
 from afo.train.step import prepare_function, step_function
 from afo.train.variables import VariableIo
 from afo.train_task import Phase, Progress
@@ -37,12 +35,10 @@ class Worker:
         self._setup = setup
         self._task = setup.task
         self._parameters = setup.parameters(len(setup.task.ps))
-        self._positions = VariableIo(self._parameters.positions)
+        self._splits = Splits(setup, VariableIo(self._parameters.positions))
         self._global_step = VariableIo(self._parameters.step)
         self._input: TrainingInput | None = None
         self._chief = Chief(setup, self._parameters) if setup.task.is_chief else None
-        #: Position (epoch, count, xor) of each row this process has trained on.
-        self._applied: dict[int, tuple[int, int, int]] = {}
         self._step = 0
         self._samples = 0
         self._step_s = 0.0
@@ -55,7 +51,7 @@ class Worker:
         prepare = prepare_function(setup.parser, setup.encoder, self._parameters.servers)
         self._train_step = step_function(setup.layout, self._parameters, prepare)
         reading = TrainingInput(
-            partial(next_lease, setup, self._positions), setup.schema, setup.job.data, setup.work_dir, prepare
+            self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, prepare
         )
         with reading:
             self._input = reading
@@ -102,30 +98,10 @@ class Worker:
             self._step = int(result.step)
             loss = float(result.loss)
             self._loss = loss if self._loss is None else self._loss + LOSS_WEIGHT * (loss - self._loss)
-            for row, position in zip(result.files.numpy(), result.positions.numpy(), strict=True):
-                self._applied[int(row)] = (int(position[0]), int(position[1]), int(position[2]))
+            self._splits.applied(result.files.numpy(), result.positions.numpy())
             self._samples += batch.size
         for lease in batch.ended:
-            self._acknowledge(lease)
-
-    def _acknowledge(self, lease: Lease) -> None:
-        position = self._applied.get(lease.row)
-        if position is None or position[0] != lease.epoch:
-            # Nothing of it was left to apply: what is known of it stands on the parameter server.
-            position = read_position(self._positions, lease.row)
-        epoch, count, xor = position
-        if epoch != lease.epoch:
-            count = xor = 0
-        self._setup.master.ack_split(
-            m.SplitAck(
-                task=self._setup.id,
-                generation=self._task.generation,
-                row=lease.row,
-                epoch=lease.epoch,
-                count=count,
-                xor=xor % 2**64,
-            )
-        )
+            self._splits.acknowledge(lease)
 
     def _report(self, phase: Phase, *, now: bool = False) -> None:
         self._setup.progress.report(self._progress(phase), now=now)
@@ -140,20 +116,3 @@ class Worker:
             loss=self._loss,
         )
 
-
-def next_lease(setup: Setup, positions: VariableIo) -> Lease | Literal["wait", "end"]:
-    """Ask the Application Master what to read. A split that another process began goes on where the model stands."""
-    reply = setup.master.next_split(m.SplitRequest(task=setup.id, generation=setup.task.generation))
-    if reply.state != "lease":
-        return reply.state
-    skip = 0
-    if reply.resume:
-        epoch, count, _ = read_position(positions, reply.row)
-        skip = count if epoch == reply.epoch else 0
-    return Lease(reply.row, reply.epoch, reply.url, skip)
-
-
-def read_position(positions: VariableIo, row: int) -> tuple[int, int, int]:
-    """Epoch, count and xor of a split as the model on the parameter servers holds them."""
-    epoch, count, xor = positions.read()[row]
-    return int(epoch), int(count), int(xor)

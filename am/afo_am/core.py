@@ -210,10 +210,12 @@ class Core:
         task = self._current(request.task, request.generation)
         if self.state.splits.finished or self._out_of_steps():
             return m.SplitReply(state="end")
-        lease = self.state.splits.peek() if self.state.ready else None
+        lease = self.state.splits.forgotten(task.id, request.holding)
         if lease is None:
-            return m.SplitReply(state="wait")
-        self.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
+            lease = self.state.splits.peek() if self.state.ready else None
+            if lease is None:
+                return m.SplitReply(state="wait")
+            self.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
         url = self.state.config.train_files[lease.row]
         return m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=url, resume=lease.resume)
 

@@ -155,6 +155,19 @@ def test_messages_of_an_ended_generation_are_refused(make_cluster: Make) -> None
         cluster.tell(m.SplitRequest(task=worker.id, generation=1))
 
 
+def test_a_worker_started_anew_in_place_is_given_its_split_again(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    while not cluster.core.state.splits.leases:
+        cluster.turn()
+    row, task = next(iter(cluster.core.state.splits.leases.items()))
+    again = cluster.tell(m.SplitRequest(task=task, generation=1))
+    assert isinstance(again, m.SplitReply)
+    assert (again.state, again.row, again.resume) == ("lease", row, True)
+    other = cluster.tell(m.SplitRequest(task=task, generation=1, holding=(row,)))
+    assert isinstance(other, m.SplitReply)
+    assert other.row != row
+
+
 def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> None:
     cluster = make_cluster()
     cluster.allocate = lambda: None  # type: ignore[method-assign]

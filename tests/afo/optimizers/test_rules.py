@@ -65,9 +65,8 @@ def test_sparse_updates_touch_their_rows_alone(name: str) -> None:
     expected = [each.numpy().astype(np.float64) for each in state]
     for rows in ([0, 4, 8], [4, 1], [8]):
         gradient = generator.normal(size=(len(rows), 3)).astype(np.float32)
-        rule.apply_sparse(
-            state[0].handle, tuple(slot.handle for slot in state[1:]), tf.constant(gradient), tf.constant(rows, tf.int64)
-        )
+        slots = tuple(slot.handle for slot in state[1:])
+        rule.apply_sparse(state[0].handle, slots, tf.constant(gradient), tf.constant(rows, tf.int64))
         part = [each[rows] for each in expected]
         REFERENCE[name](part, gradient)
         for whole, changed in zip(expected, part, strict=True):

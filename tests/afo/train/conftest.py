@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_job import JobRun
 
 from afo.job import Job
+from training_job import JobRun
 
 
 @pytest.fixture

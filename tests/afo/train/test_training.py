@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click_records import SCHEMA, expected_acks, write_files
-from training_job import JobRun, wait_until
 
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.train.manifest import find_manifests
 from afo.train_task import EXIT_RESTART
 from afo.units import Duration
+from click_records import SCHEMA, expected_acks, write_files
+from training_job import JobRun, wait_until
 
 pytestmark = pytest.mark.tensorflow
 
@@ -44,7 +44,9 @@ def job(tmp_path: Path) -> Job:
             epochs=2,
             shuffle=Shuffle(buffer=300),
         ),
-        model=Model(hidden_units=(8,), embedding=Embedding(dim=4), wide=Wide(crosses=(("city", "age"),), cross_buckets=50)),
+        model=Model(
+            hidden_units=(8,), embedding=Embedding(dim=4), wide=Wide(crosses=(("city", "age"),), cross_buckets=50)
+        ),
     )
 
 

@@ -1,0 +1,67 @@
+"""A worker's splits: asked for, applied, acknowledged."""
+
+from typing import Any, Literal
+
+from afo.data.split_reader import Lease
+from afo.rpc import messages as m
+from afo.train.setup import Setup
+from afo.train.variables import VariableIo
+
+#: Epoch, records applied, xor of their hashed sample ids.
+Position = tuple[int, int, int]
+
+
+class Splits:
+    """What this process holds. `next_split` is called by the reading thread, the rest by the training loop."""
+
+    def __init__(self, setup: Setup, positions: VariableIo) -> None:
+        self._setup = setup
+        self._positions = positions
+        #: Rows leased and not acknowledged. Written row by row, so the two threads need no lock.
+        self._holding: dict[int, int] = {}
+        self._applied: dict[int, Position] = {}
+
+    def next_split(self) -> Lease | Literal["wait", "end"]:
+        """Ask the AM what to read. A split that another process began goes on where the model stands."""
+        task = self._setup.task
+        request = m.SplitRequest(task=self._setup.id, generation=task.generation, holding=tuple(self._holding.copy()))
+        reply = self._setup.master.next_split(request)
+        if reply.state != "lease":
+            return reply.state
+        self._holding[reply.row] = reply.epoch
+        skip = 0
+        if reply.resume:
+            epoch, count, _ = self._stored(reply.row)
+            skip = count if epoch == reply.epoch else 0
+        return Lease(reply.row, reply.epoch, reply.url, skip)
+
+    def applied(self, rows: Any, positions: Any) -> None:
+        """Remember the positions [R, 3] of `rows` [R] that a step has written."""
+        for row, (epoch, count, xor) in zip(rows, positions, strict=True):
+            self._applied[int(row)] = (int(epoch), int(count), int(xor))
+
+    def acknowledge(self, lease: Lease) -> None:
+        """Tell the AM that the last record of a split was applied."""
+        epoch, count, xor = self._applied.get(lease.row, (None, 0, 0))
+        if epoch != lease.epoch:
+            # Nothing was left of it to apply: what is known of it stands with the model.
+            epoch, count, xor = self._stored(lease.row)
+        if epoch != lease.epoch:
+            count = xor = 0
+        self._setup.master.ack_split(
+            m.SplitAck(
+                task=self._setup.id,
+                generation=self._setup.task.generation,
+                row=lease.row,
+                epoch=lease.epoch,
+                count=count,
+                xor=xor % 2**64,
+            )
+        )
+        if self._holding.get(lease.row) == lease.epoch:
+            del self._holding[lease.row]
+
+    def _stored(self, row: int) -> Position:
+        """A split's position as the model on the parameter servers holds it."""
+        epoch, count, xor = self._positions.read()[row]
+        return int(epoch), int(count), int(xor)
