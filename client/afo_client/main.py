@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "logs": ("afo_client.cmd_logs", "Print or follow the logs of a job's tasks."),
     "events": ("afo_client.cmd_events", "Print or follow what happened to a job."),
     "kill": ("afo_client.cmd_kill", "End a job."),
+    "history": ("afo_client.cmd_history", "Show jobs in a browser."),
     "data": ("afo_client.cmd_data", "Make, convert and inspect training data."),
     "demo": ("afo_client.cmd_demo", "Make clicks, train on them here, and compare with the best reachable."),
     "cluster": ("afo_client.cmd_cluster", "Start and stop a Hadoop cluster on this machine."),

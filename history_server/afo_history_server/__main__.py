@@ -1,0 +1,43 @@
+"""`python -m afo_history_server --root URL`: prints its address once it listens, then serves until a signal."""
+
+import argparse
+import importlib.util
+import logging
+import sys
+
+from afo.errors import AfoError, NotFound
+
+_NEEDED = ("flask", "waitress")
+
+
+def main(arguments: list[str]) -> int:
+    """Serve; returns an exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        _check_packages()
+        from afo_history_server.serve import serve
+
+        serve(options.root, options.host, options.port)
+    except AfoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _check_packages() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise NotFound(f"the history server needs {' and '.join(missing)}; install afo[history] into {sys.executable}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m afo_history_server", description="Show jobs in a browser.")
+    parser.add_argument("--root", required=True, help="directory of all jobs: a path, file:// or hdfs:// URL")
+    parser.add_argument("--host", default="127.0.0.1", help="only 127.0.0.1 in this version")
+    parser.add_argument("--port", type=int, default=18089, help="0 for any free one")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+"""The web application."""
+
+import time
+from collections.abc import Callable
+
+from flask import Flask
+
+from afo_history_server import words
+from afo_history_server.api import api_blueprint
+from afo_history_server.job_store import JobStore
+from afo_history_server.pages import pages_blueprint
+from afo_history_server.problems import answer_problems
+from afo_history_server.security import protect
+from afo_history_server.telemetry import Telemetry
+
+_FILTERS = (
+    words.plain, words.when, words.iso, words.span, words.size, words.number, words.metric, words.share,
+    words.event_type, words.event_text, words.event_task,
+)  # fmt: skip
+
+
+def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
+    """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL. It never writes."""
+    app = Flask(__name__)
+    # `//` in an address is no name of ours; the default would answer with a redirect.
+    app.url_map.merge_slashes = False
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters.update({each.__name__: each for each in _FILTERS})
+    telemetry = Telemetry()
+    store = JobStore(jobs_root, telemetry, clock)
+    app.register_blueprint(pages_blueprint(store))
+    app.register_blueprint(api_blueprint(store, telemetry))
+    protect(app)
+    answer_problems(app)
+    return app

@@ -1,0 +1,97 @@
+"""A line of the list of jobs."""
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from afo import events as ev
+from afo.errors import SpecError
+from afo_history_server.job_history import FINAL, JobHistory, finished
+
+T = TypeVar("T")
+
+
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """What is known of a job without its tasks. Times in seconds since 1970, 0 while unknown."""
+
+    job_id: str
+    name: str = ""
+    user: str = ""
+    state: str = "SUBMITTED"
+    cause: str = ""
+    submitted: float = 0.0
+    started: float = 0.0
+    #: How long it took; None while it runs.
+    seconds: float | None = None
+    #: When something was heard of it last; 0 once it has ended.
+    last_event: float = 0.0
+    auc: float | None = None
+    #: Why there is no more to show.
+    problem: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of it runs any more."""
+        return self.state in FINAL
+
+    @property
+    def since(self) -> float:
+        """When it began, or was submitted while it has not begun."""
+        return self.started or self.submitted
+
+
+class _Job(Struct):
+    name: str = ""
+    queue: str = ""
+
+
+class JobHead(Struct):
+    """The part of `job.json` that every version writes; other fields are passed over."""
+
+    job: _Job
+    user: str = ""
+    runtime: str = ""
+    afo_version: str = ""
+    submitted: float = 0.0
+
+
+def decode_head(data: bytes, url: str) -> JobHead:
+    """Raises `SpecError`."""
+    return _decode(data, JobHead, url)
+
+
+def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
+    """Raises `SpecError`."""
+    return _decode(data, ev.JobFinished, url)
+
+
+def before(job_id: str, head: JobHead | None) -> JobHistory:
+    """The job before its first event."""
+    if head is None:
+        return JobHistory(job_id=job_id)
+    return JobHistory(
+        job_id=job_id, name=head.job.name, user=head.user, queue=head.job.queue, runtime=head.runtime,
+        afo_version=head.afo_version, submitted=head.submitted,
+    )  # fmt: skip
+
+
+def of_history(job: JobHistory) -> JobSummary:
+    """The line of a job."""
+    return JobSummary(
+        job_id=job.job_id, name=job.name, user=job.user, state=job.state, cause=job.cause, submitted=job.submitted,
+        started=job.started, seconds=job.seconds, last_event=0.0 if job.ended else job.last_event,
+        auc=job.metrics.get("auc"),
+    )  # fmt: skip
+
+
+def of_verdict(job_id: str, head: JobHead, verdict: ev.JobFinished) -> JobSummary:
+    """The line of a job that has ended, without its event log."""
+    return of_history(finished(before(job_id, head), verdict))
+
+
+def _decode(data: bytes, kind: type[T], url: str) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SpecError(f"{url}: no {kind.__name__} that this version of afo understands: {error}") from error

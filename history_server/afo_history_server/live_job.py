@@ -1,0 +1,72 @@
+"""One job that is read again and again: each look takes in what came since the last one."""
+
+import threading
+
+from msgspec import structs
+
+from afo import events as ev
+from afo.errors import NotFound, SpecError
+from afo.paths import JobPaths
+from afo_history_server.event_log import EventLog
+from afo_history_server.job_files import JobFiles
+from afo_history_server.job_history import AnyRecord, HistoryFold, JobHistory, finished
+from afo_history_server.job_summary import JobHead, JobSummary, decode_head, decode_verdict, of_verdict
+
+#: Bytes of job.json and verdict.json; larger ones are cut and so refused as damaged.
+MAX_DOCUMENT = 4 << 20
+
+
+def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
+    """The job as submitted, None while it is not there. Raises `SpecError` and what `afo.storage` raises."""
+    try:
+        return decode_head(files.read(paths.job, MAX_DOCUMENT), paths.job)
+    except NotFound:
+        return None
+
+
+def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
+    """The verdict, None while the job has none. Raises `SpecError` and what `afo.storage` raises."""
+    try:
+        return decode_verdict(files.read(paths.verdict, MAX_DOCUMENT), paths.verdict)
+    except NotFound:
+        return None
+
+
+class LiveJob:
+    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new."""
+
+    def __init__(self, files: JobFiles, paths: JobPaths, before: JobHistory) -> None:
+        self._files, self._paths = files, paths
+        self._lock = threading.Lock()
+        self._log = EventLog(files, paths.events)
+        self._fold = HistoryFold(before)
+        self._verdict: ev.JobFinished | None = None
+        #: The verdict is known and the whole log was read: nothing can come any more.
+        self._closed = False
+        self._damaged = 0
+
+    def look(self) -> tuple[JobHistory, tuple[AnyRecord, ...], int]:
+        """The job now, its newest events, and how many parse errors are new. Raises what `afo.storage` raises."""
+        with self._lock:
+            errors = 0 if self._closed else self._read()
+            job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
+            return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
+
+    def _read(self) -> int:
+        before = self._log.unreadable + self._damaged
+        try:
+            # Before the log: what is read after it is the whole log.
+            self._verdict = read_verdict(self._files, self._paths)
+        except SpecError:
+            self._damaged = 1
+        for record in self._log.poll():
+            self._fold.take(record)
+        self._closed = self._verdict is not None
+        return self._log.unreadable + self._damaged - before
+
+
+def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
+    """The line of a job that has a verdict, from its two small files. Raises `SpecError` and what storage raises."""
+    verdict = read_verdict(files, paths)
+    head = read_head(files, paths) if verdict else None
+    return of_verdict(paths.job_id, head, verdict) if verdict and head else None

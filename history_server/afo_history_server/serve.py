@@ -1,0 +1,35 @@
+"""The application behind waitress."""
+
+import signal
+import sys
+
+from waitress import create_server  # type: ignore[import-untyped]  # it comes without types
+
+from afo.errors import UsageError
+from afo_history_server.app import create_app
+from afo_history_server.security import checked_address
+
+_THREADS = 8
+#: Seconds after which a connection without traffic is closed, and open connections at most.
+_IDLE_S = 60
+_CONNECTIONS = 200
+
+
+def serve(root: str, host: str, port: int) -> None:
+    """Print the address once connections are taken, then answer until SIGTERM or SIGINT.
+
+    Raises `Unsupported` for an address that others could reach, `UsageError` for a port that is taken.
+    """
+    address = checked_address(host)
+    try:
+        server = create_server(
+            create_app(root), host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
+            connection_limit=_CONNECTIONS, max_request_body_size=64 << 10, ident=None,
+            clear_untrusted_proxy_headers=True,
+        )  # fmt: skip
+    except OSError as error:
+        what = f"cannot listen on {address}:{port}: {error.strerror}; name another port with --port"
+        raise UsageError(what) from error
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(f"http://{address}:{server.effective_port}/", flush=True)
+    server.run()

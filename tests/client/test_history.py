@@ -1,0 +1,76 @@
+"""`afo history`: a real server process, started, found again, stopped."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ENTRY = "from afo_client.main import main; main()"
+
+
+class History:
+    """Runs `afo history …` with its own state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AFO_", "HADOOP_"))}
+        self._environment = {**kept, "AFO_STATE_DIR": str(self.state)}
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", ENTRY, "history", *arguments]
+        return subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, timeout=120, check=False
+        )  # fmt: skip
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    run = History(tmp_path)
+    yield run
+    run("stop")
+
+
+def test_start_status_stop(history: History) -> None:
+    started = history("start", "--port", "0")
+    assert started.returncode == 0, started.stderr
+    address = started.stdout.strip()
+    with urllib.request.urlopen(address, timeout=30) as page:
+        assert "No jobs here yet" in page.read().decode()
+        assert page.headers["Server"] is None
+    again = history("start", "--port", "0")
+    assert (again.returncode, again.stdout.strip()) == (0, address)
+    found = json.loads(history("status", "--json").stdout)
+    assert (found["address"], found["root"]) == (address, str(history.state / "jobs"))
+    note = history.state / "history" / "server.json"
+    assert note.stat().st_mode & 0o777 == 0o600
+    assert history("stop").returncode == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=30)
+    assert history("status").returncode == 5
+    assert history("stop").returncode == 0
+
+
+def test_a_port_that_is_taken_is_said(history: History, tmp_path: Path) -> None:
+    port = history("start", "--port", "0").stdout.strip().rstrip("/").rpartition(":")[2]
+    other = History(tmp_path / "other")
+    refused = other("start", "--port", port)
+    assert refused.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert other("status").returncode == 5
+
+
+def test_a_process_with_the_same_id_is_not_the_server(history: History) -> None:
+    history("start", "--port", "0")
+    note = history.state / "history" / "server.json"
+    real = note.read_text()
+    note.write_text(json.dumps({**json.loads(real), "pid": os.getpid()}))
+    assert history("status").returncode == 5
+    assert history("stop").returncode == 0
+    note.write_text(real)

@@ -1,0 +1,139 @@
+"""Histories that are torn, of another version, or poisoned are shown as far as they can be."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from afo import events as ev
+from afo import storage
+from afo.errors import ClusterUnreachable
+from afo_history_server import event_log
+from afo_history_server.app import create_app
+from afo_history_server.event_log import EventLog
+from afo_history_server.job_files import JobFiles
+from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
+
+NEW = {
+    "v": 2,
+    "seq": 9,
+    "am_attempt": 1,
+    "incarnation": 1,
+    "time": T0,
+    "event": {"type": "Teleported", "to": "<b>Mars"},
+}
+
+
+def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWriter) -> None:
+    running.raw(json.dumps(NEW).encode() + b"\n")
+    page = client.get(f"/jobs/{RUNNING}").text
+    assert "Teleported" in page
+    assert "to=&lt;b&gt;Mars" in page
+    assert "1 events come from another version" in page
+    assert client.get(f"/api/v1/jobs/{RUNNING}/events").json["events"][0]["event"] == NEW["event"]
+
+
+def test_a_torn_last_line_waits_for_its_end(client: FlaskClient, running: JobWriter) -> None:
+    line = ev.encode_line(
+        ev.Record(v=1, seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
+    )
+    running.raw(line[:-5])
+    page = client.get(f"/jobs/{RUNNING}").text
+    assert "KillRequested" not in page
+    assert "damaged" not in page
+    running.raw(line[-5:])
+    assert client.get(f"/jobs/{RUNNING}").text.count("KillRequested") == 1
+
+
+def test_damaged_lines_are_counted_and_passed_over(client: FlaskClient, running: JobWriter) -> None:
+    running.raw(b'{"v": 1}\n\xff\xfe\x00\n[]\n\n')
+    running.end("SUCCEEDED", "succeeded")
+    page = client.get(f"/jobs/{RUNNING}").text
+    assert "3 lines of the event log are damaged" in page
+    assert "SUCCEEDED" in page
+
+
+@pytest.mark.parametrize("name", ["job.json", "verdict.json"])
+@pytest.mark.parametrize("data", [b"", b"{", b'"text"', b"\xff", b"[" * 100_000])
+def test_damaged_documents_do_not_hide_a_job(
+    client: FlaskClient, failed: JobWriter, done: JobWriter, name: str, data: bytes
+) -> None:
+    storage.write_bytes(f"{failed.paths.dir}/{name}", data)
+    page = client.get("/").text
+    assert FAILED in page
+    assert DONE in page
+    assert "user_exception" in client.get(f"/jobs/{FAILED}").text
+
+
+def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobWriter) -> None:
+    for url in (failed.paths.job, failed.paths.verdict):
+        storage.write_bytes(url, json.dumps({**json.loads(storage.read_bytes(url)), "colour": ["new"]}).encode())
+    assert "bob" in client.get("/").text
+    assert "user_exception" in client.get(f"/jobs/{FAILED}").text
+
+
+def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
+    size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
+    running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
+    log = EventLog(JobFiles(root), running.paths.events)
+    assert len(list(log.poll())) == 8
+    assert (log.unreadable, log.cut) == (1, False)
+    short = EventLog(JobFiles(root), running.paths.events, max_log=size - 1)
+    assert len(list(short.poll())) == 6
+    assert short.cut
+    assert list(short.poll()) == []
+
+
+def test_a_directory_of_a_job_that_may_not_be_read(
+    client: FlaskClient, done: JobWriter, root: str, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    os.symlink(tmp_path / "elsewhere", f"{root}/{FAILED}")
+    page = client.get("/").text
+    assert "UNREADABLE" in page
+    assert "leads out of" in page
+    assert DONE in page
+
+
+def test_the_file_system_does_not_answer(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(url: str) -> list[storage.FileInfo]:
+        raise ClusterUnreachable("hdfs://nn:8020 does not answer")
+
+    monkeypatch.setattr(storage, "list_dir", unreachable)
+    for address in ("/", f"/jobs/{DONE}", "/api/v1/jobs", "/metrics"):
+        answer = client.get(address)
+        assert answer.status_code == 503
+        assert "hdfs://nn:8020 does not answer" in answer.text
+
+
+#: Lines that resemble events, so that the pages see values of every kind in every place.
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=5,
+)  # fmt: skip
+KINDS = st.sampled_from([each.__name__ for each in ev.AnyEvent.__args__] + ["Future"])
+EVENTS = st.builds(
+    lambda kind, known, more: {"type": kind, **known, **more}, KINDS,
+    st.fixed_dictionaries({}, optional={
+        "task": st.just({"role": "ps", "index": 3, "attempt": 1}) | VALUES, "state": st.text(), "metrics": VALUES,
+        "time": VALUES, "tail": st.text(), "cause": st.text(), "code": VALUES, "message": st.text(),
+    }), st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
+)  # fmt: skip
+RECORDS = st.fixed_dictionaries({
+    "v": st.integers(0, 3), "seq": st.integers(), "am_attempt": st.integers(), "incarnation": st.integers(),
+    "time": st.floats() | st.integers(), "event": EVENTS,
+})  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=st.lists(RECORDS.map(lambda record: json.dumps(record).encode()) | st.binary(), max_size=6))
+def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
+    storage.write_bytes(running.paths.events_segment(1, 1), b"\n".join(records) + b"\n")
+    fresh = create_app(running.paths.root).test_client()
+    for address in ("/", f"/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}/events"):
+        assert fresh.get(address).status_code == 200

@@ -1,0 +1,164 @@
+"""What others may not do to a server without authentication, and to those who look at it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from flask.testing import FlaskClient
+
+from afo import events as ev
+from afo import storage
+from afo.errors import AfoError, Unsupported
+from afo_history_server.app import create_app
+from afo_history_server.security import checked_address
+from afo_history_server.serve import serve
+from job_writer import DONE, FAILED, JobWriter, task_id
+
+CANARY = "canary-7f3a"
+#: Each stands where an address has a job id, a task, an attempt, a stream.
+CLIMBS = (
+    "..", "../..", "../../canary", "..%2f..%2fcanary", "%2e%2e%2f%2e%2e%2fcanary", "%252e%252e%252fcanary",
+    "..;/canary",
+    "..\\..\\canary", "..%5c..%5ccanary", "canary%00", "stderr%00.txt", "%2fetc%2fpasswd", "//etc/passwd",
+    "//proc/self/environ", "/proc/self/root", "stderr%23", "#", "%3f", "*", "st*", "[s]tderr", "{stdout,stderr}", "~",
+    "stderr%0a", "%0astderr", "0%0a", "worker_%D9%A1", "%EF%BC%8E%EF%BC%8E", "%E2%80%A5", "．．", "worker_0%2f..", ".",
+    "%2e", "", " ", "stderr.", "STDERR", "worker_1234567", "-1", "file:///etc/passwd", f"{DONE}%0a", f"{DONE}%2f..",
+    "local_%D9%A1_%D9%A2", "a" * 5000,
+)  # fmt: skip
+HARMLESS = ("", ".", "%2e", "..", "#", "%3f")
+
+
+@pytest.fixture
+def canary(done: JobWriter, root: str) -> JobWriter:
+    """A secret beside the jobs, beside the job and beside its logs; the pages must show none of them."""
+    for place in (f"{root}/../canary", f"{root}/canary", f"{done.paths.dir}/canary", f"{done.paths.logs}/canary",
+                  f"{done.paths.logs}/worker_1/0/canary", f"{done.paths.logs}/worker_1/0/stdout.bak"):  # fmt: skip
+        storage.write_bytes(place, CANARY.encode())
+    return done
+
+
+@pytest.mark.parametrize("climb", CLIMBS)
+def test_no_name_leads_elsewhere(client: FlaskClient, canary: JobWriter, climb: str) -> None:
+    for raw in (climb, quote(climb)):
+        for address in (
+            f"/jobs/{raw}", f"/jobs/{raw}/logs/worker_1/0/stderr", f"/jobs/{DONE}/logs/{raw}/0/stderr",
+            f"/jobs/{DONE}/logs/worker_1/{raw}/stderr", f"/jobs/{DONE}/logs/worker_1/0/{raw}",
+            f"/jobs/{DONE}/logs/worker_1/0/{raw}/download", f"/api/v1/jobs/{raw}x", f"/api/v1/jobs/{raw}/events",
+            f"/static/{raw}", f"/{raw}/x",
+        ):  # fmt: skip
+            answer = client.get(address)
+            assert CANARY not in answer.text
+            assert "root:" not in answer.text
+            # 200: the list of jobs or a job, where nothing of the name is left once a client has shortened the address.
+            assert answer.status_code in (400, 403, 404) or climb in HARMLESS, address
+
+
+def test_links_that_users_make_are_not_followed_out(client: FlaskClient, done: JobWriter, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(CANARY)
+    os.makedirs(f"{done.paths.logs}/ps_0/0")
+    os.symlink(tmp_path / "secret", f"{done.paths.logs}/ps_0/0/stderr")
+    os.symlink(tmp_path, f"{done.paths.logs}/ps_1")
+    os.symlink("../../worker_1/0/stderr", f"{done.paths.logs}/ps_0/0/stdout")
+    for address in (f"/jobs/{DONE}/logs/ps_0/0/stderr", f"/jobs/{DONE}/logs/ps_0/0/stderr/download"):
+        answer = client.get(address)
+        assert answer.status_code == 403
+        assert CANARY not in answer.text
+    assert client.get(f"/jobs/{DONE}/logs/ps_1/0/stderr").status_code == 403
+    assert client.get(f"/jobs/{DONE}/logs/ps_0/0/stdout").status_code == 200
+
+
+def test_a_pipe_or_directory_in_the_place_of_a_file_does_not_hang(client: FlaskClient, done: JobWriter) -> None:
+    os.makedirs(f"{done.paths.logs}/ps_0/0/stderr")
+    os.mkfifo(f"{done.paths.logs}/ps_0/0/stdout")
+    os.mkfifo(done.paths.events_segment(2, 1))
+    for address in (f"/jobs/{DONE}/logs/ps_0/0/stderr", f"/jobs/{DONE}/logs/ps_0/0/stdout/download", f"/jobs/{DONE}"):
+        assert client.get(address).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:18089", "127.0.0.1.evil.example", "localhost@evil.example", "", "[::1]:80",
+             "0.0.0.0", "127.0.0.1:80:80", "localhost:x"]
+)  # fmt: skip
+def test_another_host_name_is_refused(client: FlaskClient, done: JobWriter, host: str) -> None:
+    for address in ("/", "/api/v1/jobs", "/metrics", f"/jobs/{DONE}"):
+        answer = client.get(address, headers={"Host": host})
+        assert answer.status_code in (400, 403)
+        assert "feeds-ctr" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost:9999", "127.0.0.1:18089"])
+def test_this_machine_is_answered(client: FlaskClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+def test_every_answer_carries_the_headers(client: FlaskClient, failed: JobWriter) -> None:
+    for address in ("/", "/nothing", "/api/v1/jobs", "/metrics", f"/jobs/{FAILED}", "/static/afo.css", "/?page=x"):
+        with client.get(address) as answer:
+            headers = answer.headers
+        assert headers["Content-Security-Policy"].startswith("default-src 'self';")
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
+
+
+def test_every_route_only_reads(client: FlaskClient, root: str) -> None:
+    rules = list(create_app(root).url_map.iter_rules())
+    assert len(rules) >= 9
+    for rule in rules:
+        assert rule.methods is not None
+        assert rule.methods <= {"GET", "HEAD", "OPTIONS"}
+    for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
+        answer = client.open("/", method=method)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"onmouseover="alert(1)',
+    "<img src=x onerror=alert(1)>",
+    "{{ 7*7 }}",
+    "\x1b]8;;x\x07",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_job_says_is_text(client: FlaskClient, writer: Callable[..., JobWriter], text: str) -> None:
+    worker = task_id("worker")
+    job = writer(DONE, text, user=text).begin().task(worker, host=text)
+    job.log(
+        ev.CheckpointWritten(task=worker, generation=1, step=1, manifest=text, positions=(), final=False),
+        ev.Evaluated(task=worker, step=1, manifest=text, metrics={text: 0.5}, final=False),
+        ev.GenerationEnded(generation=1, reason=text, manifest=text),
+        ev.TaskEnded(task=worker, cause=text, code=1, message=text, tail=text),
+    ).end("FAILED", text, text, first=worker)
+    for address in ("/", f"/jobs/{DONE}"):
+        page = client.get(address).text
+        assert "<script" not in page
+        assert "<img" not in page
+        assert '"onmouseover' not in page
+        assert "\x1b" not in page
+        assert " 49 " not in page
+    assert client.get(f"/api/v1/jobs/{DONE}").content_type == "application/json"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "localhost", "192.168.1.1", "", "127.0.0.1 "])
+def test_it_listens_on_loopback_only(root: str, host: str) -> None:
+    with pytest.raises(Unsupported, match=r"127\.0\.0\.1 only.*authentication comes with a later version"):
+        checked_address(host)
+    with pytest.raises(AfoError):
+        serve(root, host, 0)
+
+
+def test_the_program_refuses_another_address(root: str) -> None:
+    command = [sys.executable, "-m", "afo_history_server", "--root", root, "--host", "0.0.0.0"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == Unsupported.exit_code
+    assert ended.stderr.startswith("error: the history server listens on 127.0.0.1 only, not on '0.0.0.0'")
+
+
+def test_the_server_imports_no_tensorflow() -> None:
+    code = "import sys, afo_history_server.serve; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)

@@ -1,0 +1,83 @@
+"""Writes the directory of a job as the client, the AM and the Children do."""
+
+import msgspec
+
+from afo import events as ev
+from afo import jsonfile, storage
+from afo.am_config import AmConfig
+from afo.job import Data, Job, RoleSpec
+from afo.paths import JobPaths
+from afo.rpc.messages import TaskId
+
+T0 = 1_763_000_000.0
+DONE, FAILED, RUNNING = "local_1763000000000_0001", "application_1763000000001_0002", "local_1763000900000_0003"
+LAST_WORDS = 'Traceback (most recent call last):\n  File "model.py", line 7\nValueError: no feature <b>age</b>'
+
+
+class JobWriter:
+    """Writes one job; `at` moves on by a second with each event."""
+
+    def __init__(self, root: str, job_id: str, name: str, begun: float = T0, user: str = "alice") -> None:
+        self.paths, self.name, self.user, self.at, self.seq = JobPaths(root, job_id), name, user, begun, 0
+        job = Job(
+            name=name, roles={"ps": RoleSpec(), "worker": RoleSpec(instances=2)},
+            data=Data(schema="schema.yaml", train=("a",)),
+        )  # fmt: skip
+        config = AmConfig(
+            job=job, user=user, afo_version="0.1", runtime="local", jobs_root=root, job_id=job_id, train_files=("a",),
+            secret_file="secret", schema_file="schema.yaml", submitted=begun - 5,
+        )  # fmt: skip
+        storage.write_bytes(self.paths.job, jsonfile.encode(config))
+
+    def begin(self) -> "JobWriter":
+        """The job runs."""
+        started = ev.JobStarted(
+            job_id=self.paths.job_id, name=self.name, user=self.user, queue="default", runtime="local",
+            afo_version="0.1", submitted=self.at - 5, train_files=("a",), eval_files=(), epochs=1,
+        )  # fmt: skip
+        return self.log(started, ev.AmStarted(am_attempt=1, incarnation=1, address="h:1", host="h", pid=1))
+
+    def log(self, *events: ev.AnyEvent) -> "JobWriter":
+        """Append events."""
+        lines = []
+        for event in events:
+            self.at, self.seq = self.at + 1, self.seq + 1
+            record = ev.Record(v=1, seq=self.seq, am_attempt=1, incarnation=1, time=self.at, event=event)
+            lines.append(ev.encode_line(record))
+        return self.raw(b"".join(lines))
+
+    def raw(self, line: bytes) -> "JobWriter":
+        """Append bytes to the log."""
+        storage.append(self.paths.events_segment(1, 1), line)
+        return self
+
+    def task(self, task: TaskId, host: str = "node-1") -> "JobWriter":
+        """A container is asked for and registers."""
+        container = f"c_{task.role}_{task.index}_{task.attempt}"
+        return self.log(
+            ev.ContainerRequested(task=task, memory=2048, vcores=1, reason="node_lost" if task.attempt else ""),
+            ev.ContainerRunning(task=task, handle="r", container=container, host=host),
+            ev.TaskRegistered(task=task, container=container, host=host, pid=7, log_url="", environment={}),
+        )
+
+    def end(self, state: str, cause: str, diagnostics: str = "", auc: float | None = None,
+            first: TaskId | None = None, verdict: bool = True) -> "JobWriter":  # fmt: skip
+        """The job is over."""
+        finished = ev.JobFinished(
+            state=state, cause=cause, diagnostics=diagnostics, metrics={} if auc is None else {"auc": auc},
+            samples=123456, step=789, seconds=754.0, core_hours=1.25, memory_gb_hours=2.5, restarts=1,
+        )  # fmt: skip
+        self.log(ev.JobEnding(state=state, cause=cause, diagnostics=diagnostics, first_task=first), finished)
+        if verdict:
+            storage.write_bytes(self.paths.verdict, msgspec.json.encode(finished))
+        return self
+
+    def write_log(self, task: str, attempt: int, stream: str, data: bytes) -> "JobWriter":
+        """A log as uploaded."""
+        storage.write_bytes(f"{self.paths.logs}/{task}/{attempt}/{stream}", data)
+        return self
+
+
+def task_id(role: str, index: int = 0, attempt: int = 0) -> TaskId:
+    """A task's attempt."""
+    return msgspec.convert({"role": role, "index": index, "attempt": attempt}, TaskId)
