@@ -32,6 +32,8 @@ HADOOP_CONF = "hadoop-conf"
 ENVIRONMENT = "environment"
 #: Written for one submission, readable by its user alone, removed with the application.
 PRIVATE = (SECRET, AM_CONFIG, CHILD_TEMPLATE)
+#: What the AM's container needs; the user's files are for the tasks.
+_OF_MASTER = frozenset({SECRET, AM_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
 RESERVED = frozenset({*PRIVATE, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
 
 #: The id in the template of the Child's configuration: YARN gives the real one only when all files are uploaded.
@@ -139,7 +141,7 @@ def application_spec(plan: SubmitPlan, sources: Mapping[str, str], largest: int)
         "master": {
             "resources": {"memory": int(job.am.memory), "vcores": job.am.vcores},
             "script": _script(plan.interpreter, "-m", "afo_am.supervisor", AM_CONFIG),
-            "files": {name: file for name, file in files.items() if name != CHILD_TEMPLATE},
+            "files": {name: file for name, file in files.items() if name in _OF_MASTER},
             "log_level": "INFO",
         },
         "services": {

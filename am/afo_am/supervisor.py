@@ -4,6 +4,8 @@ Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bound
 journal, containers and training go on meanwhile. Ends when the AM exits with a code of `FINAL_CODES`.
 
 - AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
+- What the AM says on stderr is passed on. When there is no use in another start, YARN gets the end of it as the
+  application's diagnostics, unless the AM has reported a verdict itself.
 - SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
 - The AM never outlives its supervisor. On YARN the supervisor never outlives the container's main process, which
   started it; a `local` job's supervisor is on its own.
@@ -15,13 +17,14 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 
-from afo.errors import PermissionDenied, SpecError, UsageError
+from afo.errors import AfoError, PermissionDenied, SpecError, UsageError
 from afo_am.processes import adopt_orphans, die_with_parent, reap_all
 
 #: Exit codes of the AM after which another start would change nothing: the job has its verdict, or the submission
@@ -32,6 +35,9 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 
 STOP_S = 20.0
 _POLL_S = 1.0
+_LAST_LINES = 10
+#: How long the pipe of an AM that ended may stay open, if something that it left behind holds it.
+_RELAY_S = 5.0
 
 
 class RestartBound:
@@ -66,6 +72,8 @@ class Supervisor:
         self._parent = parent
         self._stop_s = stop_s
         self._stopping = False
+        #: The last lines that an AM wrote to stderr.
+        self.last_words: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
         #: Wakes the loop as soon as a child ends or SIGTERM comes.
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -92,12 +100,29 @@ class Supervisor:
     def _run_once(self, incarnation: int) -> int:
         if self._over:
             return EXIT_TERMINATED
+        self.last_words.clear()
+        # No thread of ours runs at this point: the last AM's relay was joined.
         process = subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             env={**os.environ, "AFO_AM_INCARNATION": str(incarnation)},
-            preexec_fn=die_with_parent,  # this process has one thread
+            preexec_fn=die_with_parent,
         )
+        relay = threading.Thread(target=self._relay, args=(process.stderr,), daemon=True)
+        relay.start()
+        code = self._await_end(process)
+        relay.join(_RELAY_S)
+        return code
+
+    def _relay(self, stderr: IO[bytes]) -> None:
+        with stderr:
+            for line in stderr:
+                sys.stderr.buffer.write(line)
+                sys.stderr.flush()
+                self.last_words.append(line.decode(errors="replace").rstrip())
+
+    def _await_end(self, process: "subprocess.Popen[bytes]") -> int:
         deadline = None
         while (code := self._ended(process)) is None:
             if self._over and deadline is None:
@@ -145,8 +170,21 @@ def main(arguments: list[str]) -> int:
     """Supervise the AM of one job."""
     settings = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=_Settings)
     command = [sys.executable, "-P", "-m", "afo_am", arguments[0]]
-    parent = os.getppid() if settings.runtime == "yarn" else 0
-    return Supervisor(command, RestartBound(), parent).run()
+    on_yarn = settings.runtime == "yarn"
+    supervisor = Supervisor(command, RestartBound(), os.getppid() if on_yarn else 0)
+    code = supervisor.run()
+    if on_yarn and code not in (0, EXIT_TERMINATED):
+        _tell_yarn("\n".join(supervisor.last_words) or f"the Application Master ended with exit code {code}")
+    return code
+
+
+def _tell_yarn(diagnostics: str) -> None:
+    from afo_am.runtime.yarn import YarnRuntime  # slow to import, and seldom needed
+
+    try:
+        YarnRuntime().finish("FAILED", diagnostics)
+    except AfoError as error:
+        _say(f"YARN could not be told why the job failed: {error}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ def supervise(
         import os, sys
         from afo_am.supervisor import RestartBound, Supervisor
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
-        sys.exit(Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}).run())
+        supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s})
+        code = supervisor.run()
+        print("last words:", list(supervisor.last_words))
+        sys.exit(code)
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
@@ -134,6 +137,12 @@ def test_orphans_of_a_dead_am_are_reaped(tmp_path: Path) -> None:
     until(lambda: not psutil.pid_exists(orphan))
     supervisor.terminate()
     supervisor.communicate(timeout=30)
+
+
+def test_the_last_words_are_kept_and_passed_on(tmp_path: Path) -> None:
+    am = NOTE + "print('one ä\\ntwo', file=sys.stderr)\nsys.exit(3)"
+    output, _ = supervise(tmp_path, am).communicate(timeout=30)
+    assert "last words: ['one ä', 'two']" in output
 
 
 def test_bound_counts_starts_in_a_window_and_pauses_grow() -> None:
