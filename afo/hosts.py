@@ -10,7 +10,7 @@ def advertised_host(runtime: Literal["local", "yarn"]) -> str:
     """Host for addresses that other tasks connect to, and to bind to: the narrowest that they can reach.
 
     `local`: the loopback address. `yarn`: the NodeManager's own name ($NM_HOST), as the rest of the cluster knows
-    it; a name that resolves to loopback (a cluster on one machine) becomes the loopback address itself.
+    it; a name that resolves to loopback (a cluster on one machine) becomes that address.
     """
     if runtime == "local":
         return "127.0.0.1"
@@ -19,4 +19,4 @@ def advertised_host(runtime: Literal["local", "yarn"]) -> str:
         address = socket.gethostbyname(name)
     except OSError:
         return name
-    return "127.0.0.1" if ipaddress.ip_address(address).is_loopback else name
+    return address if ipaddress.ip_address(address).is_loopback else name
