@@ -72,6 +72,12 @@ class SplitQueue:
                 return Lease(row, self.completed[row], resume=True)
         return None
 
+    def forgotten(self, task: TaskId, holding: tuple[int, ...]) -> Lease | None:
+        """A file leased to `task` that it does not name among those it holds: a new process, or a lost reply."""
+        rows = (row for row, holder in self.leases.items() if holder == task and row not in holding)
+        row = next(rows, None)
+        return None if row is None else Lease(row, self.completed[row], resume=True)
+
     def lease(self, row: int, task: TaskId) -> None:
         """`task` reads `row` from now on."""
         if row in self.leases or self.completed[row] >= self.epochs:

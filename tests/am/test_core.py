@@ -183,6 +183,7 @@ def test_random_faults_never_break_the_promises(make_cluster: Make, block: int) 
         shape = make_config(workers=chaos.randint(1, 4), ps=chaos.randint(1, 3), files=chaos.randint(1, 9))
         cluster = make_cluster(shape, seed)
         rate = chaos.choice([0.02, 0.1, 0.25])
+        cluster.restart_rate = chaos.choice([0.0, 0.1])
 
         def disturb(cluster: FakeCluster, turn: int, chaos: random.Random = chaos, rate: float = rate) -> None:
             if turn < 150 and chaos.random() < rate and cluster.live():

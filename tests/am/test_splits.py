@@ -1,7 +1,7 @@
 """The queue of splits."""
 
 import pytest
-from afo_am.splits import SplitQueue
+from afo_am.splits import Lease, SplitQueue
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +46,13 @@ def test_a_released_file_is_offered_again_to_be_resumed() -> None:
     assert queue.release(A) == [0]
     lease = queue.peek()
     assert lease is not None and lease.resume
+
+
+def test_a_file_that_its_reader_does_not_know_of_is_given_to_it_again() -> None:
+    queue = SplitQueue(3, 1, 1, shuffled=False)
+    take(queue, A), take(queue, B), take(queue, A)
+    assert queue.forgotten(A, (0, 2)) is None
+    assert queue.forgotten(A, (2,)) == Lease(0, 0, resume=True)
 
 
 def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:

@@ -67,6 +67,8 @@ class FakeCluster:
         #: (row, epoch) → how often its records were applied in the surviving history.
         self.applied: dict[tuple[int, int], int] = {}
         self.saved: dict[str, dict[tuple[int, int], int]] = {"": {}}
+        #: How often a turn of a worker begins with a new process in the same container.
+        self.restart_rate = 0.0
         self._numbers = itertools.count(1)
         self.incarnation = 0
         self.core: Core
@@ -200,6 +202,8 @@ class FakeCluster:
             self.exit(child, "succeeded", 0)
 
     def _work(self, child: FakeTask) -> None:
+        if self.random.random() < self.restart_rate:
+            child.lease = None  # the process was started anew in place and knows nothing
         ready = self.tell(m.ReadyRequest(task=child.id, generation=child.generation))
         assert isinstance(ready, m.ReadyReply)
         is_chief = bool(child.directive and child.directive.is_chief)
@@ -213,6 +217,7 @@ class FakeCluster:
             if is_chief and self.random.random() < 0.5:
                 self.checkpoint(child, final=False)
             return
+        # It holds no file here: one that is leased to it comes back after its process was started anew in place.
         reply = self.tell(m.SplitRequest(task=child.id, generation=child.generation))
         assert isinstance(reply, m.SplitReply)
         if reply.state == "lease":
