@@ -250,7 +250,7 @@ def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
     return structs.replace(
         job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, metrics=verdict.metrics,
         samples=verdict.samples, step=verdict.step, seconds=verdict.seconds, core_hours=verdict.core_hours,
-        memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts,
+        memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts, input_wait=verdict.input_wait,
     )  # fmt: skip
 
 

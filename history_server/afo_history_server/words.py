@@ -67,8 +67,10 @@ def number(value: float | None) -> str:
 
 
 def metric(value: float | None) -> str:
-    """Four digits behind the point, so that a column can be compared."""
-    return NONE if value is None or not math.isfinite(value) else f"{value:.4f}"
+    """Four digits behind the point, so that a column can be compared; a count without any."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
 
 
 def share(value: float | None) -> str:
