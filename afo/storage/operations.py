@@ -40,7 +40,10 @@ def open_output(url: str, *, overwrite: bool = True, mode: int | None = None) ->
 
 
 def append(url: str, data: bytes) -> None:
-    """Adds `data` to the end of a file, creating it if need be. What was added is on disk when this returns."""
+    """Adds `data` to the end of a file, creating it if need be. What was added is on disk when this returns.
+
+    After ClusterUnreachable it is open whether the data were, or will yet be, added: do not simply try again.
+    """
     location = parse(url)
     _backend(location).append(location.path, data)
 
