@@ -6,6 +6,7 @@ from afo import resource_manager
 from afo.config import user_name
 from afo.submission import TAG
 from afo_client.runtimes import Application
+from afo_client.yarn.staging import remove_private
 
 
 class YarnJobs:
@@ -24,8 +25,9 @@ class YarnJobs:
         return [_application(each) for each in self._manager.applications(TAG)]
 
     def kill(self, job_id: str) -> None:
-        """End the application."""
+        """End the application, and remove what it keeps in HDFS for itself alone."""
         self._manager.kill(job_id)
+        remove_private(job_id, self._manager.application(job_id).user)
 
 
 def _application(found: resource_manager.Application) -> Application:

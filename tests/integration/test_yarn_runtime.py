@@ -21,8 +21,9 @@ from afo.submission import PRIVATE, SubmitPlan, application_spec
 from afo_client.hadoop import Cluster
 from afo_client.yarn import dry_run, make_plan, skein_driver
 from afo_client.yarn.preflight import check
-from afo_client.yarn.staging import stage
-from afo_client.yarn.submit import cache_url, private_files
+from afo_client.yarn.staging import cache_url, stage
+from afo_client.yarn.submit import private_files
+from afo_client.yarn_jobs import YarnJobs
 from remote_runtime import RemoteRuntime
 
 pytestmark = pytest.mark.hadoop
@@ -298,6 +299,8 @@ def test_dry_run_is_what_submit_sends(hadoop: Cluster) -> None:
 
 def test_kill_before_the_application_runs_leaves_nothing(hadoop: Cluster, sleepers: Callable[..., Sleepers]) -> None:
     app = sleepers()
-    app.manager.kill(app.id)
+    YarnJobs().kill(app.id)
     until(lambda: app.report().over)
     assert app.report().final_status == "KILLED"
+    assert not storage.exists(f"hdfs:///user/{user_name()}/.skein/{app.id}")
+    YarnJobs().kill(app.id)

@@ -20,7 +20,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from afo import storage
-from afo.errors import NotFound, SpecError
+from afo.errors import ClusterUnreachable, NotFound, SpecError
+from afo.paths import checked_job_id
+from afo.storage import hadoop_conf
 from afo.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
 
 _BLOCK = 1024 * 1024
@@ -44,6 +46,24 @@ def stage(plan: SubmitPlan, cache: str, *, send: bool = True) -> tuple[StagedFil
     """
     schema = _stage_bytes(SCHEMA, plan.schema.encode(), cache, send)
     return (schema, *(_stage(file, cache, send) for file in plan.files))
+
+
+def cache_url(user: str) -> str:
+    """The user's cache. Raises `ClusterUnreachable` where no file system is configured."""
+    return storage.join(_home_url(user), ".afo", "cache")
+
+
+def remove_private(application_id: str, user: str) -> None:
+    """Remove what skein keeps of an application that was killed, so that its ApplicationMaster could not do it."""
+    folder = storage.join(_home_url(user), ".skein", checked_job_id(application_id))
+    storage.delete(folder, recursive=True, missing_ok=True)
+
+
+def _home_url(user: str) -> str:
+    base = hadoop_conf.setting("fs.defaultFS")
+    if not base:
+        raise ClusterUnreachable(f"core-site.xml in {hadoop_conf.conf_dir()} does not set fs.defaultFS")
+    return storage.join(base, "user", user)
 
 
 def _stage(file: PlannedFile, cache: str, send: bool) -> StagedFile:

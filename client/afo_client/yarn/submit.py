@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from afo import jsonfile, storage
+from afo import jsonfile
 from afo.am_config import AmConfig
 from afo.errors import ClusterUnreachable
 from afo.resource_manager import from_configuration
@@ -26,7 +26,7 @@ from afo.submission import (
     submit_plan,
 )
 from afo_client.yarn.preflight import check
-from afo_client.yarn.staging import StagedFile, stage
+from afo_client.yarn.staging import StagedFile, cache_url, stage
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +69,6 @@ def dry_run(plan: SubmitPlan) -> dict[str, Any]:
     files = stage(plan, cache_url(plan.config.user), send=False)
     private = {name: f"file:///(written at submit)/{name}" for name in PRIVATE}
     return application_spec(plan, {**private, **{file.name: file.url for file in files}}, largest.memory)
-
-
-def cache_url(user: str) -> str:
-    """The user's cache of staged files. Raises `ClusterUnreachable` where no file system is configured."""
-    base = hadoop_conf.setting("fs.defaultFS")
-    if not base:
-        raise ClusterUnreachable(f"core-site.xml in {hadoop_conf.conf_dir()} does not set fs.defaultFS")
-    return storage.join(base, "user", user, ".afo", "cache")
 
 
 @contextmanager
