@@ -8,6 +8,7 @@ from afo_client.ending import end_job
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
+from afo_client.user_state import UserState
 
 
 @click.command(help="End a job, and wait until nothing of it is left. A job that has ended stays as it is.")
@@ -23,6 +24,7 @@ def command(job: str | None, reason: str, as_json: bool) -> None:
         view = end_job(watch, reason)
     finally:
         watch.close()
+    UserState(config.state_dir).forget_secret(ref.job_id)
     say(f"{ref.job_id} is {view.state}")
     if as_json:
         print_json({"application_id": ref.job_id, "state": view.state})

@@ -71,9 +71,9 @@ def _until_end(watch: JobWatch, line: LiveLine, deadline: float | None) -> JobVi
     while True:
         try:
             view, silent_since = watch.look(), None
-            line.show(view)
             if view.ended:
                 return view
+            line.show(view)
         except ClusterUnreachable:
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > PATIENCE_S:

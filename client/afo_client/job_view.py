@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from afo import events as ev
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
+from afo.train_task import Progress
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 
@@ -63,6 +64,11 @@ class JobView(Struct, frozen=True, kw_only=True):
         return self.state in FINAL
 
     @property
+    def restarts(self) -> int:
+        """Attempts beyond the first of every task."""
+        return sum(task.task.attempt for task in self.tasks)
+
+    @property
     def containers(self) -> tuple[int, int]:
         """Tasks that run or are done, and all tasks."""
         up = sum(task.state in ("allocated", "registered", "succeeded") for task in self.tasks)
@@ -91,18 +97,23 @@ def from_status(reply: StatusReply) -> JobView:
 
 
 def _task_view(status: TaskStatus) -> TaskView:
-    progress = status.progress
-    return TaskView(
+    view = TaskView(
         task=status.task,
         state=status.state,
         container=status.container,
         host=status.host,
         log_url=status.log_url,
-        phase=progress.phase if progress else "",
-        step=progress.step if progress else 0,
-        samples_per_s=progress.samples / progress.step_s if progress and progress.step_s else 0.0,
         rss=status.usage.rss,
     )
+    return structs.replace(view, **_progress_fields(status.progress))
+
+
+def _progress_fields(progress: Progress | None) -> dict[str, object]:
+    """What a `TaskView` shows of a task's counters."""
+    if progress is None:
+        return {}
+    rate = progress.samples / progress.step_s if progress.step_s else 0.0
+    return {"phase": progress.phase, "step": progress.step, "samples_per_s": rate}
 
 
 class LogReader:
@@ -165,7 +176,8 @@ class LogReader:
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
         state = "succeeded" if event.cause == "succeeded" else "ended"
-        self._change_task(event.task, state=state, rss=event.usage.peak_rss)
+        counters = _progress_fields(event.progress)
+        self._change_task(event.task, state=state, rss=event.usage.peak_rss, **counters)
         if state == "ended":
             held = self._tasks.get((event.task.role, event.task.index))
             self._failures[event.task] = Failure(

@@ -20,6 +20,7 @@ def status_line(view: JobView) -> str:
         parts.append(f"files {view.splits_done}/{view.splits_total}")
     parts.append(f"loss {view.loss:.4f}" if view.loss is not None else "")
     parts.append(f"AUC {view.metrics['auc']:.4f}" if "auc" in view.metrics else "")
+    parts.append(f"restarts {view.restarts}" if view.restarts else "")
     parts.append(f"generation {view.generation}" if view.generation > 1 else "")
     parts.append(without_control(view.message.partition("\n")[0]))
     return " · ".join(part for part in parts if part)
@@ -42,7 +43,7 @@ class LiveLine:
             say(f"\r{text.ljust(self._width)}", newline=False)
             self._width = len(text)
             return
-        key = (view.state, view.containers, view.generation, view.metrics.get("auc"))
+        key = (view.state, view.containers, view.restarts, view.generation, view.metrics.get("auc"))
         if key != self._key or time.monotonic() - self._shown_at >= EVERY_S:
             self._key, self._shown_at = key, time.monotonic()
             say(text)
