@@ -4,6 +4,7 @@ Whatever it decides is an event first: `Outcome.events` are durable before a com
 out or its reply is sent. The state follows the events (`afo_am.state`), so a restarted AM replays them and goes on.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -265,10 +266,10 @@ class Core:
 
     def _evaluated(self, report: m.EvalReport) -> m.Empty:
         task = self._current(report.task, report.generation)
+        # JSON has no NaN: a metric that is none is left out, or the journal could not be read again.
+        finite = {name: value for name, value in report.metrics.items() if math.isfinite(value)}
         self.record(
-            ev.Evaluated(
-                task=task.id, step=report.step, manifest=report.manifest, metrics=report.metrics, final=report.final
-            )
+            ev.Evaluated(task=task.id, step=report.step, manifest=report.manifest, metrics=finite, final=report.final)
         )
         return m.Empty()
 

@@ -1,5 +1,6 @@
 """How fast the job goes, out of the counters that tasks send. Not journaled. Pure."""
 
+import math
 from collections import deque
 
 from afo.rpc.messages import TaskId
@@ -42,7 +43,8 @@ class Rates:
         self._wait_s += progress.input_wait_s - last.input_wait_s
         self._step_s += progress.step_s - last.step_s
         self.step = max(self.step, progress.step)
-        self.loss = progress.loss if progress.loss is not None else self.loss
+        if progress.loss is not None:
+            self.loss = progress.loss if math.isfinite(progress.loss) else None
         self._window.append((now, self.samples))
         while len(self._window) > 2 and self._window[0][0] < now - WINDOW_S:
             self._window.popleft()

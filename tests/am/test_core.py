@@ -1,5 +1,6 @@
 """The deciding core against a fake cluster."""
 
+import math
 import random
 from collections.abc import Callable
 
@@ -142,6 +143,18 @@ def test_another_version_in_the_container_is_named(make_cluster: Make) -> None:
     cluster.tell(m.RegisterRequest(**{f: getattr(request, f) for f in request.__struct_fields__} | {"afo_version": "9.9"}))
     assert cluster.run() == "FAILED"
     assert "afo 9.9" in cluster.finished.diagnostics
+
+
+def test_a_metric_that_is_no_number_does_not_make_the_journal_unreadable(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(4):
+        cluster.turn()
+    task = cluster.live("evaluator")[0].id
+    metrics = {"auc": math.nan, "log_loss": 0.5, "calibration": math.inf}
+    cluster.tell(m.EvalReport(task=task, generation=1, step=1, manifest="m", metrics=metrics))
+    record = ev.Record(v=1, seq=1, am_attempt=1, incarnation=1, time=1.0, event=cluster.log[-1][0])
+    assert ev.decode_line(ev.encode_line(record)) == record
+    assert cluster.core.state.metrics == {"log_loss": 0.5}
 
 
 def test_messages_of_an_ended_generation_are_refused(make_cluster: Make) -> None:
