@@ -2,12 +2,13 @@
 
 import click
 
-from afo.config import RUNTIMES, load_config, user_name
+from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job
 from afo.jobfile import load_job, parse_variables
 from afo.units import Memory
 from afo_client.console import print_json, print_result, size_text
-from afo_client.inspection import Inspection, inspect_job
+from afo_client.inspection import Inspection, inspect_job, on_this_machine
+from afo_client.start import am_config
 
 
 @click.command(help="Check a job file and what it names, and say what would run.")
@@ -24,18 +25,20 @@ def command(
     job = load_job(job_file, settings=settings, variables=parse_variables(variables))
     found = inspect_job(job, config.jobs_root(config.runtime.value))
     if config.runtime.value == "yarn":
-        _check_cluster(job)
+        _check_cluster(config, job, found)
     if as_json:
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **_facts(job, found)})
     else:
         print_result(plan_text(job, found, config.runtime.value))
 
 
-def _check_cluster(job: Job) -> None:
-    """The cluster has the queue, and a node for every container."""
+def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
+    """The job's files and tags will do for YARN; the cluster has the queue, and a node for every container."""
     from afo.resource_manager import from_configuration
+    from afo_client import yarn
     from afo_client.yarn.preflight import check
 
+    yarn.make_plan(am_config(config, job, found), schema=found.schema_text.decode())
     check(job, from_configuration(user_name()))
 
 
@@ -51,6 +54,8 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     for name, files in (("train", found.train), ("eval", found.eval)):
         lines.append(f"  {name}: {len(files)} files, {size_text(sum(file.size for file in files))}")
     lines.append(f"  {job.data.epochs} epochs, batches of {job.data.batch_size}")
+    for place in on_this_machine(job) if runtime == "yarn" else ():
+        lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
     return "\n".join(lines)
 
 

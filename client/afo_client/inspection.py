@@ -82,6 +82,14 @@ def _check_records(url: str, data: Data, schema: Schema) -> None:
             )
 
 
+def on_this_machine(job: Job) -> list[str]:
+    """Places of the job file that name this machine's own disk, which containers elsewhere do not see."""
+    places = [(f"$.data.train[{number}]", path) for number, path in enumerate(job.data.train)]
+    places += [(f"$.data.eval[{number}]", path) for number, path in enumerate(job.data.eval)]
+    places += [("$.checkpoint.dir", job.checkpoint.dir), ("$.export.dir", job.export.dir)]
+    return [f"{where}: {path}" for where, path in places if path and not path.startswith("hdfs://")]
+
+
 def check_writable(directory: str) -> None:
     """Makes the directory and a file in it, which is deleted again. Raises `PermissionDenied` naming the directory."""
     probe = storage.join(directory, f".afo-probe-{secrets.token_hex(6)}")

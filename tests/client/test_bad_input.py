@@ -7,7 +7,9 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
+from afo.jobfile import load_job
 from afo_client import cmd_validate
+from afo_client.inspection import on_this_machine
 from afo_client.main import run
 from fake_resource_manager import FakeResourceManager
 
@@ -191,6 +193,20 @@ def test_what_the_cluster_cannot_give(
         refused(capsys, 3, ["validate", job, "--runtime", "yarn"], *parts)
     finally:
         manager.stop()
+
+
+def test_what_yarn_cannot_take(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(folder, monkeypatch, {"fs.defaultFS": f"file://{folder}"})
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
+    validate = [*changed(folder, "data:", 'tags: {team: "ünïcode"}\ndata:'), "--runtime", "yarn"]
+    refused(capsys, 3, validate, "$.tags.team", "ASCII")
+
+
+def test_local_paths_on_yarn_are_pointed_out(folder: Path) -> None:
+    job = load_job(folder / "job.yaml", settings=["export.dir=hdfs:///out"])
+    assert on_this_machine(job) == [f"$.data.train[0]: {folder}/train/*.tfrecord"]
 
 
 def test_jobs_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

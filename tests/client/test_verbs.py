@@ -157,6 +157,11 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage: afo" in out(capsys, verb, "--help")
 
 
+def test_the_page_of_the_command_names_every_verb() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert [verb for verb in VERBS if f"`{verb}" not in page] == []
+
+
 def test_the_command_imports_no_tensorflow() -> None:
     verbs = [module for module, _ in VERBS.values()]
     lines = ["import importlib, sys", *(f"importlib.import_module({module!r})" for module in verbs)]
