@@ -200,8 +200,9 @@ def test_what_yarn_cannot_take(
 ) -> None:
     configure(folder, monkeypatch, {"fs.defaultFS": f"file://{folder}"})
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
-    validate = [*changed(folder, "data:", 'tags: {team: "ünïcode"}\ndata:'), "--runtime", "yarn"]
-    refused(capsys, 3, validate, "$.tags.team", "ASCII")
+    (folder / "am-config.json").write_text("")
+    validate = [*changed(folder, "data:", "environment: {files: [am-config.json]}\ndata:"), "--runtime", "yarn"]
+    refused(capsys, 3, validate, "$.environment.files[0]: 'am-config.json' is a name that afo uses itself")
 
 
 def test_local_paths_on_yarn_are_pointed_out(folder: Path) -> None:
