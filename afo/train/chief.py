@@ -62,8 +62,8 @@ class Chief:
             self._save(final=False)
             self._saved_at = time.monotonic()
 
-    def finish(self, progress: Progress) -> None:
-        """The last checkpoint and, out of it, the SavedModel."""
+    def finish(self, progress: Progress) -> int:
+        """The last checkpoint and, out of it, the SavedModel; returns the number of steps of all workers."""
         if progress.step:
             self._summarise(progress, time.monotonic() - self._summarised_at)
         url, report = self._write(final=True)
@@ -74,6 +74,7 @@ class Chief:
             export(model, setup.parser, setup.task.export_url, setup.work_dir)
         setup.master.report_checkpoint(report)
         remove_old(setup.task.checkpoint_url, setup.job.checkpoint.keep)
+        return report.step
 
     def _save(self, *, final: bool) -> None:
         _, report = self._write(final=final)

@@ -59,7 +59,7 @@ class Worker:
             while self._another_step(reading):
                 pass
         if self._chief is not None:
-            self._chief.finish(self._progress("exporting"))
+            self._step = self._chief.finish(self._progress("exporting"))
         self._report("done", now=True)
 
     def _await_ready(self) -> None:

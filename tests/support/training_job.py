@@ -22,7 +22,7 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress, TrainTask
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 SECRET = "x" * 64
 
 
@@ -58,6 +58,9 @@ class MiniMaster:
         with self._lock:
             if len(self.acks) == len(self.urls) * self.epochs:
                 return m.SplitReply(state="end")
+            for row, (holder, epoch) in self.leases.items():
+                if holder == str(request.task) and row not in request.holding:
+                    return m.SplitReply(state="lease", row=row, epoch=epoch, url=self.urls[row], resume=True)
             for epoch in range(self.epochs):
                 for row, url in enumerate(self.urls):
                     earlier = all((row, each) in self.acks for each in range(epoch))
@@ -152,15 +155,15 @@ class JobRun:
         work.mkdir()
         reading, writing = os.pipe()
         task = TrainTask(
-            role=role, index=index, attempt=attempt, generation=self.generation, is_chief=(role, index) == self.job.chief,
-            ps=self.ps, num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
+            role=role, index=index, attempt=attempt, generation=self.generation,
+            is_chief=(role, index) == self.job.chief, ps=self.ps, num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
             schema_file=str(self.schema_file), am_address_url=str(self.directory / "address"),
             secret_file=str(self.directory / "secret"), work_dir=str(work),
             checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),
             summary_url=str(self.directory / "summaries"), progress_fd=writing,
         )  # fmt: skip
         jsonfile.write_private(work / "task.json", task)
-        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
+        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
         with (work / "stderr").open("wb") as errors:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "afo.train", str(work / "task.json")],

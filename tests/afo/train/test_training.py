@@ -88,7 +88,8 @@ SERVE = """
 import glob, sys
 import tensorflow as tf
 model = tf.saved_model.load(sys.argv[1])
-records = [each for path in sorted(glob.glob(sys.argv[2])) for each in tf.data.TFRecordDataset(path).as_numpy_iterator()]
+files = tf.data.TFRecordDataset(sorted(glob.glob(sys.argv[2])))
+records = list(files.as_numpy_iterator())
 scores = model.signatures["serving_default"](examples=tf.constant(records))["probabilities"].numpy()
 features = {
     "user": tf.io.FixedLenFeature([1], tf.int64), "city": tf.io.FixedLenFeature([1], tf.string),
@@ -120,6 +121,20 @@ def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     assert run.master.task_lost("worker:1") > 0
     run.start("worker", 1)
     run.finish(*names)
+    assert_every_sample_was_applied_once_an_epoch(run)
+
+
+def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    run = run_job(msgspec.structs.replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
+    run.start_servers()
+    run.start("worker", 0)
+    wait_until(lambda: "worker:0" in run.progress and run.progress["worker:0"].samples > 0, "the worker trains")
+    run.kill("worker:0")
+    first_samples, steps = run.progress["worker:0"].samples, run.progress["worker:0"].step
+    run.finish(run.start("worker", 0))
+    assert len(run.master.readies) == 1, "the variables were kept"
+    assert run.master.checkpoints[-1].step > steps
+    assert run.progress["worker:0"].samples <= 2 * sum(count for count, _ in expected_acks(FILES, RECORDS)) - first_samples
     assert_every_sample_was_applied_once_an_epoch(run)
 
 

@@ -1,0 +1,114 @@
+"""A checkpoint is what its manifest says, or none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from afo import storage
+from afo.errors import DataError, NotFound
+from afo.train import manifest
+from afo.train.manifest import Manifest, Part
+
+
+def save(directory: Path, step: int, *, generation: int = 1, final: bool = False, value: float = 1.0) -> str:
+    """A checkpoint of one table of five rows in two parts, committed."""
+    folder = f"g{generation:06d}-s{step:012d}-{'f' if final else 'p'}"
+    (directory / folder).mkdir(parents=True)
+    table = np.full((5, 2), value, np.float32) + np.arange(5, dtype=np.float32)[:, np.newaxis]
+    parts = []
+    for number in range(2):
+        path = directory / folder / f"deep.{number}.npy"
+        np.save(path, table[number::2])
+        parts.append(Part("deep", path.name, number, 2, path.stat().st_size, manifest.checksum_of(path)))
+    return manifest.commit(
+        str(directory),
+        Manifest(
+            version=manifest.FORMAT_VERSION, generation=generation, step=step, final=final, directory=folder,
+            rows={"deep": 5}, parts=tuple(parts),
+        ),
+    )  # fmt: skip
+
+
+def test_the_newest_is_that_of_the_highest_generation_then_step(tmp_path: Path) -> None:
+    save(tmp_path, 900)
+    save(tmp_path, 100, generation=2)
+    save(tmp_path, 100, generation=2, final=True)
+    (tmp_path / "g000003-s000000000001-x").mkdir()
+    (tmp_path / "manifest-broken.json").touch()
+    found = manifest.find_manifests(str(tmp_path))
+    assert [each.age for each in found] == [(1, 900, False), (2, 100, False), (2, 100, True)]
+    assert manifest.find_manifests(str(tmp_path / "nothing")) == []
+
+
+def test_of_two_writers_of_a_manifest_the_first_counts(tmp_path: Path) -> None:
+    url = save(tmp_path, 7)
+    stale = tmp_path / "stale"
+    stale.mkdir()
+    (stale / "deep.0.npy").touch()
+    second = Manifest(version=1, generation=1, step=7, final=False, directory="stale", rows={}, parts=())
+    assert manifest.commit(str(tmp_path), second) == url
+    assert manifest.read_manifest(url).rows == {"deep": 5}
+    assert not stale.exists()
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    urls = [save(tmp_path, step) for step in range(5)]
+    manifest.remove_old(str(tmp_path), keep=2)
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == urls[3:]
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    url = save(tmp_path, 1)
+    Path(url).write_text(Path(url).read_text().replace('"version": 1', '"version": 99'))
+    with pytest.raises(DataError, match=r"format 99; this version of afo reads format 1"):
+        manifest.read_manifest(url)
+
+
+@pytest.mark.tensorflow
+class TestReading:
+    """What needs TensorFlow only because `afo.train.checkpoint` also writes variables."""
+
+    def test_a_table_is_put_together_from_its_parts(self, tmp_path: Path) -> None:
+        from afo.train.checkpoint import CheckpointReader
+
+        with CheckpointReader(save(tmp_path / "all", 1), tmp_path) as reader:
+            assert reader.table("deep", 5, 2)[:, 0].tolist() == [1, 2, 3, 4, 5]
+            with pytest.raises(DataError, match="embedding.dim"):
+                reader.table("deep", 5, 3)
+            with pytest.raises(DataError, match="holds no `wide`"):
+                reader.table("wide", 5, 1)
+        assert not (tmp_path / "restore").exists()
+
+    @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest"])
+    def test_a_torn_one_is_passed_over_for_an_older_one(self, tmp_path: Path, damage: str) -> None:
+        from afo.train.checkpoint import newest_complete
+
+        everything = tmp_path / "all"
+        older, torn = save(everything, 10, value=3.0), save(everything, 20)
+        save(everything, 30)
+        part = everything / manifest.read_manifest(torn).directory / "deep.1.npy"
+        content = bytearray(part.read_bytes())
+        if damage == "flipped":
+            content[-1] ^= 1
+            part.write_bytes(content)
+        elif damage == "cut":
+            part.write_bytes(content[:-1])
+        else:
+            storage.delete(str(part) if damage == "missing" else torn)
+        reader, problems = newest_complete(torn, str(everything), tmp_path)
+        with reader:
+            assert reader.url == older, "never a newer one: the AM counts from the one it named"
+            assert reader.table("deep", 5, 2)[0, 0] == 3.0
+        assert len(problems) == 1
+
+    def test_none_left_is_an_error_that_says_why(self, tmp_path: Path) -> None:
+        from afo.train.checkpoint import newest_complete
+
+        url = save(tmp_path / "all", 10)
+        storage.delete(str(tmp_path / "all" / manifest.read_manifest(url).directory), recursive=True)
+        with pytest.raises(DataError, match=r"no complete checkpoint is left .*deep\.0\.npy"):
+            newest_complete(url, str(tmp_path / "all"), tmp_path)
+        with pytest.raises(NotFound):
+            manifest.read_manifest(str(tmp_path / manifest.manifest_name(1, 1, False)))
