@@ -9,7 +9,7 @@ import click
 
 from afo import storage
 from afo.config import load_config
-from afo.errors import UsageError
+from afo.errors import NotFound, UsageError
 from afo_client.console import print_result, say, without_control
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
@@ -40,11 +40,15 @@ def command(
         job, task = None, job
     config = load_config()
     ref = find_job(config, job)
+    runtime = runtime_for(ref.runtime, config)
+    if task == "am" and (elsewhere := runtime.application(ref.job_id).am_log):
+        command_line = f"yarn logs -applicationId {ref.job_id} -am 1"
+        raise NotFound(f"YARN keeps the log of the Application Master: {elsewhere} (`{command_line}`)")
     if out:
         _copy(find_logs(ref.paths, task, attempt, all_attempts=all_attempts), Path(out))
         return
     printer = _Printer(partial(find_logs, ref.paths, task, attempt, all_attempts=all_attempts), tail, raw)
-    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    watch = JobWatch(ref, runtime)
     try:
         while follow and not watch.look().ended:
             printer.print_new(last=False)

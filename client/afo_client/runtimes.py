@@ -19,6 +19,8 @@ class Application(Struct, frozen=True, kw_only=True):
     queue: str = ""
     started: float = 0.0
     ended: float = 0.0
+    #: Where the runtime itself shows the log of the Application Master; '' where it lies with the other logs.
+    am_log: str = ""
 
 
 class ClientRuntime(Protocol):

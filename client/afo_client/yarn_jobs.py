@@ -43,4 +43,5 @@ def _application(found: resource_manager.Application) -> Application:
         queue=found.queue,
         started=found.started_ms / 1000,
         ended=found.finished_ms / 1000,
+        am_log=found.am_logs,
     )

@@ -61,6 +61,16 @@ def test_kill_without_a_master(
         assert json.loads(capsys.readouterr().out)["state"] == "KILLED"
 
 
+def test_the_log_of_the_master_is_yarns(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    (tmp_path / "jobs" / JOB).mkdir(parents=True)
+    manager.add_application(JOB, "RUNNING", amContainerLogs="http://nm/logs")
+    assert run(["logs", JOB, "am"]) == 5
+    assert "http://nm/logs" in capsys.readouterr().err
+
+
 def test_doctor_finds_the_cluster_well(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--cluster", "--json"]) == 0
     levels = {finding["name"]: finding["level"] for finding in json.loads(capsys.readouterr().out)["findings"]}
