@@ -13,6 +13,8 @@ from afo_client.job_view import Failure, JobView, TaskView
 
 #: Lines of the first failing task that are shown at once.
 TAIL_LINES = 20
+#: Fields of the JSON object that are null while a job runs.
+_OF_ENDED_JOBS = ("cause", "seconds", "train_seconds", "core_hours", "memory_gb_hours", "restarts")
 
 
 def places(ref: JobRef) -> dict[str, str]:
@@ -87,7 +89,6 @@ def _rate(view: JobView) -> float:
 
 def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[str, object]:
     """The object of `submit --wait --json`, `wait --json` and `status --json`."""
-    verdict = view.verdict
     return {
         "application_id": view.job_id,
         "name": view.name,
@@ -95,19 +96,14 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "queue": view.queue,
         "state": view.state,
         "final": view.ended,
-        "cause": verdict.cause if verdict else None,
         "diagnostics": view.message,
-        "metrics": verdict.metrics if verdict else view.metrics,
+        "metrics": view.metrics,
         "step": view.step,
         "samples": view.samples,
         "samples_per_s": _rate(view),
-        "input_wait": verdict.input_wait if verdict else view.input_wait,
+        "input_wait": view.verdict.input_wait if view.verdict else view.input_wait,
         "loss": view.loss,
-        "seconds": verdict.seconds if verdict else None,
-        "train_seconds": verdict.train_seconds if verdict else None,
-        "core_hours": verdict.core_hours if verdict else None,
-        "memory_gb_hours": verdict.memory_gb_hours if verdict else None,
-        "restarts": verdict.restarts if verdict else None,
+        **{name: getattr(view.verdict, name, None) for name in _OF_ENDED_JOBS},
         "submitted": iso(view.submitted),
         "generation": view.generation,
         "splits": {"done": view.splits_done, "total": view.splits_total},

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo.errors import SpecError
@@ -77,6 +77,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_any_tree_is_a_job_or_a_spec_error(value: object) -> None:
     message = ""
@@ -87,6 +88,7 @@ def test_any_tree_is_a_job_or_a_spec_error(value: object) -> None:
     assert not message or message.startswith("job.yaml: $")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_job_or_a_spec_error(data: bytes) -> None:
     with pytest.raises(SpecError):

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo.errors import NotFound, SpecError
@@ -95,12 +95,14 @@ def refusal_or_nothing(data: bytes | str) -> str:
     return ""
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_raise_nothing_else(data: bytes) -> None:
     message = refusal_or_nothing(data)
     assert not message or message.startswith("f.yaml")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab:-[]{}&*!?|>#'\"% \n\t,0.e\0\ud800", max_size=80))
 def test_arbitrary_syntax_raises_nothing_else(text: str) -> None:
     message = refusal_or_nothing(text)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo_client.console import iso, json_line, size_text, span_text, table, without_control
@@ -23,6 +23,7 @@ def test_control_sequences_are_removed(text: str) -> None:
     assert without_control(text) == "red"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     clean = without_control(text)
