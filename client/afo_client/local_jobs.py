@@ -42,6 +42,9 @@ class LocalJobs:
         )
         if locked_process.alive(folder / LOCK):
             return known
+        if any(map(locked_process.alive, _container_locks(folder))):
+            words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
+            return replace(known, state="ORPHANED", diagnostics=words)
         return _ended(known, paths, folder)
 
     def applications(self) -> list[Application]:
@@ -58,15 +61,19 @@ class LocalJobs:
         if not folder.is_dir():
             raise NotFound(f"there is no job {job_id} in {folder.parent.parent}")
         supervisor = folder / LOCK
-        if locked_process.alive(supervisor):
+        if any(map(locked_process.alive, (supervisor, *_container_locks(folder)))):
             (folder / _KILLED).touch()
         # The AM dies with its supervisor, so no container is asked for from here on.
         locked_process.send_signal(supervisor, signal.SIGKILL)
         _until(lambda: not locked_process.alive(supervisor), f"the supervisor of {job_id}")
-        locks = sorted(folder.parent.glob(f"containers/*/{LOCK}"))
+        locks = _container_locks(folder)
         for lock in locks:
             locked_process.send_signal(lock, signal.SIGTERM)
         _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
+
+
+def _container_locks(folder: Path) -> list[Path]:
+    return sorted(folder.parent.glob(f"containers/*/{LOCK}"))
 
 
 def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:

@@ -108,8 +108,9 @@ def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
     assert "the reason" in jobs.application(job_id).diagnostics
 
 
+@pytest.mark.parametrize("orphaned", [False, True])
 def test_kill_ends_supervisor_and_containers(
-    config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs
+    config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs, orphaned: bool
 ) -> None:
     fake_am("import time; time.sleep(600)")
     job_id = local_run.start(config, schema="", secret=SECRET)
@@ -119,6 +120,12 @@ def test_kill_ends_supervisor_and_containers(
     out = container / "out"
     locked_process.start(command, container / "lock", env=os.environ, stdout=out, stderr=out)
     until(lambda: locked_process.pid_of(container / "lock"))
+    if orphaned:
+        lock = root / job_id / "am" / "lock"
+        until(lambda: locked_process.pid_of(lock))
+        locked_process.send_signal(lock, signal.SIGKILL)
+        until(lambda: jobs.application(job_id).state == "ORPHANED")
+        assert jobs.application(job_id).final == ""
     jobs.kill(job_id)
     assert not locked_process.alive(container / "lock")
     assert jobs.application(job_id).final == "KILLED"
