@@ -1,12 +1,13 @@
 """One split (a file) as blocks of records in an order that is fixed by seed, epoch and row."""
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.tfrecord import compression_of, count_records
+from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
 from afo.job import Data
 
@@ -32,32 +33,65 @@ class SplitReader:
 
     def __init__(self, lease: Lease, path: Path, data: Data, block: int) -> None:
         self.lease = lease
-        self._path = path
-        self._compression = data.compression
-        self._blocks = iter(self._dataset(data, block))
+        self._path = str(path)
+        self._data = data
+        self._block = block
+        self._given = lease.skip
+        known = compression_of(self._path) if data.compression == "auto" else data.compression
+        self._blocks = self._arranged(tf.data.TFRecordDataset(self._path, _COMPRESSION[known], _READ_BUFFER))
+        self._may_skip = data.max_bad_records > 0
 
     def next_block(self) -> Any | None:
-        """String tensor [n], or None at the end. Raises DataError with file and offset for a damaged record."""
-        try:
-            return next(self._blocks, None)
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError) as error:
-            raise self._damage(error) from error
+        """String tensor [n], or None at the end.
 
-    def _dataset(self, data: Data, block: int) -> Any:
-        known = compression_of(str(self._path)) if data.compression == "auto" else data.compression
-        records = tf.data.TFRecordDataset(str(self._path), _COMPRESSION[known], _READ_BUFFER)
+        Raises DataError with file and offset for a damaged record, unless `data.max_bad_records` allows to skip it.
+        """
+        try:
+            block = next(self._blocks, None)
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError) as error:
+            self._go_on_after(error)
+            return self.next_block()
+        self._given += 0 if block is None else int(block.shape[0])
+        return block
+
+    def _arranged(self, records: Any) -> Any:
+        """Blocks of a dataset of all good records, in this split's order, without those that were given already."""
+        data = self._data
         if data.shuffle.buffer > 1:
             seed = order_seed(data.shuffle.seed, self.lease.epoch, self.lease.row)
             records = records.shuffle(data.shuffle.buffer, seed, reshuffle_each_iteration=False)
-        return records.skip(self.lease.skip).batch(block).prefetch(2).with_options(_options())
+        return iter(records.skip(self._given).batch(self._block).prefetch(2).with_options(_options()))
 
-    def _damage(self, error: tf.errors.OpError) -> DataError:
-        """Our own reader knows the offset, which TensorFlow's does not tell for compressed files."""
+    def _go_on_after(self, error: tf.errors.OpError) -> None:
+        """Read on with our own slower reader, which leaves damaged records out, or raise what is wrong.
+
+        The order stays the same: what was given so far came of the records before the damaged one.
+        """
+        skipped: list[DataError] | None = [] if self._may_skip else None
         try:
-            count_records(str(self._path), self._compression)
+            good = sum(1 for _ in read_records(self._path, self._data.compression, skipped))
         except DataError as found:
-            return DataError(str(found).replace(str(self._path), self.lease.url))
-        return DataError(f"{self.lease.url}: TensorFlow cannot read it as TFRecord: {error.message}")
+            raise self._renamed(found) from error
+        if not skipped:
+            raise DataError(f"{self.lease.url}: TensorFlow cannot read it as TFRecord: {error.message}") from error
+        total, allowed = good + len(skipped), self._data.max_bad_records
+        if len(skipped) > allowed * total:
+            raise DataError(
+                f"{self._renamed(skipped[0])}; {len(skipped)} of {total} records are damaged, and"
+                f" `data.max_bad_records` allows a share of {allowed:g}"
+            ) from error
+        print(f"warning: {self._renamed(skipped[0])}; {len(skipped)} of {total} records skipped", file=sys.stderr)
+        self._may_skip = False
+        self._blocks = self._arranged(
+            tf.data.Dataset.from_generator(
+                lambda: read_records(self._path, self._data.compression, []),
+                output_signature=tf.TensorSpec([], tf.string),
+            )
+        )
+
+    def _renamed(self, error: DataError) -> DataError:
+        """The file by the name the user knows."""
+        return DataError(str(error).replace(self._path, self.lease.url))
 
 
 def order_seed(seed: int, epoch: int, row: int) -> int:

@@ -67,13 +67,17 @@ class RecordWriter:
         self._file.__exit__(kind, value, trace)
 
 
-def read_records(url: str, compression: Compression = "auto") -> Iterator[bytes]:
+def read_records(
+    url: str, compression: Compression = "auto", skipped: list[DataError] | None = None
+) -> Iterator[bytes]:
     """The records of a file, checksums verified.
 
-    Raises DataError with file and byte offset at the first one that is damaged or cut off.
+    Raises DataError with file and byte offset at the first one that is damaged or cut off. With a list for `skipped`,
+    records of which only the data are damaged are left out and their errors added to it; after a damaged length nobody
+    knows where the next record begins, so that is always raised.
     """
     with storage.open_input(url) as file:
-        yield from read_stream(file, url, compression)
+        yield from read_stream(file, url, compression, skipped)
 
 
 def count_records(url: str, compression: Compression = "auto") -> int:
@@ -87,7 +91,9 @@ def compression_of(url: str) -> Literal["none", "gzip", "zlib"]:
         return _detect(file)
 
 
-def read_stream(file: BinaryIO, name: str, compression: Compression = "auto") -> Iterator[bytes]:
+def read_stream(
+    file: BinaryIO, name: str, compression: Compression = "auto", skipped: list[DataError] | None = None
+) -> Iterator[bytes]:
     """As `read_records`, from an open seekable file that errors call `name`."""
     known = _detect(file) if compression == "auto" else compression
     source = inflated(file, name, known)
@@ -102,11 +108,15 @@ def read_stream(file: BinaryIO, name: str, compression: Compression = "auto") ->
                 f"{name}: record at offset {offset} is cut off: {present} of its {HEADER.size + size + _CRC.size} bytes"
                 " are there; copy or write the file again"
             )
-        if masked_crc(record) != _CRC.unpack(tail)[0]:
-            raise DataError(
+        if masked_crc(record) == _CRC.unpack(tail)[0]:
+            yield record
+        else:
+            error = DataError(
                 f"{name}: data of the record at offset {offset} is damaged: wrong checksum over {size} bytes"
             )
-        yield record
+            if skipped is None:
+                raise error
+            skipped.append(error)
         offset += HEADER.size + size + _CRC.size
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
+
 from click_records import SCHEMA, write_files
 
 tf = pytest.importorskip("tensorflow")
@@ -140,6 +142,32 @@ def test_damage_is_named_with_file_and_offset(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match=rf"{path}: (data|length) of the record at offset \d+ is damaged"):
         list(batches(Source([Lease(0, 0, str(path))]), DATA, tmp_path))
+
+
+def test_damaged_records_are_skipped_within_the_budget_without_changing_the_order(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 200)
+    path = next(tmp_path.iterdir())
+    good = list(read_records(str(path)))
+    bad = [57, 150]
+    content = bytearray(path.read_bytes())
+    for number in bad:
+        content[sum(len(record) + 16 for record in good[:number]) + 12 + 3] ^= 1
+    path.write_bytes(content)
+    data = msgspec.structs.replace(DATA, max_bad_records=0.01)
+
+    def order(skip: int) -> list[bytes]:
+        reader = SplitReader(Lease(0, 0, str(path), skip), path, data, 10)
+        return [record for part in iter(reader.next_block, None) for record in part.numpy().tolist()]
+
+    everything = order(0)
+    assert sorted(everything) == sorted(record for number, record in enumerate(good) if number not in bad)
+    assert order(3) == everything[3:]
+    assert order(140) == everything[140:]
+    [batch] = batches(Source([Lease(0, 0, str(path))]), msgspec.structs.replace(data, batch_size=300), tmp_path)
+    assert batch.size == 198
+    data = msgspec.structs.replace(DATA, max_bad_records=0.009)
+    with pytest.raises(DataError, match=r"offset \d+ is damaged.*; 2 of 200 records .* a share of 0\.009"):
+        order(0)
 
 
 def test_a_file_that_is_cut_off_is_named_with_the_offset(tmp_path: Path) -> None:
