@@ -1,4 +1,4 @@
-"""Batches out of leased splits: every record once with its row, in a repeatable order, and errors that name the place."""
+"""Batches out of leased splits: every record once with its row, in a repeatable order; errors name the place."""
 
 import gzip
 import threading

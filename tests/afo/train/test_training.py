@@ -134,7 +134,8 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
     run.finish(run.start("worker", 0))
     assert len(run.master.readies) == 1, "the variables were kept"
     assert run.master.checkpoints[-1].step > steps
-    assert run.progress["worker:0"].samples <= 2 * sum(count for count, _ in expected_acks(FILES, RECORDS)) - first_samples
+    all_samples = 2 * sum(count for count, _ in expected_acks(FILES, RECORDS))
+    assert run.progress["worker:0"].samples <= all_samples - first_samples
     assert_every_sample_was_applied_once_an_epoch(run)
 
 
