@@ -32,8 +32,11 @@ class Journal:
 
 
 def earlier_records(paths: JobPaths) -> Iterator[ev.Record]:
-    """What former starts of the AM wrote; nothing for a new job."""
+    """What former starts of the AM wrote; nothing for a new job. Whoever of them still lives can write no more."""
     try:
+        for segment in storage.list_dir(paths.events):
+            # A start that was killed while it wrote has left its file open: unreadable until it is taken over.
+            storage.take_over(segment.url)
         yield from (record for record in ev.read_log(paths.events) if isinstance(record, ev.Record))
     except NotFound:
         return
