@@ -1,0 +1,56 @@
+"""What holds for every test: no leaked process, thread or listening port; hypothesis without a clock."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine's neighbours than about the code.
+settings.register_profile("afo", deadline=None)
+settings.load_profile("afo")
+
+#: What a test started may need this long to go away by itself.
+GRACE_S = 5.0
+
+
+def _alive() -> dict[str, set[str]]:
+    """Threads, child processes and listening ports of this process, by name."""
+    me = psutil.Process()
+    ports = {str(each.laddr) for each in me.net_connections(kind="inet") if each.status == psutil.CONN_LISTEN}
+    children = {f"{child.pid}" for child in me.children(recursive=True) if _runs(child)}
+    threads = {f"{thread.name} ({thread.ident})" for thread in threading.enumerate() if thread.is_alive()}
+    return {"threads": threads, "processes": children, "listening ports": ports}
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+_AT_CALL = pytest.StashKey[dict[str, set[str]]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Notes what fixtures hold when the test itself begins."""
+    item.stash[_AT_CALL] = _alive()
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that leaves something behind which was not there when it began."""
+    yield
+    before = item.stash.get(_AT_CALL, None)
+    if before is None or item.get_closest_marker("hadoop"):  # the fixture of the cluster looks after its daemons
+        return
+    deadline = time.monotonic() + GRACE_S
+    while leaked := {kind: sorted(now - before[kind]) for kind, now in _alive().items() if now - before[kind]}:
+        if time.monotonic() > deadline:
+            pytest.fail(f"{item.nodeid} leaked {leaked}")
+        time.sleep(0.05)
