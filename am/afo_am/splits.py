@@ -2,7 +2,7 @@
 
 import hashlib
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -63,13 +63,6 @@ class SplitQueue:
             if epoch == self.completed[row] and row not in self.leases:
                 return Lease(row, epoch, row in self.begun)
             heapq.heappop(self._heap)
-        return None
-
-    def forgotten(self, task: TaskId, holding: Container[int]) -> Lease | None:
-        """A lease of `task` that it does not know of: it is the same one, so nothing changes by giving it again."""
-        for row, holder in self.leases.items():
-            if holder == task and row not in holding:
-                return Lease(row, self.completed[row], resume=True)
         return None
 
     def forgotten(self, task: TaskId, holding: tuple[int, ...]) -> Lease | None:

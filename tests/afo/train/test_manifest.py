@@ -75,7 +75,7 @@ class TestReading:
 
         with CheckpointReader(save(tmp_path / "all", 1), tmp_path) as reader:
             assert reader.table("deep", 5, 2)[:, 0].tolist() == [1, 2, 3, 4, 5]
-            with pytest.raises(DataError, match="embedding.dim"):
+            with pytest.raises(DataError, match=r"embedding\.dim"):
                 reader.table("deep", 5, 3)
             with pytest.raises(DataError, match="holds no `wide`"):
                 reader.table("wide", 5, 1)
