@@ -25,6 +25,10 @@ from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 
 
+#: Events after which something may have to follow at once; for all else the next tick is soon enough.
+_UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.JobEnding)
+
+
 @dataclass
 class Outcome:
     """What follows from one stimulus."""
@@ -69,6 +73,8 @@ class Core:
         self._now, self._wall, self._out = now, wall, Outcome()
         if not self.state.started:
             self.record(self._job_started(job_id))
+        if started.am_attempt > self.state.am_attempt > 0:
+            self._end_containers_of_earlier_attempt()
         self.record(started)
         for task in self.state.tasks.values():
             task.last_seen = now
@@ -82,6 +88,15 @@ class Core:
         self._settle()
         return self._out
 
+    def _end_containers_of_earlier_attempt(self) -> None:
+        # YARN kills them when it starts another attempt of the application, and that one does not list them.
+        text = "YARN ended it with the application attempt that had asked for it"
+        for task in self.state.tasks.values():
+            if task.stage in LIVE:
+                self._task_ended(task, "container_lost", None, text)
+            if task.handle and not task.container_over:
+                self.record(ev.ContainerEnded(task=task.id, handle=task.handle, diagnostics=text))
+
     def handle(self, stimulus: object, *, now: float, wall: float) -> Outcome:
         """React to a message or a command's result. A sender that is out of date gets `Outcome.error`."""
         self._now, self._wall, self._out = now, wall, Outcome()
@@ -89,8 +104,8 @@ class Core:
             self._out.reply = _HANDLERS[type(stimulus)](self, stimulus)
         except (ProtocolError, PermissionDenied) as error:
             self._out.error = error
-        # Heartbeats come by the thousand and mostly decide nothing.
-        if self._out.events or isinstance(stimulus, c.Tick):
+        # Looking at every task after every message would make a start of n tasks cost n².
+        if isinstance(stimulus, c.Tick) or any(isinstance(event, _UNSETTLING) for event in self._out.events):
             self._settle()
         return self._out
 

@@ -1,7 +1,8 @@
 """The AM's engine: carries stimuli to the core, and its events, commands and replies out.
 
-One thread decides (the loop), one touches the runtime (the hands), gRPC's threads only wait for replies. Stimuli are
-taken in batches so that the journal is synchronised once for all of them.
+Whoever brings a stimulus lets the core decide, under one lock. What was decided goes through the writer, which makes
+many decisions durable with one synchronisation before it sends their commands and replies. One thread, the hands,
+touches the runtime. A reply that rests on nothing undurable (nearly every heartbeat) is given at once.
 """
 
 import contextlib
@@ -27,8 +28,10 @@ log = logging.getLogger("afo.am")
 _BATCH = 512
 #: Tries of a command against an unreachable cluster, a second more apart each time.
 _TRIES = 8
+#: How long a reply may wait for the journal.
+_PATIENCE_S = 30.0
 
-_Item = tuple[object, "Future[m.Message] | None"]
+_Item = tuple[Outcome, "Future[m.Message]"]
 
 
 class Driver:
@@ -40,34 +43,61 @@ class Driver:
         self._runtime = runtime
         self._paths = paths
         self._poll_s = poll_s
-        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        #: Held while the core decides and while its outcome is put into the outbox, so that the order is the same.
+        self._lock = threading.Lock()
+        #: Outcomes put into the outbox and not yet durable.
+        self._undurable = 0
+        self._outbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._commands: queue.SimpleQueue[c.Command] = queue.SimpleQueue()
         self._done = threading.Event()
         self._failure: BaseException | None = None
 
-    # -- from other threads ------------------------------------------------------------------------------------------
+    # -- stimuli -----------------------------------------------------------------------------------------------------
 
-    def ask(self, stimulus: m.Message) -> m.Message:
+    def ask(self, message: m.Message) -> m.Message:
         """Hand a message to the core and wait for its reply. Raises what the core answers with."""
+        if isinstance(message, m.StatusRequest):
+            with self._lock:
+                return status_of(self._core, self._paths.job_id, time.monotonic())
+        try:
+            return self._tell(message).result(timeout=_PATIENCE_S)
+        except TimeoutError as error:
+            raise ClusterUnreachable("the journal of the Application Master is stuck") from error
+
+    def _tell(self, stimulus: object) -> "Future[m.Message]":
+        """Let the core decide; the future is done when everything it decided is durable."""
         future: Future[m.Message] = Future()
-        self._inbox.put((stimulus, future))
+        try:
+            with self._lock:
+                outcome = self._core.handle(stimulus, now=time.monotonic(), wall=time.time())
+                waits = bool(outcome.events) or self._undurable > 0
+                if waits:
+                    self._undurable += 1
+                    self._outbox.put((outcome, future))
+        except BaseException as error:  # a mistake of the core: no further decision may follow from its state
+            self._fail(error)
+            raise
         if self._done.is_set():
             self._refuse_the_rest()
-        try:
-            return future.result(timeout=30)
-        except TimeoutError as error:
-            raise ClusterUnreachable("the Application Master is too busy to answer") from error
+        elif not waits:
+            self._release(outcome, future)
+        return future
 
-    # -- the loop ----------------------------------------------------------------------------------------------------
+    # -- the writer --------------------------------------------------------------------------------------------------
 
     def run(self, started: ev.AmStarted) -> None:
         """Until the job is finished and the runtime was told. Raises what the hands or the journal raised."""
-        self._carry_out([(self._core.start(started, self._paths.job_id, now=time.monotonic(), wall=time.time()), None)])
+        with self._lock:
+            outcome = self._core.start(started, self._paths.job_id, now=time.monotonic(), wall=time.time())
+            self._undurable += 1
+            self._outbox.put((outcome, Future()))
         hands = threading.Thread(target=self._hands, name="hands")
         hands.start()
         try:
             while not self._done.is_set():
-                self._turn()
+                self._write(self._take())
+        except BaseException as error:
+            self._fail(error)
         finally:
             self._done.set()
             hands.join()
@@ -75,56 +105,46 @@ class Driver:
         if self._failure is not None:
             raise self._failure
 
+    def _take(self) -> list[_Item]:
+        items: list[_Item] = []
+        with contextlib.suppress(queue.Empty):
+            items.append(self._outbox.get(timeout=0.5))
+            while len(items) < _BATCH:
+                items.append(self._outbox.get_nowait())
+        return items
+
+    def _write(self, items: list[_Item]) -> None:
+        wall = time.time()
+        try:
+            self._journal.write((event, wall) for outcome, _ in items for event in outcome.events)
+        except BaseException:
+            for _, future in items:
+                future.set_exception(ClusterUnreachable("the journal of this Application Master cannot be written"))
+            raise
+        with self._lock:
+            self._undurable -= len(items)
+        for outcome, future in items:
+            self._release(outcome, future)
+
+    def _release(self, outcome: Outcome, future: "Future[m.Message]") -> None:
+        for event in outcome.events:
+            log.info("%s", event)
+        for command in outcome.commands:
+            self._commands.put(command)
+        if outcome.error is not None:
+            future.set_exception(outcome.error)
+        else:
+            future.set_result(outcome.reply or m.Empty())
+
     def _refuse_the_rest(self) -> None:
         # A caller that is told so at once looks for the next incarnation; one that is not waits for its deadline.
         with contextlib.suppress(queue.Empty):
             while True:
-                _, future = self._inbox.get_nowait()
-                if future is not None:
-                    future.set_exception(ClusterUnreachable("this Application Master has stopped"))
+                self._outbox.get_nowait()[1].set_exception(ClusterUnreachable("this Application Master has stopped"))
 
-    def _turn(self) -> None:
-        items = self._take()
-        try:
-            self._decide(items)
-        except BaseException:
-            for _, future in items:
-                if future is not None and not future.done():
-                    future.set_exception(ClusterUnreachable("this Application Master failed"))
-            raise
-
-    def _decide(self, items: list[_Item]) -> None:
-        outcomes: list[tuple[Outcome, Future[m.Message] | None]] = []
-        for stimulus, future in items:
-            now, wall = time.monotonic(), time.time()
-            if isinstance(stimulus, m.StatusRequest):
-                outcomes.append((Outcome(reply=status_of(self._core, self._paths.job_id, now)), future))
-            else:
-                outcomes.append((self._core.handle(stimulus, now=now, wall=wall), future))
-        self._carry_out(outcomes)
-
-    def _take(self) -> list[_Item]:
-        items: list[_Item] = []
-        try:
-            items.append(self._inbox.get(timeout=0.5))
-            while len(items) < _BATCH:
-                items.append(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
-        return items
-
-    def _carry_out(self, outcomes: list[tuple[Outcome, "Future[m.Message] | None"]]) -> None:
-        wall = time.time()
-        self._journal.write((event, wall) for outcome, _ in outcomes for event in outcome.events)
-        for outcome, future in outcomes:
-            for event in outcome.events:
-                log.info("%s", event)
-            for command in outcome.commands:
-                self._commands.put(command)
-            if future is not None and outcome.error is not None:
-                future.set_exception(outcome.error)
-            elif future is not None:
-                future.set_result(outcome.reply or m.Empty())
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._done.set()
 
     # -- the hands ---------------------------------------------------------------------------------------------------
 
@@ -137,8 +157,7 @@ class Driver:
                     self._look()
                     next_poll = time.monotonic() + self._poll_s
         except BaseException as error:
-            self._failure = error
-            self._done.set()
+            self._fail(error)
 
     def _obey_until(self, deadline: float) -> None:
         try:
@@ -151,10 +170,10 @@ class Driver:
 
     def _look(self) -> None:
         try:
-            self._inbox.put((c.ContainersSeen(tuple(self._runtime.list_containers())), None))
+            self._tell(c.ContainersSeen(tuple(self._runtime.list_containers())))
         except ClusterUnreachable as error:
             log.warning("the cluster does not answer, looking again in %g s: %s", self._poll_s, error)
-        self._inbox.put((c.Tick(), None))
+        self._tell(c.Tick())
 
     def _obey(self, command: c.Command) -> None:
         for attempt in range(1, _TRIES + 1):
@@ -169,7 +188,7 @@ class Driver:
                 failure = error
                 break
         if isinstance(command, c.RequestContainer):
-            self._inbox.put((c.CommandFailed(command.task, f"no container for {command.task}: {failure}"), None))
+            self._tell(c.CommandFailed(command.task, f"no container for {command.task}: {failure}"))
         elif isinstance(command, c.FinishJob):
             raise failure
         else:
@@ -178,7 +197,7 @@ class Driver:
     def _do(self, command: c.Command) -> None:
         match command:
             case c.RequestContainer(task, more_memory):
-                self._inbox.put((c.ContainerPlaced(task, self._runtime.request(task, {}, more_memory=more_memory)), None))
+                self._tell(c.ContainerPlaced(task, self._runtime.request(task, {}, more_memory=more_memory)))
             case c.KillContainer(handle):
                 self._runtime.kill(handle)
             case c.ShowProgress(fraction):

@@ -2,7 +2,7 @@
 
 import hashlib
 import heapq
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec import Struct
 
@@ -65,11 +65,12 @@ class SplitQueue:
             heapq.heappop(self._heap)
         return None
 
-    def forgotten(self, task: TaskId, holding: tuple[int, ...]) -> Lease | None:
-        """A file leased to `task` that it does not name among those it holds: a new process, or a lost reply."""
-        rows = (row for row, holder in self.leases.items() if holder == task and row not in holding)
-        row = next(rows, None)
-        return None if row is None else Lease(row, self.completed[row], resume=True)
+    def forgotten(self, task: TaskId, holding: Container[int]) -> Lease | None:
+        """A lease of `task` that it does not know of: it is the same one, so nothing changes by giving it again."""
+        for row, holder in self.leases.items():
+            if holder == task and row not in holding:
+                return Lease(row, self.completed[row], resume=True)
+        return None
 
     def lease(self, row: int, task: TaskId) -> None:
         """`task` reads `row` from now on."""

@@ -63,6 +63,8 @@ class JobState:
         self.finished = False
         self.started = 0.0
         self.incarnation = 0
+        #: YARN's number of the application attempt that wrote last; 0 before the first.
+        self.am_attempt = 0
         self.restarts = 0
         #: Wall clock of the first readiness and of the last acknowledged file; 0 before.
         self.train_began = 0.0
@@ -129,7 +131,7 @@ class JobState:
         self.started = event.submitted or time
 
     def _am_started(self, event: ev.AmStarted, time: float) -> None:
-        self.incarnation = event.incarnation
+        self.incarnation, self.am_attempt = event.incarnation, event.am_attempt
 
     def _container_requested(self, event: ev.ContainerRequested, time: float) -> None:
         key = (event.task.role, event.task.index)

@@ -90,6 +90,19 @@ def test_a_request_lost_with_the_am_is_made_again_and_its_stray_container_ended(
     assert cluster.run() == "SUCCEEDED"
 
 
+def test_another_attempt_of_the_application_asks_for_every_task_again(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=20))
+    for _ in range(12):
+        cluster.turn()
+    done = cluster.core.state.splits.done
+    cluster.lose_am_container()
+    assert len(cluster.containers) == 5
+    assert cluster.run() == "SUCCEEDED"
+    every_split_once(cluster)
+    assert done > 0
+    assert all(not task.running_since for task in cluster.core.state.tasks.values())
+
+
 def test_kill_ends_everything_and_says_by_whom(make_cluster: Make) -> None:
     cluster = make_cluster()
     for _ in range(6):
@@ -200,10 +213,12 @@ def test_random_faults_never_break_the_promises(make_cluster: Make, block: int) 
 
         def disturb(cluster: FakeCluster, turn: int, chaos: random.Random = chaos, rate: float = rate) -> None:
             if turn < 150 and chaos.random() < rate and cluster.live():
-                match chaos.randrange(4):
+                match chaos.randrange(6):
                     case 0:
                         cluster.start_am()
                     case 1:
+                        cluster.lose_am_container()
+                    case 2:
                         cluster.exit(chaos.choice(cluster.live()), "killed_by_signal", -9)
                     case _:
                         cluster.end_container(chaos.choice(cluster.live()).handle)

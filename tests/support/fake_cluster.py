@@ -71,6 +71,7 @@ class FakeCluster:
         self.restart_rate = 0.0
         self._numbers = itertools.count(1)
         self.incarnation = 0
+        self.am_attempt = 1
         self.core: Core
         self.start_am()
 
@@ -82,8 +83,15 @@ class FakeCluster:
         self.core = Core(self.config, now=self.time)
         for event, wall in self.log:
             self.core.replay(event, wall)
-        started = ev.AmStarted(am_attempt=1, incarnation=self.incarnation, address="a:1", host="a", pid=1)
+        started = ev.AmStarted(am_attempt=self.am_attempt, incarnation=self.incarnation, address="a:1", host="a", pid=1)
         self._carry_out(self.core.start(started, "local_1_0001", now=self.time, wall=self.time))
+
+    def lose_am_container(self) -> None:
+        """The AM's container is lost: YARN ends all others and starts another attempt, which lists its own alone."""
+        self.containers.clear()
+        self.children.clear()
+        self.am_attempt += 1
+        self.start_am()
 
     def tell(self, stimulus: object) -> m.Message | None:
         """One stimulus; raises what the sender would see raised."""
