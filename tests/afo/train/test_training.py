@@ -179,3 +179,17 @@ def test_training_stops_at_max_steps(job: Job, schema_file: Path, run_job: RunJo
     run.start_servers()
     run.finish(run.start("worker", 0))
     assert run.master.checkpoints[-1].step == 9
+
+
+def test_bad_data_end_the_worker_with_one_message(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    path = schema_file.parent / "data" / "part-00.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    run = run_job(msgspec.structs.replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
+    run.start_servers()
+    assert run.wait(run.start("worker", 0)) == 1
+    last = run.stderr("worker:0").splitlines()[-1]
+    assert last.startswith(f"afo.errors.DataError: {path}: ")
+    assert "at offset" in last
+    assert "Traceback" not in run.stderr("worker:0")

@@ -1,0 +1,56 @@
+"""Parsing of records."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.data.example import encode  # noqa: E402
+from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.job import Data  # noqa: E402
+from afo.models import hashing  # noqa: E402
+from afo.models.records import RecordParser  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+SCHEMA = Schema(
+    features=(
+        Feature(name="city", kind="string", default="nowhere"),
+        Feature(name="pair", kind="categorical", shape=(2,), default=(5, 6)),
+        Feature(name="price", kind="dense"),
+    )
+)
+RECORDS = [
+    encode({"city": ["Ulm"], "pair": [1, 2], "price": [2.5], "y": [1], "w": [0.5], "id": [7], "unread": [9]}),
+    encode({"y": [0], "w": [2.0], "id": [8]}),
+]
+
+
+def test_an_absent_feature_takes_its_default() -> None:
+    parsed = RecordParser(SCHEMA, Data(schema="", train=("x",), label="y"))(tf.constant(RECORDS))
+    assert parsed.features.keys() == {"city", "pair", "price"}
+    assert parsed.features["city"].numpy().tolist() == [[b"Ulm"], [b"nowhere"]]
+    assert parsed.features["pair"].numpy().tolist() == [[1, 2], [5, 6]]
+    assert parsed.features["price"].numpy().tolist() == [[2.5], [0.0]]
+    assert parsed.label.numpy().tolist() == [1.0, 0.0]
+    assert parsed.weight.numpy().tolist() == [1.0, 1.0]
+
+
+def test_weight_and_identity_are_read_where_the_job_names_them() -> None:
+    data = Data(schema="", train=("x",), label="y", weight="w", sample_id="id")
+    parsed = RecordParser(SCHEMA, data)(tf.constant(RECORDS))
+    assert parsed.weight.numpy().tolist() == [0.5, 2.0]
+    expected = hashing.hash_integers(tf.constant([7, 8], tf.int64)).numpy().view(np.int64)
+    np.testing.assert_array_equal(parsed.identity.numpy(), expected)
+
+
+def test_without_an_id_a_record_is_known_by_its_bytes() -> None:
+    parser = RecordParser(SCHEMA, Data(schema="", train=("x",), label="y"))
+    one, other, same = parser(tf.constant([*RECORDS, RECORDS[0]])).identity.numpy()
+    assert one == same != other
+
+
+def test_a_record_without_label_is_refused() -> None:
+    parser = RecordParser(SCHEMA, Data(schema="", train=("x",), label="clicked"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="clicked"):
+        parser(tf.constant(RECORDS))
