@@ -11,6 +11,7 @@ import msgspec
 
 from afo.errors import UsageError
 from afo.units import Duration, Memory
+from afo_client.examples import examples
 from afo_client.hadoop.cluster import Cluster
 from afo_client.hadoop.layout import ClusterSpec, default_directory
 from afo_client.hadoop.status import ClusterStatus, read_status
@@ -33,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(epilog=examples("afo cluster start --nodes 3 --node-memory 8g --set dfs.blocksize=1048576"))
 @click.option("--nodes", type=int, help="Number of NodeManagers.  [default: 2, or as last time]")
 @click.option("--node-memory", metavar="SIZE", help="What each node offers.  [default: 6 GiB, or as last time]")
 @click.option("--node-vcores", type=int, help="What each node offers.  [default: 16, or as last time]")
@@ -94,7 +95,7 @@ def stop(directory: Path) -> None:
     click.echo(f"stopped; {cluster.directory} keeps the files in HDFS", err=True)
 
 
-@command.command()
+@command.command(short_help="Print what a shell needs to use the cluster.")
 @directory_option
 def env(directory: Path) -> None:
     """Print what a shell needs to use the cluster: eval "$(afo cluster env)"."""

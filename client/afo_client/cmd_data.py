@@ -8,7 +8,6 @@ import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
 from afo.data.convert import CsvFormat, convert_csv
 from afo.data.inspect import FeatureReport, Report, infer_schema, inspect_files
@@ -17,6 +16,8 @@ from afo.data.splits import find_splits
 from afo.data.synth import Answer, SynthParameters, synthesize
 from afo.data.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
+from afo_client.console import counted, print_json, print_result, say, table
+from afo_client.examples import examples
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])
 _POSITIVE = click.IntRange(min=1)
@@ -28,13 +29,15 @@ def command() -> None:
     """Make, convert and look at training data (docs/data.md)."""
 
 
-@command.command()
+@command.command(
+    epilog=examples("afo data synth demo-data --train 100000 --eval 20000"),
+)
 @click.argument("directory")
 @click.option("--train", default=1_500_000, show_default=True, type=_POSITIVE, help="Training records.")
 @click.option("--eval", "evaluation", default=200_000, show_default=True, type=_POSITIVE, help="Evaluation records.")
-@click.option("--train-files", default=16, show_default=True, type=_POSITIVE)
-@click.option("--eval-files", default=4, show_default=True, type=_POSITIVE)
-@click.option("--compression", default="none", show_default=True, type=_COMPRESSION)
+@click.option("--train-files", default=16, show_default=True, type=_POSITIVE, help="Files to write.")
+@click.option("--eval-files", default=4, show_default=True, type=_POSITIVE, help="Files to write.")
+@click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
 @click.option(
     "--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of the teacher and the records."
 )
@@ -65,10 +68,10 @@ def synth(
         raise UsageError(str(error)) from error
     answer = with_progress(directory, parameters, processes)
     if as_json:
-        _print_json({"directory": directory, **msgspec.to_builtins(answer)})
+        print_json({"directory": directory, **msgspec.to_builtins(answer)})
     else:
-        click.echo(f"{directory}: {train:,} training and {evaluation:,} evaluation records", err=True)
-        click.echo(f"best reachable: auc {answer.auc:.4f}  log loss {answer.log_loss:.4f}")
+        say(f"{directory}: {train:,} training and {evaluation:,} evaluation records")
+        print_result(f"best reachable: auc {answer.auc:.4f}  log loss {answer.log_loss:.4f}")
 
 
 def with_progress(directory: str, parameters: SynthParameters, processes: int | None = None) -> Answer:
@@ -80,7 +83,10 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
         return synthesize(directory, parameters, processes, lambda records: progress.advance(bar, records))
 
 
-@command.command()
+@command.command(
+    short_help="Convert CSV files to TFRecord files.",
+    epilog=examples("afo data convert day.csv --schema schema.yaml --out clicks/train --files 8"),
+)
 @click.argument("files", nargs=-1, required=True)
 @click.option("--schema", "schema_path", required=True, help="Schema file (YAML).")
 @click.option("--out", "directory", required=True, help="Directory for the TFRecord files.")
@@ -92,7 +98,7 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @click.option("--label", help="Column of the label; left out: the one named as the schema's label.")
 @click.option("--positive", multiple=True, help="Cell of the label that means 1; may be given again.")
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
-@click.option("--compression", default="none", show_default=True, type=_COMPRESSION)
+@click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
 @_as_json
 def convert(
     files: tuple[str, ...],
@@ -122,12 +128,18 @@ def convert(
     urls = [split.url for split in find_splits(files)]
     rows = convert_csv(urls, directory, read_schema(schema_path), csv_format, count, compression)
     if as_json:
-        _print_json({"directory": directory, "records": rows, "files": count})
+        print_json({"directory": directory, "records": rows, "files": count})
     else:
-        click.echo(f"{directory}: {rows:,} records in {count} files", err=True)
+        say(f"{directory}: {rows:,} records in {counted(count, 'file')}")
 
 
-@command.command()
+@command.command(
+    short_help="Say what TFRecord files hold.",
+    epilog=examples(
+        "afo data inspect 'hdfs:///ctr/dt=2026-11-19/part-*' --count",
+        "afo data inspect 'clicks/*' --infer > schema.yaml",
+    ),
+)
 @click.argument("files", nargs=-1, required=True)
 @click.option("--records", default=1000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
 @click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to look into.")
@@ -141,24 +153,20 @@ def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, inf
         schema, notes = infer_schema(report)
         click.echo("".join(f"# {note}\n" for note in notes) + schema.to_yaml(), nl=False)
     elif as_json:
-        _print_json(msgspec.to_builtins(report))
+        print_json(msgspec.to_builtins(report))
     else:
         _print_report(report)
 
 
 def _print_report(report: Report) -> None:
-    console = Console()
-    by_file = Table(Column("file", overflow="fold"), "bytes", "compression", "records", box=None)
-    for file in report.files:
-        by_file.add_row(
-            file.url, f"{file.bytes:,}", file.compression, "" if file.records is None else f"{file.records:,}"
-        )
-    by_feature = Table("feature", "values", "present", "length", "distinct", "min", "max", box=None)
-    for feature in report.features:
-        by_feature.add_row(*_cells(feature, report.looked_at))
-    console.print(by_file)
-    console.print(f"\nin the first {report.looked_at:,} records:")
-    console.print(by_feature)
+    files = [
+        (file.url, f"{file.bytes:,}", file.compression, "" if file.records is None else f"{file.records:,}")
+        for file in report.files
+    ]
+    features = [_cells(feature, report.looked_at) for feature in report.features]
+    print_result(table(("FILE", "BYTES", "COMPRESSION", "RECORDS"), files))
+    print_result(f"\nin the first {report.looked_at:,} records:")
+    print_result(table(("FEATURE", "VALUES", "PRESENT", "LENGTH", "DISTINCT", "MIN", "MAX"), features))
 
 
 def _cells(feature: FeatureReport, looked_at: int) -> tuple[str, ...]:
@@ -172,7 +180,3 @@ def _cells(feature: FeatureReport, looked_at: int) -> tuple[str, ...]:
         "" if feature.min is None else f"{feature.min:g}",
         "" if feature.max is None else f"{feature.max:g}",
     )
-
-
-def _print_json(result: dict[str, object]) -> None:
-    click.echo(msgspec.json.encode({"api": "afo/v1", **result}).decode())

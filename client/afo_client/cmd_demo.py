@@ -33,10 +33,20 @@ class Trained(msgspec.Struct, frozen=True):
     inputs: str
 
 
-@click.command(help="Make synthetic clicks, train Wide & Deep on them with real processes, compare with the best reachable.")
+@click.command(
+    help="Make synthetic clicks, train Wide & Deep on them with real processes, compare with the best reachable."
+)
 @click.option("--dir", "directory", default="afo-demo", show_default=True, help="Where the data set is kept.")
-@click.option("--job", "job_file", default="conf/jobs/demo.yaml", show_default=True, type=click.Path())
-@click.option("--train", default=SynthParameters().train, show_default=True, type=click.IntRange(min=1000))
+@click.option(
+    "--job", "job_file", default="conf/jobs/demo.yaml", show_default=True, type=click.Path(), help="The job file."
+)
+@click.option(
+    "--train",
+    default=SynthParameters().train,
+    show_default=True,
+    type=click.IntRange(min=1000),
+    help="Training records.",
+)
 @click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
 @click.option("--again", is_flag=True, help="Train again although nothing has changed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object at the end.")
@@ -90,7 +100,13 @@ def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: s
         memory.write_bytes(msgspec.json.encode(Trained(ref.job_id, inputs)))
         say(_comparison(view.verdict, answer))
         if as_json:
-            print_json({"job_id": ref.job_id, "verdict": msgspec.to_builtins(view.verdict), "best": msgspec.to_builtins(answer)})
+            print_json(
+                {
+                    "job_id": ref.job_id,
+                    "verdict": msgspec.to_builtins(view.verdict),
+                    "best": msgspec.to_builtins(answer),
+                }
+            )
     return code
 
 

@@ -10,6 +10,7 @@ from afo.config import load_config
 from afo.events import Record, UnknownRecord
 from afo_client.console import iso, json_line, print_result, without_control
 from afo_client.event_tail import EventTail
+from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
@@ -19,7 +20,10 @@ _POLL_S = 0.5
 _VALUE_CHARACTERS = 200
 
 
-@click.command(help="Print what happened to a job, an event a line.")
+@click.command(
+    help="Print what happened to a job, an event a line. JOB left out: the one submitted last.",
+    epilog=examples("afo events -f", "afo events application_1700000000000_0001 --json"),
+)
 @click.argument("job", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")

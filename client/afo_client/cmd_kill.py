@@ -11,7 +11,10 @@ from afo_client.runtimes import runtime_for
 from afo_client.user_state import UserState
 
 
-@click.command(help="End a job, and wait until nothing of it is left. A job that has ended stays as it is.")
+@click.command(
+    help="End a job, and wait until nothing of it is left. A job that has ended stays as it is. "
+    "JOB left out: the one submitted last.",
+)
 @click.argument("job", required=False)
 @click.option("--reason", default="afo kill", help="Kept with the job.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -11,6 +11,7 @@ from afo import storage
 from afo.config import load_config
 from afo.errors import NotFound, UsageError
 from afo_client.console import print_result, say, without_control
+from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
@@ -20,7 +21,11 @@ _POLL_S = 1.0
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
-@click.command(help="Print or follow the logs of a job's tasks: JOB, TASK (worker:0, ps, am) or both, or of all tasks.")
+@click.command(
+    help="Print or follow the logs of a job's tasks: JOB, TASK (worker:0, ps, am) or both, or of all tasks. "
+    "JOB left out: the one submitted last.",
+    epilog=examples("afo logs -f", "afo logs worker:0 --tail 50", "afo logs application_1700000000000_0001 ps --all"),
+)
 @click.argument("job", required=False)
 @click.argument("task", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")

@@ -16,7 +16,7 @@ from afo_client.runtimes import runtime_for
 
 @click.command(help="List jobs, running and finished, newest first.")
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Only jobs of this runtime.")
-@click.option("--state", help="Only jobs in this state, e.g. RUNNING or FAILED.")
+@click.option("--state", metavar="STATE", help="Only jobs in this state, e.g. RUNNING or FAILED.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from afo_client.status_line import status_line
 from afo_client.summary import places, summary_json, summary_text
 
 
-@click.command(help="Show a job and its tasks.")
+@click.command(help="Show a job and its tasks. JOB left out: the one submitted last.")
 @click.argument("job", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str | None, as_json: bool) -> None:

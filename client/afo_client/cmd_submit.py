@@ -8,6 +8,7 @@ from afo.units import Duration
 from afo_client.cmd_validate import plan_text
 from afo_client.conclusion import conclude
 from afo_client.console import print_json, print_result, say
+from afo_client.examples import examples
 from afo_client.follow import DeferredInterrupt, answer_interrupt, follow
 from afo_client.inspection import inspect_job
 from afo_client.job_watch import JobWatch
@@ -15,13 +16,22 @@ from afo_client.runtimes import runtime_for
 from afo_client.start import am_config, dry_run, start_job
 
 
-@click.command(help="Start a training job, print its id, and follow it to its end.")
+@click.command(
+    help="Start a training job, print its id, and follow it to its end.",
+    epilog=examples(
+        "afo submit job.yaml",
+        "afo submit job.yaml --var dt=2026-11-19 --set data.epochs=2",
+        "afo submit job.yaml --detach",
+        "afo submit job.yaml --json > result.json",
+        "afo submit job.yaml --dry-run",
+    ),
+)
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())
 @click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
 @click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file.")
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Where the job runs.")
 @click.option("--detach/--wait", default=False, help="Return once it is submitted; or follow it to its end (default).")
-@click.option("--timeout", help="Stop following after this time, e.g. 2h (exit code 7); the job goes on.")
+@click.option("--timeout", metavar="TIME", help="Stop following after this time, e.g. 2h (exit code 7).")
 @click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking.")
 @click.option("--dry-run", "only_plan", is_flag=True, help="Print as JSON what would be submitted, and submit nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the id.")

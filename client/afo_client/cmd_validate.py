@@ -6,12 +6,16 @@ from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job
 from afo.jobfile import load_job, parse_variables
 from afo.units import Memory
-from afo_client.console import print_json, print_result, size_text
+from afo_client.console import counted, print_json, print_result, size_text
+from afo_client.examples import examples
 from afo_client.inspection import Inspection, inspect_job, on_this_machine
 from afo_client.start import am_config
 
 
-@click.command(help="Check a job file and what it names, and say what would run.")
+@click.command(
+    help="Check a job file and what it names, and say what would run.",
+    epilog=examples("afo validate job.yaml", "afo validate job.yaml --runtime yarn --set roles.ps.instances=4"),
+)
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())
 @click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
 @click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file.")
@@ -45,15 +49,15 @@ def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     """What would run, in a few lines."""
     roles = [
-        f"  {role} × {spec.count}: {spec.memory}, {spec.vcores} vcores each"
+        f"  {role} × {spec.count}: {spec.memory}, {counted(spec.vcores, 'vcore')} each"
         for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
     ]
     containers, memory, vcores = _totals(job)
-    lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {job.am.vcores} vcores"]
-    lines.append(f"  together {containers} containers, {memory}, {vcores} vcores")
+    lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {counted(job.am.vcores, 'vcore')}"]
+    lines.append(f"  together {counted(containers, 'container')}, {memory}, {counted(vcores, 'vcore')}")
     for name, files in (("train", found.train), ("eval", found.eval)):
-        lines.append(f"  {name}: {len(files)} files, {size_text(sum(file.size for file in files))}")
-    lines.append(f"  {job.data.epochs} epochs, batches of {job.data.batch_size}")
+        lines.append(f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}")
+    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
     return "\n".join(lines)

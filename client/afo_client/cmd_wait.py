@@ -11,9 +11,9 @@ from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
 
 
-@click.command(help="Wait until a job has ended.")
+@click.command(help="Wait until a job has ended. JOB left out: the one submitted last.")
 @click.argument("job", required=False)
-@click.option("--timeout", help="Give up after this time, e.g. 10m (exit code 7); the job goes on.")
+@click.option("--timeout", metavar="TIME", help="Give up after this time, e.g. 10m (exit code 7); the job goes on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object about the ended job.")
 def command(job: str | None, timeout: str | None, as_json: bool) -> int:
     """Follow a job; the exit code says how it ended."""

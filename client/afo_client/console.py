@@ -69,6 +69,11 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def span_text(seconds: float) -> str:
     """A time span for people: `42 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = int(seconds)

@@ -6,6 +6,7 @@ from afo import storage
 from afo.config import Config, RuntimeName, runtime_of
 from afo.errors import NotFound, SpecError, UsageError
 from afo.paths import JobPaths, checked_job_id
+from afo_client.runtimes import runtime_for
 from afo_client.user_state import UserState
 
 
@@ -34,6 +35,15 @@ def find_job(config: Config, named: str | None) -> JobRef:
         ref = job_ref(config, checked_job_id(job_id))
     except SpecError as error:
         raise UsageError(str(error)) from error
-    if not storage.exists(ref.paths.dir):
+    if not (storage.exists(ref.paths.dir) or _is_submitted(config, ref)):
         raise NotFound(f"there is no job {job_id} in {ref.paths.root}; `afo ls` shows the jobs there are")
     return ref
+
+
+def _is_submitted(config: Config, ref: JobRef) -> bool:
+    """YARN knows a job from its submission on; its directory comes with its Application Master, many seconds later."""
+    try:
+        runtime_for(ref.runtime, config).application(ref.job_id)
+    except NotFound:
+        return False
+    return True

@@ -12,6 +12,7 @@ import click
 from afo import __version__
 from afo.errors import AfoError
 from afo_client.console import print_json, say
+from afo_client.examples import examples
 
 #: A verb: the module that holds it, and what it does. Modules are loaded when their verb is called.
 VERBS: dict[str, tuple[str, str]] = {
@@ -55,7 +56,16 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, words) for name, (_, words) in VERBS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "afo submit job.yaml        # start a job and follow it",
+        "afo status                 # the job submitted last",
+        "afo logs worker:0 -f",
+        "afo kill",
+    ),
+)
 @click.version_option(__version__, prog_name="afo")
 def afo() -> None:
     """Train sparse click-through models on YARN, or on this machine.

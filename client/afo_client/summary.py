@@ -7,7 +7,7 @@ from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.exits import CAUSES
 from afo.jsonfile import decode
-from afo_client.console import iso, span_text, without_control
+from afo_client.console import counted, iso, span_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
 
@@ -45,7 +45,7 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
 
 
 def _why(view: JobView) -> list[str]:
-    if view.state == "SUCCEEDED":
+    if not view.ended or view.state == "SUCCEEDED":
         return []
     cause = CAUSES.get(view.verdict.cause) if view.verdict else None
     lines = [f"cause: {cause.name}: {cause.summary}", f"advice: {cause.advice}"] if cause else []
@@ -66,7 +66,7 @@ def _numbers(view: JobView) -> list[str]:
     lines = [
         f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
         f"{span_text(verdict.train_seconds)} training",
-        f"{_rate(view):,.0f} samples/s, input wait {verdict.input_wait:.0%}, {verdict.restarts} restarts",
+        f"{_rate(view):,.0f} samples/s, input wait {verdict.input_wait:.0%}, {counted(verdict.restarts, 'restart')}",
     ]
     if verdict.metrics:
         lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))

@@ -78,7 +78,7 @@ def test_names_with_spaces_quotes_and_unicode(folder: Path, capsys: pytest.Captu
 def test_what_would_run_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", str(folder / "job.yaml")]) == 0
     text = capsys.readouterr().out
-    assert "worker × 2: 1 GiB, 1 vcores each" in text
+    assert "worker × 2: 1 GiB, 1 vcore each" in text
     assert "together 4 containers, 4 GiB, 4 vcores" in text
 
 

@@ -168,7 +168,7 @@ def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -
     assert (view.splits_done, view.splits_total) == (1, 4)
     text = summary_text(view, places(ref))
     assert "2,000,000 samples, 100 steps; 50 s in all, 40 s training" in text
-    assert "50,000 samples/s, input wait 25%, 1 restarts" in text
+    assert "50,000 samples/s, input wait 25%, 1 restart" in text
     assert "2 core-hours and 4 GB-hours per million samples" in text
     assert "auc 0.875" in text
     assert f"{ref.paths.dir}/export" in text

@@ -61,6 +61,20 @@ def test_kill_without_a_master(
         assert json.loads(capsys.readouterr().out)["state"] == "KILLED"
 
 
+def test_a_job_that_waits_for_its_master(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of it is in the jobs' directory yet, but YARN knows it."""
+    manager.add_application(JOB, "ACCEPTED", diagnostics="waiting for the AM")
+    for verb in ("status", "events", "logs"):
+        assert run([verb, JOB]) == 0
+    assert "ACCEPTED · waiting for the AM" in capsys.readouterr().out
+    assert run(["wait", JOB, "--timeout", "1s"]) == 7
+    assert run(["kill", JOB]) == 0
+    assert "is KILLED" in capsys.readouterr().err
+    assert run(["wait", JOB]) == 8
+    assert run(["status", "application_1_0002"]) == 5
+    assert "there is no job application_1_0002" in capsys.readouterr().err
+
+
 def test_the_log_of_the_master_is_yarns(
     manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
