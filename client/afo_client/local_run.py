@@ -32,7 +32,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     folder, logs = am_dir(paths), Path(parse(paths.am_logs).path, "1")
     try:
-        for each in (folder, logs):
+        for each in (folder.parent, folder, logs):  # the job's own directory first: it is private with all it will hold
             each.mkdir(mode=0o700, parents=True)
         _write(folder / SCHEMA, schema, 0o600)
         _write(folder / SECRET, secret, 0o400)

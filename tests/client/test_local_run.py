@@ -86,6 +86,7 @@ def test_what_is_started_is_private_and_complete(
     assert Path(written.schema_file).read_text() == "features: {}\n"
     assert Path(written.secret_file).stat().st_mode & 0o777 == 0o400
     assert folder.stat().st_mode & 0o077 == 0
+    assert folder.parent.stat().st_mode & 0o077 == 0
     until(lambda: jobs.application(job_id).final)
     assert (root / job_id / "logs" / "am" / "1" / "stdout").read_text() == "hello\n"
 
