@@ -50,9 +50,7 @@ class Worker:
         setup = self._setup
         prepare = prepare_function(setup.parser, setup.encoder, self._parameters.servers)
         self._train_step = step_function(setup.layout, self._parameters, prepare)
-        reading = TrainingInput(
-            self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, prepare
-        )
+        reading = TrainingInput(self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, prepare)
         with reading:
             self._input = reading
             self._report("training", now=True)
@@ -115,4 +113,3 @@ class Worker:
             step_s=self._step_s,
             loss=self._loss,
         )
-
