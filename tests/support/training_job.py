@@ -156,7 +156,8 @@ class JobRun:
         reading, writing = os.pipe()
         task = TrainTask(
             role=role, index=index, attempt=attempt, generation=self.generation,
-            is_chief=(role, index) == self.job.chief, ps=self.ps, num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
+            is_chief=(role, index) == self.job.chief, ps=self.ps,
+            num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
             schema_file=str(self.schema_file), am_address_url=str(self.directory / "address"),
             secret_file=str(self.directory / "secret"), work_dir=str(work),
             checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),
