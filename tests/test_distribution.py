@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
 #: Parts of the library that are TensorFlow's own (docs/architecture.md); everything else must do without.
-ON_TENSORFLOW = ("afo.models", "afo.optimizers", "afo.train", "afo.data.pipeline", "afo.data.split_reader")
+ON_TENSORFLOW = (
+    "afo.models", "afo.optimizers", "afo.train.", "afo.data.pipeline", "afo.data.split_reader", "afo.data.split_fetcher",
+)  # fmt: skip
 
 IMPORT_ALL = """
 import importlib, pathlib, sys
