@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from adult import AdultData, convert, source
+from afo.config import user_name
 from afo.errors import UsageError
 from afo_client.hadoop import Cluster, ClusterSpec, processes
 from afo_client.hadoop.jars import java_home, resolve_jars
@@ -40,3 +42,16 @@ def hadoop(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) 
             cluster.stop()
     assert cluster.running() == {}
     assert processes.containers(cluster.directory) == []
+
+
+@pytest.fixture(scope="session")
+def adult(hadoop: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdultData]:
+    """Adult in the session's HDFS, and a home of their own for the secrets of the jobs that read it."""
+    folder = source()
+    data = AdultData(f"{hadoop.hdfs_uri}/data/adult", f"{hadoop.hdfs_uri}/user/{user_name()}/.afo/jobs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AFO_STATE_DIR", str(tmp_path_factory.mktemp("afo-state")))
+        for name in ("AFO_JOBS_ROOT", "AFO_CONF_DIR", "AFO_RUNTIME"):
+            patch.delenv(name, raising=False)
+        convert(folder, data.url)
+        yield data

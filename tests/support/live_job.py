@@ -18,8 +18,13 @@ import pytest
 
 from afo import events as ev
 from afo import storage
-from afo.errors import NotFound
+from afo.config import load_config
+from afo.errors import ClusterUnreachable, NotFound
 from afo.paths import JobPaths
+from afo.rpc.client import AmClient
+from afo.rpc.master import Master
+from afo.rpc.messages import StatusReply
+from afo_client.user_state import UserState
 
 AFO = [sys.executable, "-m", "afo_client"]
 _Event = TypeVar("_Event", bound=ev.Event)
@@ -73,6 +78,29 @@ class LiveJob:
             if time.monotonic() > deadline:
                 pytest.fail(f"{self.id}: still alive: {[(process.pid, process.cmdline()) for process in left]}")
             time.sleep(0.3)
+
+    def status(self) -> StatusReply | None:
+        """What the AM answers to its submitter; None while nobody answers."""
+        secret = UserState(load_config().state_dir).secret(self.id)
+        if secret is None:
+            return None
+        client = AmClient(self.paths.address, secret, patience_s=0.0, call_s=3.0)
+        try:
+            return Master(client).status()
+        except ClusterUnreachable:
+            return None
+        finally:
+            client.close()
+
+    def step(self) -> int:
+        """Steps of all workers; 0 while nobody answers."""
+        status = self.status()
+        return status.step if status else 0
+
+    def state(self) -> str:
+        """The AM's word for where the job stands; '' while nobody answers."""
+        status = self.status()
+        return status.state if status else ""
 
     def splits_done(self) -> int:
         """Acknowledged files so far, those of ended generations included."""
