@@ -26,7 +26,7 @@ _ALL = (
     _cause(
         "killed_by_user", "nobody", False, "Somebody ended the job.", "`afo events JOB` says who asked for it and when."
     ),
-    _cause("ended_with_job", "nobody", False, "It was ended because its job had reached its verdict.", "Nothing to do."),
+    _cause("ended_with_job", "nobody", False, "It was ended because its job had its verdict.", "Nothing to do."),
     # The program of the task.
     _cause(
         "user_exception", "user", False, "The program raised an exception.",

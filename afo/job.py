@@ -59,7 +59,9 @@ class Environment(Section, frozen=True):
         Meta(description="An archive (`hdfs:///envs/ctr.tar.gz`) or an interpreter's path that exists on every node; "
              "left out: the interpreter `afo submit` runs with."),
     ] = ""  # fmt: skip
-    files: Annotated[tuple[str, ...], Meta(description="Files or folders put beside the program; relative to this file.")] = ()
+    files: Annotated[
+        tuple[str, ...], Meta(description="Files or folders put beside the program; relative to this file.")
+    ] = ()
     variables: Annotated[dict[str, str], Meta(description="What the TensorFlow process really sees.")] = field(
         default_factory=dict
     )
@@ -78,12 +80,16 @@ class Data(Section, frozen=True):
     """The records: TFRecord files of `tf.Example`."""
 
     schema: Annotated[str, Meta(description="Feature schema; relative to this file.")]
-    train: Annotated[tuple[str, ...], Meta(min_length=1, description="Globs of training files; date variables allowed.")]
+    train: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="Globs of training files; date variables allowed.")
+    ]
     eval: Annotated[tuple[str, ...], Meta(description="Globs of evaluation files.")] = ()
     compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
     label: Annotated[str, Meta(description="Feature that holds 0 or 1.")] = "label"
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
-    sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = None
+    sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
+        None
+    )
     batch_size: PositiveInt = 1024
     epochs: PositiveInt = 1
     shuffle: Shuffle = Shuffle()
@@ -168,7 +174,9 @@ class Train(Section, frozen=True):
     """When to stop and when to look."""
 
     max_steps: Annotated[int | None, Meta(description="Stop after so many steps of all workers.")] = None
-    eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(600)
+    eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(
+        600
+    )
 
 
 class Checkpoint(Section, frozen=True):

@@ -11,7 +11,9 @@ _JOB_ID = re.compile(r"(application|local)_[0-9]+_[0-9]+")
 def checked_job_id(text: str) -> str:
     """`text` if it is a job's id (`application_1700000000000_0001`, `local_…`). Raises `SpecError` otherwise."""
     if not _JOB_ID.fullmatch(text):
-        raise SpecError(f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001")
+        raise SpecError(
+            f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001"
+        )
     return text
 
 

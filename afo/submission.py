@@ -194,12 +194,15 @@ def _child_script(interpreter: str) -> str:
 def _localised(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     archives = {file.name for file in plan.files if file.archive}
     for name in (*PRIVATE, SCHEMA, *(file.name for file in plan.files)):
-        yield name, {
-            "source": sources[name],
-            "type": "ARCHIVE" if name in archives else "FILE",
-            # PRIVATE: kept on a node for all applications of this user; APPLICATION: gone with this one.
-            "visibility": "APPLICATION" if name in PRIVATE else "PRIVATE",
-        }
+        yield (
+            name,
+            {
+                "source": sources[name],
+                "type": "ARCHIVE" if name in archives else "FILE",
+                # PRIVATE: kept on a node for all applications of this user; APPLICATION: gone with this one.
+                "visibility": "APPLICATION" if name in PRIVATE else "PRIVATE",
+            },
+        )
 
 
 def _planned(path: str, where: str) -> PlannedFile:

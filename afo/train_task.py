@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from afo.job import Job, Role
 
-#: Exit code of a process whose parameter server or generation is gone: start me anew, no budget used (sysexits' EX_TEMPFAIL).
+#: Exit code of a process whose parameter server or generation is gone: start me anew, no budget used
+#: (EX_TEMPFAIL of sysexits).
 EXIT_RESTART = 75
 
 Phase = Literal[

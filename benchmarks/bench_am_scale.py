@@ -16,14 +16,9 @@ import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 
 import grpc
 import psutil
-from afo_am.core import Core
-from afo_am.driver import Driver
-from afo_am.journal import Journal
-from afo_am.runtime.base import ContainerInfo, FinalState, Node
 from report import publish, result
 
 from afo import __version__, storage
@@ -35,6 +30,10 @@ from afo.rpc import messages as m
 from afo.rpc import wire
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
+from afo_am.core import Core
+from afo_am.driver import Driver
+from afo_am.journal import Journal
+from afo_am.runtime.base import ContainerInfo, FinalState, Node
 
 HEARTBEAT_S = 5.0
 SENDERS = 2
@@ -101,7 +100,9 @@ def serve(tasks: int, secret: str, address: "multiprocessing.Queue[str]") -> Non
         threading.Event().wait()
 
 
-def send(numbers: list[m.TaskId], address: str, secret: str, seconds: float, latencies: "multiprocessing.Queue[str]") -> None:
+def send(
+    numbers: list[m.TaskId], address: str, secret: str, seconds: float, latencies: "multiprocessing.Queue[str]"
+) -> None:
     """One process of simulated Children."""
     asyncio.run(_send(numbers, address, secret, seconds, latencies))
 
@@ -137,8 +138,8 @@ async def _task(
             steps += 10
             body = wire.encode(
                 m.HeartbeatRequest(
-                    task=task, generation=1, address=f"host:{task.index}" if task.role == "ps" else "", process_alive=True,
-                    progress=Progress(phase="training", step=steps, samples=steps * 1024, step_s=steps * 0.01, loss=0.4),
+                    task=task, generation=1, process_alive=True, address=f"h:{task.index}" if task.role == "ps" else "",
+                    progress=Progress(phase="training", step=steps, samples=steps * 1024, step_s=0.01 * steps, loss=0.4),
                     usage=m.Usage(rss=10**9, peak_rss=10**9, cpu_s=float(steps)),
                 )
             )  # fmt: skip

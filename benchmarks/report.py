@@ -16,7 +16,9 @@ def machine() -> str:
     return f"{platform.machine()}, {cores} cores, load {load:.1f}, Python {platform.python_version()}, {versions}"
 
 
-def result(name: str, ours: float, theirs: float, unit: str, at_least: float, *, lower_is_better: bool) -> dict[str, object]:
+def result(
+    name: str, ours: float, theirs: float, unit: str, at_least: float, *, lower_is_better: bool
+) -> dict[str, object]:
     """One claim; a ratio above 1 means that ours is better."""
     ratio = theirs / ours if lower_is_better else ours / theirs
     return {"name": name, "ratio": ratio, "at_least": at_least, "ours": ours, "theirs": theirs, "unit": unit}

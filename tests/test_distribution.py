@@ -12,8 +12,13 @@ ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
 #: Parts of the library that are TensorFlow's own (docs/architecture.md); everything else must do without.
 ON_TENSORFLOW = (
-    "afo.models", "afo.optimizers", "afo.train.", "afo.data.pipeline", "afo.data.split_reader", "afo.data.split_fetcher",
-)  # fmt: skip
+    "afo.models",
+    "afo.optimizers",
+    "afo.train.",
+    "afo.data.pipeline",
+    "afo.data.split_reader",
+    "afo.data.split_fetcher",
+)
 
 IMPORT_ALL = """
 import importlib, pathlib, sys
@@ -64,11 +69,17 @@ def test_the_wheel_runs_in_a_clean_environment_outside_of_the_repository(wheel: 
     subprocess.run([str(word) for word in install], check=True, timeout=400)
     for arguments in (["--help"], ["version"], ["submit", "--help"]):
         done = subprocess.run(
-            [environment / "bin" / "afo", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+            [environment / "bin" / "afo", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
+    names = ("tensorflow", "am", "client", "conf")
     found = subprocess.run(
-        [python, "-c", "import importlib.util as u; print([n for n in ('tensorflow', 'am', 'client', 'conf') if u.find_spec(n)])"],
+        [python, "-c", f"import importlib.util as u; print([n for n in {names} if u.find_spec(n)])"],
         capture_output=True, text=True, timeout=60, cwd=tmp_path, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == "[]"

@@ -83,7 +83,9 @@ class AmClient:
                 return self._once(method, request)
             except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
-                    raise ClusterUnreachable(f"the Application Master does not answer ({self._url}): {error}") from error
+                    raise ClusterUnreachable(
+                        f"the Application Master does not answer ({self._url}): {error}"
+                    ) from error
             time.sleep(delay)
             delay = min(2 * delay, 2.0)
 
@@ -118,4 +120,3 @@ class AmClient:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-

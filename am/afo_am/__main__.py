@@ -65,7 +65,7 @@ def run(config: AmConfig) -> None:
     runtime = make_runtime(config, paths)
     driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
     host = advertised_host(config.runtime)
-    server = RpcServer({name: driver.ask for name in _METHODS}, read_secret(config.secret_file), host, threads=16)
+    server = RpcServer(dict.fromkeys(_METHODS, driver.ask), read_secret(config.secret_file), host, threads=16)
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))

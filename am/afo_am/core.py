@@ -19,11 +19,10 @@ from afo_am import commands as c
 from afo_am.diagnosis import MEMORY_CAUSES, cause_of
 from afo_am.ending import Ending
 from afo_am.rates import Rates
-from afo_am.runtime.base import ContainerInfo
 from afo_am.restarts import give_up_reason
+from afo_am.runtime.base import ContainerInfo
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
-
 
 #: Events after which something may have to follow at once; for all else the next tick is soon enough.
 _UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.JobEnding)
@@ -159,8 +158,9 @@ class Core:
 
     def _refuse_version(self, request: m.RegisterRequest) -> m.Directive:
         text = (
-            f"the container of {request.task} on {request.host} has afo {request.afo_version} (protocol {request.protocol}), "
-            f"the job was submitted with afo {__version__} (protocol {m.PROTOCOL}); put the same version into `environment.python`"
+            f"the container of {request.task} on {request.host} has afo {request.afo_version} "
+            f"(protocol {request.protocol}), the job was submitted with afo {__version__} (protocol {m.PROTOCOL}); "
+            "put the same version into `environment.python`"
         )
         self._ending.decide("FAILED", "version_mismatch", text, request.task)
         return self._directive_end(text)
@@ -293,7 +293,9 @@ class Core:
     def _kill_asked(self, request: m.KillRequest) -> m.Empty:
         if not self.state.verdict:
             self.record(ev.KillRequested(user=request.user, reason=request.reason))
-            self._ending.decide("KILLED", "killed_by_user", f"killed by {request.user}: {request.reason or 'no reason given'}")
+            self._ending.decide(
+                "KILLED", "killed_by_user", f"killed by {request.user}: {request.reason or 'no reason given'}"
+            )
         return m.Empty()
 
     # -- containers --------------------------------------------------------------------------------------------------
@@ -330,9 +332,7 @@ class Core:
             text = info.diagnostics or "the container ended without a report of its Child"
             self._task_ended(task, cause_of(info.diagnostics), info.exit_code, text)
         self.record(
-            ev.ContainerEnded(
-                task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code
-            )
+            ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
         )
 
     def _command_failed(self, failed: c.CommandFailed) -> None:
@@ -368,9 +368,7 @@ class Core:
         elif task.id.role == "ps" and self.state.chief.stage is not Stage.SUCCEEDED and self.state.ps:
             text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
             self.record(
-                ev.GenerationEnded(
-                    generation=self.state.generation, reason=text, manifest=self.state.newest_manifest
-                )
+                ev.GenerationEnded(generation=self.state.generation, reason=text, manifest=self.state.newest_manifest)
             )
 
     def _request(self, task: Task, reason: str) -> None:

@@ -87,7 +87,9 @@ class SplitQueue:
         """Raises `ProtocolError` unless `task` holds `row` in `epoch`."""
         holder = self.leases.get(row)
         if holder != task or epoch != self.completed[row]:
-            raise ProtocolError(f"split {row} of epoch {epoch} is not leased to {task} (attempt {task.attempt}) but to {holder}")
+            raise ProtocolError(
+                f"split {row} of epoch {epoch} is not leased to {task} (attempt {task.attempt}) but to {holder}"
+            )
 
     def complete(self, row: int, epoch: int, count: int, xor: int) -> None:
         """All records of `row` were applied in `epoch`."""

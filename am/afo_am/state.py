@@ -112,7 +112,9 @@ class JobState:
         """Raises `InvalidState` naming the invariant that does not hold."""
         for row, holder in self.splits.leases.items():
             task = self.task(holder)
-            _require(task is not None and task.stage is Stage.REGISTERED, f"split {row} is leased to {holder}, not live")
+            _require(
+                task is not None and task.stage is Stage.REGISTERED, f"split {row} is leased to {holder}, not live"
+            )
             _require(self.splits.completed[row] < self.splits.epochs, f"split {row} is leased though complete")
         _require(self.splits.done == sum(self.splits.completed), "count of splits done")
         _require(not self.ready or bool(self.ps), "ready without parameter servers")

@@ -62,14 +62,16 @@ class Task:
     address_generation: int = 0
     process_alive: bool = False
     progress: Progress | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
     def move(self, to: Stage) -> None:
         """Enter `to`. Raises `IllegalTransition`."""
         enter = TRANSITIONS.get((self.stage, to))
         self.story.append(f"{self.id.attempt}: {self.stage} → {to}")
         if enter is None:
-            raise IllegalTransition(f"{self.id} cannot go from {self.stage} to {to}; its story: {', '.join(self.story[-20:])}")
+            raise IllegalTransition(
+                f"{self.id} cannot go from {self.stage} to {to}; its story: {', '.join(self.story[-20:])}"
+            )
         self.stage = to
         enter(self)
 

@@ -113,9 +113,10 @@ def test_a_malformed_body_is_refused_by_name(server: RpcServer) -> None:
 def test_any_bytes_decode_or_are_a_protocol_error(body: bytes, method: str) -> None:
     request = wire.METHODS[method][0]
     try:
-        assert isinstance(wire.decode(body, request), request)
+        decoded: object = wire.decode(body, request)
     except ProtocolError as error:
-        assert request.__name__ in str(error)
+        decoded = error
+    assert isinstance(decoded, request) or request.__name__ in str(decoded)
 
 
 def test_unknown_fields_are_refused() -> None:

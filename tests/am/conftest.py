@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from afo_am.core import Core
-from fake_cluster import FakeCluster, make_config
 
 from afo.am_config import AmConfig
+from afo_am.core import Core
+from fake_cluster import FakeCluster, make_config
 
 
 @pytest.fixture

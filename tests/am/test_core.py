@@ -5,12 +5,12 @@ import random
 from collections.abc import Callable
 
 import pytest
-from fake_cluster import FakeCluster, make_config
 
 from afo import events as ev
 from afo.errors import ProtocolError
 from afo.job import RestartBudget
 from afo.rpc import messages as m
+from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]
 
@@ -35,7 +35,9 @@ def test_an_undisturbed_job_succeeds(make_cluster: Make) -> None:
     every_split_once(cluster)
     finished = cluster.events(ev.JobFinished)
     assert len(finished) == 1
-    assert finished[0].metrics == {"auc": 0.9} and finished[0].restarts == 0 and finished[0].core_hours > 0
+    assert finished[0].metrics == {"auc": 0.9}
+    assert finished[0].restarts == 0
+    assert finished[0].core_hours > 0
 
 
 @pytest.mark.parametrize("role", ["worker", "ps", "evaluator"])
@@ -110,7 +112,8 @@ def test_kill_ends_everything_and_says_by_whom(make_cluster: Make) -> None:
     cluster.tell(m.KillRequest(user="bob", reason="wrong data"))
     assert cluster.run() == "KILLED"
     assert not cluster.live()
-    assert "bob" in cluster.finished.diagnostics and "wrong data" in cluster.finished.diagnostics
+    assert "bob" in cluster.finished.diagnostics
+    assert "wrong data" in cluster.finished.diagnostics
 
 
 def test_a_user_exception_fails_at_once_with_the_first_task_named(make_cluster: Make) -> None:
@@ -120,7 +123,8 @@ def test_a_user_exception_fails_at_once_with_the_first_task_named(make_cluster: 
     cluster.exit(cluster.live("worker")[1], "user_exception", 1, "ValueError: bad")
     assert cluster.run() == "FAILED"
     (ending,) = cluster.events(ev.JobEnding)
-    assert ending.cause == "user_exception" and ending.first_task.role == "worker"
+    assert ending.cause == "user_exception"
+    assert ending.first_task.role == "worker"
 
 
 def test_the_restart_budget_is_kept(make_cluster: Make) -> None:
@@ -153,7 +157,9 @@ def test_another_version_in_the_container_is_named(make_cluster: Make) -> None:
     cluster.allocate()
     child = cluster.live()[0]
     request = cluster._registration(child)
-    cluster.tell(m.RegisterRequest(**{f: getattr(request, f) for f in request.__struct_fields__} | {"afo_version": "9.9"}))
+    cluster.tell(
+        m.RegisterRequest(**{f: getattr(request, f) for f in request.__struct_fields__} | {"afo_version": "9.9"})
+    )
     assert cluster.run() == "FAILED"
     assert "afo 9.9" in cluster.finished.diagnostics
 
@@ -199,7 +205,8 @@ def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> 
     cluster.allocate = lambda: None  # type: ignore[method-assign]
     cluster.time += 2000
     cluster.poll()
-    assert "ps:0" in cluster.core.state.diagnostics and "timeouts.allocate" in cluster.core.state.diagnostics
+    assert "ps:0" in cluster.core.state.diagnostics
+    assert "timeouts.allocate" in cluster.core.state.diagnostics
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -1,12 +1,12 @@
 """The queue of splits."""
 
 import pytest
-from afo_am.splits import Lease, SplitQueue
 from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.errors import ProtocolError
 from afo.rpc.messages import TaskId
+from afo_am.splits import Lease, SplitQueue
 
 A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 
@@ -45,7 +45,8 @@ def test_a_released_file_is_offered_again_to_be_resumed() -> None:
     take(queue, A)
     assert queue.release(A) == [0]
     lease = queue.peek()
-    assert lease is not None and lease.resume
+    assert lease is not None
+    assert lease.resume
 
 
 def test_a_file_that_its_reader_does_not_know_of_is_given_to_it_again() -> None:
@@ -79,7 +80,9 @@ def test_roll_back_counts_a_file_as_complete_only_with_its_known_total() -> None
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 3))
-def test_any_order_of_leases_releases_and_ends_reads_everything_once(data: st.DataObject, rows: int, epochs: int) -> None:
+def test_any_order_of_leases_releases_and_ends_reads_everything_once(
+    data: st.DataObject, rows: int, epochs: int
+) -> None:
     queue = SplitQueue(rows, epochs, 1, shuffled=True)
     held: dict[TaskId, list[tuple[int, int]]] = {A: [], B: []}
     seen: list[tuple[int, int]] = []

@@ -248,9 +248,7 @@ def test_an_orphan_ends_itself(container, master: FakeMaster) -> None:
     assert "orphaned" in container.said
 
 
-def test_follows_a_restarted_master_and_keeps_its_process(
-    container, make_master: Callable[[int], FakeMaster]
-) -> None:
+def test_follows_a_restarted_master_and_keeps_its_process(container, make_master: Callable[[int], FakeMaster]) -> None:
     first = make_master(1)
     first.publish()
     container.start("mark('up', str(os.getpid())); forever()")

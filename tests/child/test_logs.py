@@ -39,9 +39,10 @@ def rebuilt(excerpt: bytes, whole: bytes) -> int:
 @given(st.lists(st.binary(max_size=60)), st.integers(8, 200), st.integers(4, 300))
 def test_keeps_beginning_and_end_within_the_cap(chunks: list[bytes], cap: int, limit: int) -> None:
     head, whole = cap // 4, b"".join(chunks)
-    with tempfile.TemporaryDirectory() as directory, contextlib.closing(
-        CappedLog(Path(directory) / "stdout", cap=cap, head=head)
-    ) as log:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        contextlib.closing(CappedLog(Path(directory) / "stdout", cap=cap, head=head)) as log,
+    ):
         for chunk in chunks:
             log.feed(chunk)
         on_disk = sum(path.stat().st_size for path in Path(directory).iterdir())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from live_job import afo
 
 pytestmark = pytest.mark.tensorflow

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click_records import SCHEMA, expected_acks, write_files
-from live_job import LiveJob, acknowledged
 
 from afo import events as ev
+from click_records import SCHEMA, expected_acks, write_files
+from live_job import LiveJob, acknowledged
 
 pytestmark = pytest.mark.tensorflow
 
