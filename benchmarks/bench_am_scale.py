@@ -139,7 +139,7 @@ async def _task(
             body = wire.encode(
                 m.HeartbeatRequest(
                     task=task, generation=1, process_alive=True, address=f"h:{task.index}" if task.role == "ps" else "",
-                    progress=Progress(phase="training", step=steps, samples=steps * 1024, step_s=0.01 * steps, loss=0.4),
+                    progress=Progress(phase="training", step=steps, samples=steps << 10, step_s=steps / 100, loss=0.4),
                     usage=m.Usage(rss=10**9, peak_rss=10**9, cpu_s=float(steps)),
                 )
             )  # fmt: skip
