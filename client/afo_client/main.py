@@ -1,5 +1,6 @@
 """The `afo` command: finds the verb, and turns every error into words on stderr and an exit code."""
 
+import difflib
 import importlib
 import os
 import sys
@@ -50,6 +51,16 @@ class LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{VERBS[cmd_name][0]}.command is no click command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            error.message += f" Did you mean `afo {near[0]}`?" if near else ""
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

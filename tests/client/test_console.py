@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo_client.console import iso, json_line, size_text, span_text, table, without_control
+from afo_client.console import counted, iso, json_line, size_text, span_text, table, without_control
 
 
 def test_json_has_a_version_and_no_nan() -> None:
@@ -14,6 +14,10 @@ def test_json_has_a_version_and_no_nan() -> None:
 def test_times_are_utc() -> None:
     assert iso(1_700_000_000.5) == "2023-11-14T22:13:20.500Z"
     assert iso(0) is None
+
+
+def test_one_is_singular() -> None:
+    assert [counted(number, "file") for number in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,11 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage: afo" in out(capsys, verb, "--help")
 
 
+def test_the_nearest_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["statsu"]) == 2
+    assert "Did you mean `afo status`?" in capsys.readouterr().err
+
+
 def test_the_page_of_the_command_names_every_verb() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     assert [verb for verb in VERBS if f"`{verb}" not in page] == []
