@@ -1,0 +1,140 @@
+"""`make soak`: four kinds of kill at random steps over ten seeds on real YARN, against undisturbed runs.
+
+A fault job trains on what it can have trained on: SUCCEEDED, every sample once an epoch, and an AUC within mean ± 3
+standard deviations of the undisturbed jobs. Writes docs/reports/soak-part1.md. Takes hours on two cores;
+AFO_SOAK_SEEDS and AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
+"""
+
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
+from afo.events import JobFinished
+from afo_client.hadoop import Cluster
+from live_job import LiveJob
+from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
+
+pytestmark = [pytest.mark.soak, pytest.mark.hadoop, pytest.mark.tensorflow]
+
+SEEDS = range(1, 1 + int(os.environ.get("AFO_SOAK_SEEDS", "10")))
+UNDISTURBED = range(101, 101 + int(os.environ.get("AFO_SOAK_UNDISTURBED", "5")))
+REPORT = Path(os.environ.get("AFO_SOAK_REPORT") or REPOSITORY / "docs" / "reports" / "soak-part1.md")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job of the soak."""
+
+    kind: str
+    seed: int
+    step: int
+    verdict: JobFinished
+
+    @property
+    def auc(self) -> float:
+        """Of the last evaluation."""
+        return self.verdict.metrics["auc"]
+
+
+@dataclass
+class Soak:
+    """All jobs so far, and the band that the undisturbed ones set."""
+
+    undisturbed: list[Run]
+    disturbed: list[Run] = field(default_factory=list)
+    begun: float = field(default_factory=time.time)
+
+    @property
+    def mean(self) -> float:
+        """Of the undisturbed AUCs."""
+        return statistics.mean(run.auc for run in self.undisturbed)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the undisturbed AUCs (n - 1)."""
+        return statistics.stdev(run.auc for run in self.undisturbed)
+
+    def __contains__(self, auc: float) -> bool:
+        return abs(auc - self.mean) <= 3 * self.deviation
+
+
+def start(adult: AdultData, name: str, seed: int) -> LiveJob:
+    """The job of conf/jobs/adult-yarn.yaml in small steps."""
+    settings = (f"name={name}", f"data.shuffle.seed={seed}", *LONG, *SMALL)
+    options = [option for setting in settings for option in ("--set", setting)]
+    return LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options)
+
+
+def finish(job: LiveJob, adult: AdultData, kind: str, seed: int, step: int) -> Run:
+    """Its end, which must be a good one."""
+    verdict = job.verdict(1500)
+    assert verdict.state == "SUCCEEDED", job.story()
+    assert_every_sample_once(job, adult.acks(), EPOCHS)
+    job.wait_for_no_process()
+    return Run(kind, seed, step, verdict)
+
+
+@pytest.fixture(scope="module")
+def soak(adult: AdultData, hadoop: Cluster) -> Iterator[Soak]:
+    """Measures the undisturbed jobs before the first kill, and writes the report after the last."""
+    jobs = ((start(adult, f"undisturbed {seed}", seed), seed) for seed in UNDISTURBED)
+    measured = Soak([finish(job, adult, "none", seed, 0) for job, seed in jobs])
+    try:
+        yield measured
+    finally:
+        if measured.disturbed:
+            REPORT.parent.mkdir(parents=True, exist_ok=True)
+            REPORT.write_text(report(measured))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_kill_at_a_random_step_changes_nothing(soak: Soak, adult: AdultData, kind: str, seed: int) -> None:
+    choice = random.Random(f"{kind} {seed}")
+    step = choice.randrange(STEPS // 50, STEPS * 3 // 4)
+    job = start(adult, f"soak {kind} {seed}", seed)
+    wait_for_step(job, step)
+    KINDS[kind](job, choice)
+    run = finish(job, adult, kind, seed, step)
+    soak.disturbed.append(run)
+    assert run.auc in soak, f"AUC {run.auc}, undisturbed {soak.mean} ± 3 · {soak.deviation}"
+
+
+def report(soak: Soak) -> str:
+    """The page, in Markdown."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("afo", "tensorflow-cpu", "skein"))
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    low, high = soak.mean - 3 * soak.deviation, soak.mean + 3 * soak.deviation
+    inside = sum(run.auc in soak for run in soak.disturbed)
+    day, minutes = time.strftime("%Y-%m-%d", time.gmtime(soak.begun)), (time.time() - soak.begun) / 60
+    lines = [
+        "# Soak of part 1: kills on real YARN",
+        "Written by `make soak` (`tests/integration/test_soak.py`). Adult, 6 epochs in batches of 32, 2 parameter",
+        "servers, 2 workers, an evaluator; checkpoints every 8 s. One process gets SIGKILL at a random step; the",
+        "replacement of a worker, Child or parameter server is sent to the other node.",
+        "",
+        f"{day}, {minutes:.0f} minutes of kills on {platform.machine()}, {cores} cores, load {load:.1f} at the end; "
+        f"Python {platform.python_version()}, {versions}.",
+        "",
+        f"Undisturbed AUC ({len(soak.undisturbed)} runs): mean {soak.mean:.5f}, standard deviation "
+        f"{soak.deviation:.5f}, so mean ± 3 sd is {low:.5f} to {high:.5f}. "
+        f"Of {len(soak.disturbed)} disturbed runs that SUCCEEDED with every sample once an epoch, {inside} are inside.",
+        "",
+        "| kill | seed | at step | AUC | inside | restarts | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in (*soak.undisturbed, *soak.disturbed):
+        lines.append(
+            f"| {run.kind} | {run.seed} | {run.step or ''} | {run.auc:.5f} | {'yes' if run.auc in soak else 'no'} "
+            f"| {run.verdict.restarts} | {run.verdict.seconds:.0f} |"
+        )
+    return "\n".join([*lines, ""])

@@ -1,0 +1,82 @@
+"""Kills in a job on YARN, by what is killed; each ends when what was killed is back."""
+
+import random
+from collections.abc import Callable
+
+import psutil
+
+from afo import events as ev
+from afo.errors import NotFound
+from live_job import LiveJob
+from yarn_view import YarnView
+
+#: Sizes with which all containers fit on one node of 6 GiB, so that any of them can be sent to the other node.
+SMALL = (
+    "am.memory=640",
+    "roles.ps.memory=768",
+    "roles.worker.memory=1280",
+    "roles.evaluator.memory=1280",
+)
+#: Small steps, so that there is time for faults; and checkpoints to return to.
+LONG = ("data.batch_size=32", "checkpoint.every=8s", "train.eval_every=8s")
+EPOCHS, STEPS = 6, 6106
+
+
+def wait_for_step(job: LiveJob, step: int) -> None:
+    """Until all workers together have made so many steps."""
+    job.wait(lambda: job.step() >= step, f"step {step}")
+
+
+def kill_worker(job: LiveJob, choice: random.Random) -> None:
+    """The TensorFlow process of a worker; its replacement gets another node."""
+    _kill_and_move(job, "worker", choice.randrange(2), job.trainer)
+
+
+def kill_child(job: LiveJob, choice: random.Random) -> None:
+    """The Child of a worker, and with it the worker."""
+    _kill_and_move(job, "worker", choice.randrange(2), job.child)
+
+
+def kill_ps(job: LiveJob, choice: random.Random) -> None:
+    """The TensorFlow server of a parameter server: a new generation, on other ports."""
+    before = job.events(ev.GenerationStarted)[-1]
+    _kill_and_move(job, "ps", choice.randrange(2), job.trainer)
+    job.wait(lambda: job.events(ev.VariablesReady)[-1].generation > before.generation, "a new generation is ready")
+    assert set(job.events(ev.GenerationStarted)[-1].ps).isdisjoint(before.ps), job.story()
+
+
+def kill_master(job: LiveJob, choice: random.Random) -> None:
+    """The AM's Python process inside its container; its supervisor starts it again there."""
+    starts = len(job.events(ev.AmStarted))
+    job.kill(job.master())
+    job.wait(lambda: len(job.events(ev.AmStarted)) > starts and job.status() is not None, "the AM is back")
+
+
+KINDS: dict[str, Callable[[LiveJob, random.Random], None]] = {
+    "worker": kill_worker, "child": kill_child, "ps": kill_ps, "am": kill_master,
+}  # fmt: skip
+
+
+def _kill_and_move(job: LiveJob, role: str, index: int, find: Callable[[str, int], psutil.Process]) -> None:
+    job.wait(lambda: _found(find, role, index) is not None, f"{role}:{index} runs")
+    before = _registered(job, role, index)
+    process = _found(find, role, index)
+    with YarnView(job.id).closed_to_new_containers(before.container):
+        if process is not None:
+            job.kill(process)
+        job.wait(lambda: _registered(job, role, index).task.attempt > before.task.attempt, f"{role}:{index} is back")
+    after = _registered(job, role, index)
+    assert after.task.attempt == before.task.attempt + 1, job.story()
+    assert after.host != before.host, f"{before} came back as {after}"
+
+
+def _found(find: Callable[[str, int], psutil.Process], role: str, index: int) -> psutil.Process | None:
+    try:
+        return find(role, index)
+    except (NotFound, psutil.NoSuchProcess):  # between two generations
+        return None
+
+
+def _registered(job: LiveJob, role: str, index: int) -> ev.TaskRegistered:
+    mine = [event for event in job.events(ev.TaskRegistered) if (event.task.role, event.task.index) == (role, index)]
+    return mine[-1]
