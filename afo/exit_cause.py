@@ -65,10 +65,14 @@ def classify(code: int, tail: str, memory_kills: int = 0) -> str:
     return worded or _by_exception(tail)
 
 
+def last_exception(tail: str) -> str:
+    """The last line of `tail` that names an exception: `module.Class: message`; '' if there is none."""
+    return next((line for line in reversed(tail.splitlines()) if _EXCEPTION.match(line)), "")
+
+
 def _by_exception(tail: str) -> str:
     """By the last exception named in `tail` (a long traceback may have lost its head); `failed` if there is none."""
-    for line in reversed(tail.splitlines()):
-        match = _EXCEPTION.match(line)
-        if match:
-            return _EXCEPTIONS.get(match.group(1).rpartition(".")[2], "user_exception")
+    match = _EXCEPTION.match(last_exception(tail))
+    if match:
+        return _EXCEPTIONS.get(match.group(1).rpartition(".")[2], "user_exception")
     return "user_exception" if "Traceback (most recent call last)" in tail else "failed"

@@ -16,7 +16,7 @@ from afo.errors import AfoError, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
-from afo_am.diagnosis import MEMORY_CAUSES, cause_of
+from afo_am.diagnosis import MEMORY_CAUSES, cause_of, message_of
 from afo_am.ending import Ending
 from afo_am.rates import Rates
 from afo_am.restarts import give_up_reason
@@ -208,7 +208,7 @@ class Core:
     def _exited(self, report: m.ExitReport) -> m.Empty:
         task = self.state.task(report.task)
         if task is not None and task.stage in LIVE:
-            self._task_ended(task, report.cause, report.code, CAUSES[report.cause].summary, report)
+            self._task_ended(task, report.cause, report.code, message_of(report), report)
         return m.Empty()
 
     # -- trainers ----------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class Core:
             return
         reason = give_up_reason(self.state, task, cause, self._wall)
         if reason:
-            self._ending.decide("FAILED", cause, f"{task.id}: {message}; {reason}", task.id)
+            self._ending.decide("FAILED", cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
         elif task.id.role == "ps" and self.state.chief.stage is not Stage.SUCCEEDED and self.state.ps:
             text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
             self.record(

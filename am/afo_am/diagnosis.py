@@ -1,6 +1,10 @@
-"""Why a container ended, out of YARN's words, when its Child had no last word. Pure."""
+"""Why a task ended: out of YARN's words when its Child had no last word, else out of the Child's report. Pure."""
 
 import re
+
+from afo.exit_cause import last_exception
+from afo.exits import CAUSES
+from afo.rpc.messages import ExitReport
 
 #: Texts of Hadoop 2.10 to 3.4 (ContainerExitStatus, ContainersMonitorImpl, SchedulerUtils) and of skein.
 _WORDS = (
@@ -10,6 +14,9 @@ _WORDS = (
     (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail", re.I), "launch_failed"),
 )
 
+#: Characters of an exception's line that are repeated wherever the task's end is told.
+_EXCEPTION_CHARACTERS = 500
+
 #: Ends after which the next attempt gets more memory.
 MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 
@@ -17,3 +24,9 @@ MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 def cause_of(diagnostics: str) -> str:
     """A name of `afo.exits.CAUSES`."""
     return next((cause for words, cause in _WORDS if words.search(diagnostics)), "container_lost")
+
+
+def message_of(report: ExitReport) -> str:
+    """A line for people: the exception that the process ended with, else what its cause means in general."""
+    words = last_exception(report.tail) if report.code > 0 else ""
+    return words[:_EXCEPTION_CHARACTERS] or CAUSES[report.cause].summary

@@ -1,0 +1,26 @@
+"""What is said of a task's end."""
+
+import pytest
+
+from afo.exits import CAUSES
+from afo.rpc.messages import ExitReport, TaskId
+from afo_am.diagnosis import message_of
+
+NOISE = "I0000 00:00:1795224228.030663 20140 port.cc:153] oneDNN custom operations are on.\n"
+
+
+def report(code: int, cause: str, tail: str) -> ExitReport:
+    return ExitReport(
+        task=TaskId(role="worker", index=0, attempt=0), generation=1, code=code, cause=cause, tail=NOISE + tail
+    )
+
+
+def test_an_exception_says_more_than_its_cause() -> None:
+    line = "afo.errors.DataError: part-2: the record at offset 5 is damaged"
+    assert message_of(report(1, "data_error", f"{line}\nW0000 after it\n")) == line
+    assert len(message_of(report(1, "user_exception", f"ValueError: {'x' * 10_000}"))) == 500
+
+
+@pytest.mark.parametrize(("code", "tail"), [(-9, "ValueError: caught long before"), (1, "no exception here")])
+def test_without_one_the_cause_is_explained(code: int, tail: str) -> None:
+    assert message_of(report(code, "killed_by_signal", tail)) == CAUSES["killed_by_signal"].summary
