@@ -10,7 +10,7 @@ import pytest
 
 from afo.data.schema import parse_schema
 from afo.jobfile import load_job
-from afo_client.main import VERBS, afo
+from afo_client.main import afo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -146,13 +146,11 @@ def test_help_says_what_each_option_does_and_its_examples_parse(name: str, comma
         parse(line)
 
 
-def test_the_index_names_every_page_and_the_reference_every_verb() -> None:
+def test_the_index_names_every_page() -> None:
     index = text_of(DOCS / "README.md")
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
     linked = set(_LINK.findall(index))
     assert not {page for page in pages if not page.startswith("reports/")} - linked
-    verbs = set(re.findall(r"`([a-z]+)[ `]", text_of(DOCS / "cli.md")))
-    assert not set(VERBS) - verbs
 
 
 @pytest.mark.parametrize(
