@@ -1,6 +1,7 @@
 """`afo demo`: the whole way on this machine, from synthetic clicks to an exported model."""
 
 import hashlib
+import sys
 from pathlib import Path
 
 import click
@@ -33,12 +34,23 @@ class Trained(msgspec.Struct, frozen=True):
     inputs: str
 
 
+def _job_file() -> str:
+    """Of the checkout that the user stands in, else the one that came with the wheel."""
+    here = Path("conf", "jobs", "demo.yaml")
+    return str(here if here.exists() else Path(sys.prefix, "etc", "afo", "jobs", "demo.yaml"))
+
+
 @click.command(
     help="Make synthetic clicks, train Wide & Deep on them with real processes, compare with the best reachable."
 )
 @click.option("--dir", "directory", default="afo-demo", show_default=True, help="Where the data set is kept.")
 @click.option(
-    "--job", "job_file", default="conf/jobs/demo.yaml", show_default=True, type=click.Path(), help="The job file."
+    "--job",
+    "job_file",
+    default=_job_file,
+    show_default="conf/jobs/demo.yaml, here or as installed",
+    type=click.Path(),
+    help="The job file.",
 )
 @click.option(
     "--train",
@@ -53,9 +65,10 @@ class Trained(msgspec.Struct, frozen=True):
 def command(directory: str, job_file: str, train: int, settings: tuple[str, ...], again: bool, as_json: bool) -> int:
     """Synthesize, submit, follow, compare; what was done before with the same inputs is not done again."""
     config = load_config("local")
+    text = _read(job_file)  # before minutes are spent on data
     data = str(Path(directory, "data").absolute())
     answer = with_progress(data, SynthParameters(train=train))
-    inputs = _fingerprint(job_file, answer, settings)
+    inputs = _fingerprint(text, answer, settings)
     memory = Path(directory, DONE)
     ref = None if again else _trained_before(config, memory, inputs)
     if ref is None:
@@ -65,11 +78,14 @@ def command(directory: str, job_file: str, train: int, settings: tuple[str, ...]
     return _finish(config, ref, answer, memory, inputs, as_json)
 
 
-def _fingerprint(job_file: str, answer: Answer, settings: tuple[str, ...]) -> str:
+def _read(job_file: str) -> bytes:
     try:
-        text = Path(job_file).read_bytes()
+        return Path(job_file).read_bytes()
     except OSError as error:
-        raise NotFound(f"cannot read the job file {job_file}: {error.strerror}") from error
+        raise NotFound(f"cannot read the job file {job_file}: {error.strerror}; name one with --job") from error
+
+
+def _fingerprint(text: bytes, answer: Answer, settings: tuple[str, ...]) -> str:
     parts = (__version__.encode(), text, msgspec.json.encode(answer), msgspec.json.encode(settings))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 

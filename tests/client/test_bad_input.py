@@ -250,3 +250,10 @@ def test_ctrl_c_and_a_closed_pipe(capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setattr(cmd_validate, "load_job", interrupted)
     assert run(["validate", "job.yaml"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_demo_without_its_job_file_makes_no_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    refused(
+        capsys, 5, ["demo", "--dir", str(tmp_path / "d"), "--job", str(tmp_path / "no.yaml")], "name one with --job"
+    )
+    assert not (tmp_path / "d").exists()
