@@ -182,7 +182,7 @@ class Train(Section, frozen=True):
 class Checkpoint(Section, frozen=True):
     """Where the model is saved while it trains."""
 
-    dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
+    dir: Annotated[str, Meta(description="Gets a directory for each job; left out: in the job's own.")] = ""
     every: Duration = Duration(600)
     keep: PositiveInt = 3
     on_ps_loss: Literal["rollback"] = "rollback"

@@ -82,10 +82,12 @@ class JobPaths:
         """Directory with the AM's own log."""
         return f"{self.logs}/am"
 
-    @property
-    def checkpoints(self) -> str:
-        """Where checkpoints go when the job file names no directory."""
-        return f"{self.dir}/checkpoints"
+    def checkpoints(self, directory: str) -> str:
+        """Where checkpoints go: a directory of this job alone, inside of `directory` if its job file names one.
+
+        Jobs that shared one would take each other's checkpoints for their own.
+        """
+        return f"{directory.rstrip('/')}/{checked_job_id(self.job_id)}" if directory else f"{self.dir}/checkpoints"
 
     @property
     def export(self) -> str:

@@ -106,7 +106,7 @@ def child_config(config: AmConfig, paths: JobPaths) -> ChildConfig:
         am_address_url=paths.address,
         secret_file=config.secret_file,
         schema_file=config.schema_file,
-        checkpoint_url=job.checkpoint.dir or paths.checkpoints,
+        checkpoint_url=paths.checkpoints(job.checkpoint.dir),
         export_url=job.export.dir or paths.export,
         summary_url=paths.summaries,
         logs_url=paths.logs,

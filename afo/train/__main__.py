@@ -4,6 +4,7 @@ Exit codes: 0 done; 75 (EXIT_RESTART) something else is gone (parameter server, 
 anew; 1 failed, with the reason on stderr.
 """
 
+import importlib
 import os
 import sys
 import traceback
@@ -11,6 +12,7 @@ import traceback
 from afo import jsonfile
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.process_death import die_with_parent
+from afo.train.readiness import await_training
 from afo.train_task import EXIT_RESTART, TrainTask
 
 #: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
@@ -43,13 +45,21 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(task: TrainTask) -> None:
-    """Imports the role's module, and with it TensorFlow, only now."""
-    from afo.train import evaluator, server, worker
-    from afo.train.setup import Setup
+#: Module of each role; its `run` takes a `Setup`.
+_ROLES = {
+    "ps": "afo.train.server",
+    "worker": "afo.train.worker",
+    "chief": "afo.train.worker",
+    "evaluator": "afo.train.evaluator",
+}
 
-    roles = {"ps": server.run, "worker": worker.run, "chief": worker.run, "evaluator": evaluator.run}
-    roles[task.role](Setup(task))
+
+def _run(task: TrainTask) -> None:
+    """Imports the role's module, and with it TensorFlow, only when it is needed."""
+    if task.role == "evaluator":
+        await_training(task)
+    run = importlib.import_module(_ROLES[task.role]).run
+    run(importlib.import_module("afo.train.setup").Setup(task))
 
 
 if __name__ == "__main__":

@@ -46,10 +46,13 @@ class Worker:
 
     def run(self) -> None:
         """From waiting for the variables to the last acknowledgement."""
-        self._await_ready()
         setup = self._setup
-        prepare = prepare_function(setup.parser, setup.encoder, self._parameters.servers)
-        self._train_step = step_function(setup.layout, self._parameters, prepare)
+        if self._chief is None:
+            self._trace()  # while the chief prepares the variables
+        self._await_ready()
+        if self._chief is not None:
+            self._trace()
+        prepare = self._prepare
         reading = TrainingInput(self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, prepare)
         with reading:
             self._input = reading
@@ -59,6 +62,13 @@ class Worker:
         if self._chief is not None:
             self._step = self._chief.finish(self._progress("exporting"))
         self._report("done", now=True)
+
+    def _trace(self) -> None:
+        """Build the functions of a step, which takes seconds."""
+        setup = self._setup
+        self._prepare = prepare_function(setup.parser, setup.encoder, self._parameters.servers)
+        self._train_step = step_function(setup.layout, self._parameters, self._prepare)
+        self._train_step.get_concrete_function()
 
     def _await_ready(self) -> None:
         """The chief prepares the variables unless that was done before; the others wait until it was."""

@@ -27,7 +27,7 @@ def places(ref: JobRef) -> dict[str, str]:
         pass  # an AM that never started wrote no job.json: the places are those that need no job file
     return {
         "model": export or ref.paths.export,
-        "checkpoints": checkpoints or ref.paths.checkpoints,
+        "checkpoints": ref.paths.checkpoints(checkpoints),
         "summaries": ref.paths.summaries,
         "logs": ref.paths.logs,
         "events": ref.paths.events,
