@@ -27,7 +27,9 @@ def _alive() -> dict[str, set[str]]:
 
 def _runs(process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
+        # Python keeps its one resource tracker for as long as it lives.
+        tracker = any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+        return process.status() != psutil.STATUS_ZOMBIE and not tracker
     except psutil.NoSuchProcess:
         return False
 

@@ -8,9 +8,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from afo_am import commands as c
-from afo_am.core import Core, Outcome
-from afo_am.runtime.base import ContainerInfo
 
 from afo import __version__
 from afo import events as ev
@@ -19,9 +16,14 @@ from afo.errors import PermissionDenied, ProtocolError
 from afo.job import Data, Job, RoleSpec
 from afo.rpc import messages as m
 from afo.train_task import Progress
+from afo_am import commands as c
+from afo_am.core import Core, Outcome
+from afo_am.runtime.base import ContainerInfo
 
 
-def make_config(workers: int = 2, ps: int = 2, evaluator: bool = True, files: int = 6, epochs: int = 2, **job: object) -> AmConfig:
+def make_config(
+    workers: int = 2, ps: int = 2, evaluator: bool = True, files: int = 6, epochs: int = 2, **job: object
+) -> AmConfig:
     """A job of `files` splits."""
     roles = {"ps": RoleSpec(instances=ps), "worker": RoleSpec(instances=workers)}
     if evaluator:
@@ -131,7 +133,9 @@ class FakeCluster:
         """Every request gets its container."""
         for handle, info in self.containers.items():
             if info.state == "requested":
-                self.containers[handle] = ContainerInfo(handle=handle, state="running", container=f"x{handle}", host="h")
+                self.containers[handle] = ContainerInfo(
+                    handle=handle, state="running", container=f"x{handle}", host="h"
+                )
 
     def end_container(self, handle: str, diagnostics: str = "") -> None:
         """A container is over, and everything in it."""
@@ -140,7 +144,11 @@ class FakeCluster:
 
     def live(self, *roles: str) -> list[FakeTask]:
         """Children in running containers."""
-        return [t for t in self.children.values() if self.containers[t.handle].state == "running" and (not roles or t.id.role in roles)]
+        return [
+            t
+            for t in self.children.values()
+            if self.containers[t.handle].state == "running" and (not roles or t.id.role in roles)
+        ]
 
     # -- tasks --
 
@@ -158,7 +166,9 @@ class FakeCluster:
             child.directive = self._directive(self.tell(self._registration(child)))
             child.registered = True
         else:
-            address = f"h:{child.handle}" if child.id.role == "ps" and child.directive and child.directive.generation else ""
+            address = (
+                f"h:{child.handle}" if child.id.role == "ps" and child.directive and child.directive.generation else ""
+            )
             generation = child.directive.generation if child.directive else 0
             child.directive = self._directive(
                 self.tell(
@@ -278,7 +288,9 @@ class FakeCluster:
             if each is not None:
                 each(self, turn)
             self.turn()
-        pytest.fail(f"the job did not end in {turns} turns: {[(t.id, t.stage) for t in self.core.state.tasks.values()]}")
+        pytest.fail(
+            f"the job did not end in {turns} turns: {[(t.id, t.stage) for t in self.core.state.tasks.values()]}"
+        )
 
     def events(self, kind: type) -> list[ev.AnyEvent]:
         """All events of a kind so far."""
