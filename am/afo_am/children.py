@@ -1,0 +1,99 @@
+"""What the core answers to Children: who may run what. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afo import __version__
+from afo import events as ev
+from afo.rpc import messages as m
+from afo_am.diagnosis import message_of
+from afo_am.tasks import LIVE, Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+
+
+class Children:
+    """Part of the core that talks to Children."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def register(self, request: m.RegisterRequest) -> m.Directive:
+        """A Child is up."""
+        if request.afo_version != __version__ or request.protocol != m.PROTOCOL:
+            return self._refuse_version(request)
+        task = self._core.state.task(request.task)
+        if task is None or self._core.state.verdict:
+            return self._directive_end("this attempt is not wanted any more")
+        task.last_seen = self._core.now
+        if task.stage is not Stage.REGISTERED:
+            self._core.record(
+                ev.TaskRegistered(
+                    task=request.task, container=request.container, host=request.host, pid=request.pid,
+                    log_url=request.log_url, environment=request.environment,
+                )
+            )  # fmt: skip
+        return self._directive(task)
+
+    def _refuse_version(self, request: m.RegisterRequest) -> m.Directive:
+        text = (
+            f"the container of {request.task} on {request.host} has afo {request.afo_version} "
+            f"(protocol {request.protocol}), the job was submitted with afo {__version__} (protocol {m.PROTOCOL}); "
+            "put the same version into `environment.python`"
+        )
+        self._core.ending.decide("FAILED", "version_mismatch", text, request.task)
+        return self._directive_end(text)
+
+    def beat(self, request: m.HeartbeatRequest) -> m.Directive:
+        """A Child lives."""
+        task = self._core.state.task(request.task)
+        if task is None or task.stage is not Stage.REGISTERED:
+            return self._directive_end("this attempt is not wanted any more")
+        task.last_seen = self._core.now
+        task.process_alive, task.usage = request.process_alive, request.usage
+        if request.progress is not None:
+            self._core.rates.take(task.id, request.progress, self._core.now)
+            task.progress = request.progress
+        if request.address and request.generation == self._core.state.generation:
+            task.address, task.address_generation = request.address, request.generation
+            self._form_generation()
+        return self._directive(task)
+
+    def _form_generation(self) -> None:
+        if self._core.state.ps:
+            return
+        servers = list(self._core.state.of_role("ps"))
+        formed = all(
+            t.stage is Stage.REGISTERED and t.address_generation == self._core.state.generation for t in servers
+        )
+        if formed:
+            self._core.record(
+                ev.GenerationStarted(generation=self._core.state.generation, ps=tuple(t.address for t in servers))
+            )
+
+    def _directive(self, task: Task) -> m.Directive:
+        state, role = self._core.state, task.id.role
+        if state.verdict:
+            return self._directive_end(f"the job is {state.verdict}")
+        beat = max(1.0, len(state.tasks) / 800)
+        if role == "evaluator":  # it talks to no parameter server, so no generation ends for it
+            return m.Directive(action="run", generation=1, heartbeat_s=beat)
+        if not state.ps:
+            return m.Directive(action="wait", generation=state.generation, heartbeat_s=min(beat, 0.3))
+        return m.Directive(
+            action="run", generation=state.generation, ps=state.ps, heartbeat_s=beat,
+            num_workers=state.num_workers, num_splits=state.splits.rows,
+            is_chief=task is state.chief,
+        )  # fmt: skip
+
+    def _directive_end(self, reason: str) -> m.Directive:
+        return m.Directive(action="end", generation=self._core.state.generation, reason=reason)
+
+    def exited(self, report: m.ExitReport) -> m.Empty:
+        """A Child's process ended."""
+        task = self._core.state.task(report.task)
+        if task is not None and task.stage in LIVE:
+            self._core.task_ended(task, report.cause, report.code, message_of(report), report)
+        return m.Empty()

@@ -1,0 +1,58 @@
+"""What the core makes of the runtime's news about containers. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afo import events as ev
+from afo_am import commands as c
+from afo_am.diagnosis import cause_of
+from afo_am.runtime.base import ContainerInfo
+from afo_am.tasks import LIVE, Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+
+
+class Containers:
+    """Part of the core that follows containers."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def placed(self, placed: c.ContainerPlaced) -> None:
+        """The runtime took a request."""
+        self._core.record(ev.ContainerAssigned(task=placed.task, handle=placed.handle))
+        task = self._core.state.task(placed.task)
+        if task is None or self._core.state.verdict:
+            self._core.kill_handle(placed.handle)
+
+    def seen(self, seen: c.ContainersSeen) -> None:
+        """The runtime listed all containers."""
+        by_handle = {task.handle: task for task in self._core.state.tasks.values() if task.handle}
+        for info in seen.containers:
+            task = by_handle.get(info.handle)
+            if task is None or (task.stage is Stage.ENDED and info.state != "ended"):
+                if info.state != "ended":
+                    self._core.kill_handle(info.handle)
+            elif info.state == "running" and not task.running_since and task.stage in LIVE:
+                self._core.record(
+                    ev.ContainerRunning(task=task.id, handle=info.handle, container=info.container, host=info.host)
+                )
+            elif info.state == "ended" and not task.container_over:
+                self._container_over(task, info)
+
+    def _container_over(self, task: Task, info: ContainerInfo) -> None:
+        if task.stage in LIVE:
+            # The Child's own report is the truth; without one, the container was taken from us.
+            text = info.diagnostics or "the container ended without a report of its Child"
+            self._core.task_ended(task, cause_of(info.diagnostics), info.exit_code, text)
+        self._core.record(
+            ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
+        )
+
+    def failed(self, failed: c.CommandFailed) -> None:
+        """The runtime refuses a container."""
+        self._core.record(ev.ContainerEnded(task=failed.task, handle="", diagnostics=failed.message))
+        self._core.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
+        self._core.ending.decide("FAILED", "launch_failed", failed.message, failed.task)

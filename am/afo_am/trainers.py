@@ -1,0 +1,102 @@
+"""What the core answers to training processes: splits, readiness, checkpoints, metrics. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from afo import events as ev
+from afo.errors import PermissionDenied, ProtocolError
+from afo.rpc import messages as m
+from afo_am.tasks import Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+
+
+class Trainers:
+    """Part of the core that talks to training processes."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def _current(self, task_id: m.TaskId, generation: int) -> Task:
+        """The sender, if it still counts. Raises `ProtocolError`."""
+        task = self._core.state.task(task_id)
+        if task is None or task.stage is not Stage.REGISTERED or self._core.state.verdict:
+            raise ProtocolError(f"attempt {task_id.attempt} of {task_id} has ended")
+        if task_id.role != "evaluator" and generation != self._core.state.generation:
+            raise ProtocolError(f"generation {generation} has ended; now is {self._core.state.generation}")
+        return task
+
+    def want_split(self, request: m.SplitRequest) -> m.SplitReply:
+        """A worker wants a file."""
+        task = self._current(request.task, request.generation)
+        if self._core.state.splits.finished or self._out_of_steps():
+            return m.SplitReply(state="end")
+        lease = self._core.state.splits.forgotten(task.id, request.holding)
+        if lease is None:
+            lease = self._core.state.splits.peek() if self._core.state.ready else None
+            if lease is None:
+                return m.SplitReply(state="wait")
+            self._core.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
+        url = self._core.state.config.train_files[lease.row]
+        return m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=url, resume=lease.resume)
+
+    def _out_of_steps(self) -> bool:
+        limit = self._core.state.config.job.train.max_steps
+        return limit is not None and max(self._core.state.step, self._core.rates.step) >= limit
+
+    def acked(self, ack: m.SplitAck) -> m.Empty:
+        """A file is applied."""
+        task = self._current(ack.task, ack.generation)
+        splits = self._core.state.splits
+        if not splits.is_repeated(ack.row, ack.epoch, ack.count, ack.xor):
+            splits.check(ack.row, ack.epoch, task.id)
+            self._core.record(ev.SplitDone(task=task.id, row=ack.row, epoch=ack.epoch, count=ack.count, xor=ack.xor))
+        return m.Empty()
+
+    def may_start(self, request: m.ReadyRequest) -> m.ReadyReply:
+        """May steps begin?"""
+        self._current(request.task, request.generation)
+        return m.ReadyReply(ready=self._core.state.ready, restore=self._core.state.restore)
+
+    def chief_ready(self, report: m.ReadyReport) -> m.Empty:
+        """The variables are prepared."""
+        task = self._chief_only(report.task, report.generation)
+        if not self._core.state.ready:
+            self._core.rates.reset(report.step)
+            self._core.record(
+                ev.VariablesReady(
+                    task=task.id, generation=report.generation, restored=report.restored, step=report.step
+                )
+            )
+        return m.Empty()
+
+    def checkpointed(self, report: m.CheckpointReport) -> m.Empty:
+        """A manifest is written."""
+        task = self._chief_only(report.task, report.generation)
+        if report.manifest not in self._core.state.checkpoints or report.final:
+            self._core.record(
+                ev.CheckpointWritten(
+                    task=task.id, generation=report.generation, step=report.step, manifest=report.manifest,
+                    positions=report.positions, final=report.final,
+                )
+            )  # fmt: skip
+        return m.Empty()
+
+    def _chief_only(self, task_id: m.TaskId, generation: int) -> Task:
+        task = self._current(task_id, generation)
+        if task is not self._core.state.chief:
+            raise PermissionDenied(f"{task_id} is not the chief")
+        return task
+
+    def evaluated(self, report: m.EvalReport) -> m.Empty:
+        """A checkpoint is measured."""
+        task = self._current(report.task, report.generation)
+        # JSON has no NaN: a metric that is none is left out, or the journal could not be read again.
+        finite = {name: value for name, value in report.metrics.items() if math.isfinite(value)}
+        self._core.record(
+            ev.Evaluated(task=task.id, step=report.step, manifest=report.manifest, metrics=finite, final=report.final)
+        )
+        return m.Empty()
