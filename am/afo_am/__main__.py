@@ -80,6 +80,7 @@ def run(config: AmConfig) -> None:
 
 
 def _publish_job(config: AmConfig, paths: JobPaths) -> None:
+    storage.make_dirs(paths.dir, mode=0o700)  # job.json holds the environment of the tasks
     storage.make_dirs(paths.events)
     if not storage.exists(paths.job):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())

@@ -48,7 +48,8 @@ class UserState:
     def _write(self, file: Path, text: str) -> None:
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.parent.mkdir(mode=0o700, exist_ok=True)
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
                 out.write(text)
             os.replace(temporary, file)
