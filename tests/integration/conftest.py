@@ -45,13 +45,18 @@ def hadoop(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def adult(hadoop: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdultData]:
+def adult_source() -> Path:
+    """The directory of Adult's own files; without them no test starts a cluster for nothing."""
+    return source()
+
+
+@pytest.fixture(scope="session")
+def adult(adult_source: Path, hadoop: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdultData]:
     """Adult in the session's HDFS, and a home of their own for the secrets of the jobs that read it."""
-    folder = source()
     data = AdultData(f"{hadoop.hdfs_uri}/data/adult", f"{hadoop.hdfs_uri}/user/{user_name()}/.afo/jobs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AFO_STATE_DIR", str(tmp_path_factory.mktemp("afo-state")))
         for name in ("AFO_JOBS_ROOT", "AFO_CONF_DIR", "AFO_RUNTIME"):
             patch.delenv(name, raising=False)
-        convert(folder, data.url)
+        convert(adult_source, data.url)
         yield data

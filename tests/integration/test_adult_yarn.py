@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adult import JOB_FILE, REPOSITORY, TEST_RECORDS, AdultData, assert_every_sample_once
+from adult import JOB_FILE, REPOSITORY, TEST_RECORDS, TRAIN_RECORDS, AdultData, assert_every_sample_once
 from afo import events as ev
 from afo import storage
 from afo.config import user_name
@@ -26,7 +26,8 @@ from yarn_view import Sample, Sizes, YarnView
 # Four whole jobs, on a machine that may be busy.
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1800)]
 
-EPOCHS = 6
+JOB = load_job(JOB_FILE)
+EPOCHS = JOB.data.epochs
 SEEDS = (1, 2, 3)
 SAMPLE_S = 0.5
 PLAIN = REPOSITORY / "tests" / "support" / "plain_tensorflow.py"
@@ -82,14 +83,13 @@ def test_worst_seed_reaches_the_aim_and_beats_the_wide_part(seeds: list[Trained]
     assert min(aucs) > wide.auc > 0.88
 
 
-def test_submit_prints_one_object(seeds: list[Trained], adult: AdultData) -> None:
-    records = sum(count for count, _ in adult.acks())
+def test_submit_prints_one_object(seeds: list[Trained]) -> None:
     for trained in seeds:
         answer = trained.answer
         assert answer["api"] == "afo/v1"
         assert str(answer["application_id"]).startswith("application_")
         assert (answer["state"], answer["cause"], answer["exit_code"]) == ("SUCCEEDED", "succeeded", 0)
-        assert answer["samples"] == EPOCHS * records
+        assert answer["samples"] == EPOCHS * TRAIN_RECORDS
         assert answer["seconds"] > answer["train_seconds"] > 0
         for place in ("model", "checkpoints", "summaries", "logs", "events"):
             assert storage.list_dir(answer["places"][place]), place
@@ -97,6 +97,7 @@ def test_submit_prints_one_object(seeds: list[Trained], adult: AdultData) -> Non
 
 def test_every_sample_once_an_epoch(seeds: list[Trained], adult: AdultData) -> None:
     acks = adult.acks()
+    assert sum(count for count, _ in acks) == TRAIN_RECORDS
     for trained in seeds:
         assert_every_sample_once(trained.job, acks, EPOCHS)
 
@@ -138,7 +139,7 @@ def test_what_yarn_holds_is_what_the_event_log_says(seeds: list[Trained]) -> Non
     exact = 0
     for trained in seeds:
         spans = list(_spans(trained.job).values())
-        am = {f"{trained.job.id.replace('application', 'container')}_01_000001": int(load_job(JOB_FILE).am.memory)}
+        am = {f"{trained.job.id.replace('application', 'container')}_01_000001": int(JOB.am.memory)}
         for sample in trained.samples:
             sure = am | {s.container: s.memory for s in spans if s.runs <= sample.begun and sample.ended <= s.leaves}
             possible = am | {s.container: s.memory for s in spans if s.asked <= sample.ended and sample.begun <= s.over}

@@ -103,16 +103,33 @@ def test_the_last_lines_of_a_model_that_raises_are_shown_at_once(folder: Path, s
 
 @pytest.mark.tensorflow
 def test_another_version_of_afo_in_the_container(folder: Path, submit: Submit) -> None:
+    wrapper = _other_version(folder)
+    answer = submit(f"environment.python={wrapper}", cause="version_mismatch")
+    for part in ("has afo 0.0.7", f"submitted with afo {library.__version__}", "environment.python"):
+        assert part in answer["diagnostics"]
+
+
+def _other_version(folder: Path) -> Path:
+    """An interpreter that finds an afo 0.0.7 first."""
     shadow = folder / "other"
-    source = Path(library.__file__).parent
-    shutil.copytree(source, shadow / "afo", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(library.__file__).parent, shadow / "afo", ignore=shutil.ignore_patterns("__pycache__"))
     text = (shadow / "afo" / "__init__.py").read_text()
     (shadow / "afo" / "__init__.py").write_text(text.replace(library.__version__, "0.0.7"))
     wrapper = folder / "python"
     wrapper.write_text(f'#!/bin/sh\nPYTHONPATH="{shadow}" exec "{sys.executable}" "$@"\n')
     wrapper.chmod(0o755)
-    answer = submit(f"environment.python={wrapper}", cause="version_mismatch")
-    for part in ("has afo 0.0.7", f"submitted with afo {library.__version__}", "environment.python"):
+    return wrapper
+
+
+@pytest.mark.hadoop
+def test_another_version_of_afo_in_the_masters_container(adult: AdultData, tmp_path: Path) -> None:
+    setting = f"environment.python={_other_version(tmp_path)}"
+    done = afo("submit", str(JOB_FILE), *adult.options, "--set", setting, "--wait", "--json")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["state"] == "FAILED"
+    for part in (f"submitted with afo {library.__version__}", "container has 0.0.7", "environment.python"):
         assert part in answer["diagnostics"]
 
 

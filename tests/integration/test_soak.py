@@ -118,7 +118,7 @@ def report(soak: Soak) -> str:
     day, minutes = time.strftime("%Y-%m-%d", time.gmtime(soak.begun)), (time.time() - soak.begun) / 60
     lines = [
         "# Soak of part 1: kills on real YARN",
-        "Written by `make soak` (`tests/integration/test_soak.py`). Adult, 6 epochs in batches of 32, 2 parameter",
+        f"Written by `make soak` (`tests/integration/test_soak.py`). Adult, {EPOCHS} epochs in batches of 32, 2 parameter",
         "servers, 2 workers, an evaluator; checkpoints every 8 s. One process gets SIGKILL at a random step; the",
         "replacement of a worker, Child or parameter server is sent to the other node.",
         "",

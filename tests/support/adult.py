@@ -16,7 +16,7 @@ from live_job import LiveJob, acknowledged, afo
 REPOSITORY = Path(__file__).parents[2]
 JOB_FILE = REPOSITORY / "conf" / "jobs" / "adult-yarn.yaml"
 SCHEMA = REPOSITORY / "conf" / "schemas" / "adult.yaml"
-TRAIN_FILES, TEST_RECORDS = 8, 16_281
+TRAIN_FILES, TRAIN_RECORDS, TEST_RECORDS = 8, 32_561, 16_281
 COLUMNS = (
     "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,gender,"
     "capital_gain,capital_loss,hours_per_week,native_country,income"

@@ -1,4 +1,4 @@
-"""Kills in a job on YARN, by what is killed; each ends when what was killed is back."""
+"""Kills in jobs of conf/jobs/adult-yarn.yaml, by what is killed; each ends when what was killed is back."""
 
 import random
 from collections.abc import Callable
@@ -18,8 +18,8 @@ SMALL = (
     "roles.evaluator.memory=1280",
 )
 #: Small steps, so that there is time for faults; and checkpoints to return to.
-LONG = ("data.batch_size=32", "checkpoint.every=8s", "train.eval_every=8s")
-EPOCHS, STEPS = 6, 6106
+EPOCHS, STEPS = 4, 4071
+LONG = (f"data.epochs={EPOCHS}", "data.batch_size=32", "checkpoint.every=8s", "train.eval_every=8s")
 
 
 def wait_for_step(job: LiveJob, step: int) -> None:
