@@ -12,6 +12,7 @@ journal, containers and training go on meanwhile. Ends when the AM exits with a 
 """
 
 import collections
+import contextlib
 import os
 import select
 import signal
@@ -19,13 +20,14 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
 import msgspec
 
 from afo.errors import AfoError, PermissionDenied, SpecError, UsageError
-from afo_am.processes import adopt_orphans, die_with_parent, reap_all
+from afo.process_death import adopt_orphans, die_with_parent
 
 #: Exit codes of the AM after which another start would change nothing: the job has its verdict, or the submission
 #: itself is wrong.
@@ -107,7 +109,7 @@ class Supervisor:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env={**os.environ, "AFO_AM_INCARNATION": str(incarnation)},
-            preexec_fn=die_with_parent,
+            preexec_fn=partial(die_with_parent, os.getpid()),
         )
         relay = threading.Thread(target=self._relay, args=(process.stderr,), daemon=True)
         relay.start()
@@ -136,7 +138,7 @@ class Supervisor:
     @staticmethod
     def _ended(process: "subprocess.Popen[bytes]") -> int | None:
         # One waitpid for all: containers of a dead AM are children of this process now, and must be reaped too.
-        process.returncode = reap_all(block=False).get(process.pid)
+        process.returncode = _reap_all().get(process.pid)
         return process.returncode
 
     @property
@@ -164,6 +166,15 @@ class _Settings(msgspec.Struct):
 
 def _say(text: str) -> None:
     print(f"afo supervisor: {text}", flush=True)
+
+
+def _reap_all() -> dict[int, int]:
+    """Exit codes (or -signal) by process id of children that have ended."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+    return ended
 
 
 def main(arguments: list[str]) -> int:

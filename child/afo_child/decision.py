@@ -76,9 +76,9 @@ def decide(directive: Directive, now: Situation) -> tuple[Action, ...]:
         return ((Stop(),) if now.running is not None else ()) + (Leave(0),)
     if now.ended == generation:
         return _after_end(now)
-    stop = (Stop(),) if now.running is not None and now.running < generation else ()
-    if now.running == generation:
+    if now.running is not None and now.running >= generation:
         return ()
+    stop = () if now.running is None else (Stop(),)
     if now.is_ps and now.reserved != generation:
         return (*stop, Reserve(generation))
     may_start = directive.action == "run" and not now.backing_off and (not now.is_ps or now.address in directive.ps)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-import psutil
-
 from afo import process_death
+from afo.strays import kill_strays
 from afo_child.pump import Pump, Sink
 
 #: How long output may still flow after the end; only a process that left the session can write so long.
@@ -99,16 +98,6 @@ class TrainerProcess:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self._ended.set()
         self._on_exit()
-
-
-def kill_strays() -> None:
-    """End and reap every process below this one: what left its session, adopted by `process_death.adopt_orphans`."""
-    while strays := psutil.Process().children(recursive=True):
-        for stray in strays:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                _LOG.warning("killing process %d (%s), left behind", stray.pid, stray.name())
-                stray.kill()
-        psutil.wait_procs(strays)
 
 
 def _taken(stream: IO[bytes] | None) -> int:

@@ -7,15 +7,18 @@ written down whoever is there to read it. Started by `afo.locked_process`.
     the end   every process that the command left behind is killed, then `exit.json` is written
 """
 
+import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from afo.jsonfile import write_private
-from afo_am.processes import adopt_orphans, die_with_parent, kill_descendants
+from afo.process_death import adopt_orphans, die_with_parent
+from afo.strays import kill_strays
 
 LOCK = "lock"
 CANCEL = "cancel"
@@ -50,7 +53,7 @@ def _run(work: Path, command: list[str], grace_s: float) -> Exit:
             command,
             cwd=work,
             stdin=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,  # this process has one thread
+            preexec_fn=partial(die_with_parent, os.getpid()),  # this process has one thread
         )
     except OSError as error:
         return Exit(None, f"cannot start {command[0]}: {error}")
@@ -66,7 +69,7 @@ def _run(work: Path, command: list[str], grace_s: float) -> Exit:
     signal.signal(signal.SIGTERM, terminate)
     code = child.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    kill_descendants()
+    kill_strays()
     return Exit(code, f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
 
 
