@@ -23,8 +23,8 @@ from yarn_view import YarnView
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1500)]
 
-#: AUC of the same job without faults, and how far it may be off: docs/reports/soak-part1.md.
-UNDISTURBED, BAND = 0.917, 0.005
+#: AUC of the same job without faults (0.9180, seed 101), and how far this test lets it be off; `make soak` is stricter.
+UNDISTURBED, BAND = 0.918, 0.005
 
 
 def settings(*each: str) -> list[str]:

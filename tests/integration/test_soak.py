@@ -118,9 +118,9 @@ def report(soak: Soak) -> str:
     day, minutes = time.strftime("%Y-%m-%d", time.gmtime(soak.begun)), (time.time() - soak.begun) / 60
     lines = [
         "# Soak of part 1: kills on real YARN",
-        f"Written by `make soak` (`tests/integration/test_soak.py`). Adult, {EPOCHS} epochs in batches of 32, 2 parameter",
-        "servers, 2 workers, an evaluator; checkpoints every 8 s. One process gets SIGKILL at a random step; the",
-        "replacement of a worker, Child or parameter server is sent to the other node.",
+        "Written by `make soak` (`tests/integration/test_soak.py`). Adult on 2 parameter servers and 2 workers:",
+        f"{EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a random",
+        "step; the replacement of a worker, Child or parameter server is sent to the other node.",
         "",
         f"{day}, {minutes:.0f} minutes of kills on {platform.machine()}, {cores} cores, load {load:.1f} at the end; "
         f"Python {platform.python_version()}, {versions}.",
