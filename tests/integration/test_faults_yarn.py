@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -101,6 +101,15 @@ def test_kill_right_after_submit(adult: AdultData) -> None:
     killed(job)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs started by this test obey SIGINT, also where the tests themselves run in a shell's background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_answered_with_kill_while_tasks_start(adult: AdultData) -> None:
     command = [*AFO, "submit", str(JOB_FILE), *adult.options, "--kill-on-interrupt"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as submit:
