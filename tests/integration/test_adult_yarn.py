@@ -104,12 +104,16 @@ def test_every_sample_once_an_epoch(seeds: list[Trained], adult: AdultData) -> N
 
 @dataclass
 class _Span:
-    """A container by the event log. It may exist from `asked` to `over` and is sure to from `runs` to `leaves`."""
+    """A container by the event log. It may exist from `asked` to `over` and is sure to until `leaves`.
+
+    skein calls it running when it is granted (`runs`); its node has it for certain once its Child registered (`up`).
+    """
 
     memory: int
     asked: float
     container: str = ""
     runs: float = math.inf
+    up: float = math.inf
     leaves: float = math.inf
     over: float = math.inf
 
@@ -124,10 +128,11 @@ def _spans(job: LiveJob) -> dict[str, _Span]:
                 span.leaves = min(span.leaves, moment)
         if isinstance(event, ev.ContainerRequested):
             spans[f"{event.task}/{event.task.attempt}"] = _Span(event.memory, moment)
-        elif isinstance(event, ev.ContainerRunning | ev.TaskEnded | ev.ContainerEnded):
+        elif isinstance(event, ev.ContainerRunning | ev.TaskRegistered | ev.TaskEnded | ev.ContainerEnded):
             span = spans[f"{event.task}/{event.task.attempt}"]
-            if isinstance(event, ev.ContainerRunning):
-                span.container, span.runs = event.container, moment
+            if isinstance(event, ev.ContainerRunning | ev.TaskRegistered):
+                span.container, span.runs = event.container, min(span.runs, moment)
+                span.up = moment if isinstance(event, ev.TaskRegistered) else span.up
             elif isinstance(event, ev.TaskEnded):
                 span.leaves = min(span.leaves, moment)
             else:
@@ -141,12 +146,14 @@ def test_what_yarn_holds_is_what_the_event_log_says(seeds: list[Trained]) -> Non
         spans = list(_spans(trained.job).values())
         am = {f"{trained.job.id.replace('application', 'container')}_01_000001": int(JOB.am.memory)}
         for sample in trained.samples:
-            sure = am | {s.container: s.memory for s in spans if s.runs <= sample.begun and sample.ended <= s.leaves}
+            lasting = [span for span in spans if sample.ended <= span.leaves]
+            granted = am | {span.container: span.memory for span in lasting if span.runs <= sample.begun}
+            up = am | {span.container: span.memory for span in lasting if span.up <= sample.begun}
             possible = am | {s.container: s.memory for s in spans if s.asked <= sample.ended and sample.begun <= s.over}
-            for seen in (sample.containers, sample.on_nodes):
-                assert sure.items() <= seen.items() <= possible.items(), (trained.job.id, sample)
-            exact += _all_sums_agree(sample, sure, possible)
-    # Between the last container's start and the first task's end nothing is on its way, and all views are one.
+            assert granted.items() <= sample.containers.items() <= possible.items(), (trained.job.id, sample)
+            assert up.items() <= sample.on_nodes.items() <= possible.items(), (trained.job.id, sample)
+            exact += _all_sums_agree(sample, up, possible)
+    # Between the last registration and the first task's end nothing is on its way, and all views are one.
     assert exact >= 3 * len(seeds)
 
 
