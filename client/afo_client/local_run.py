@@ -1,8 +1,8 @@
 """Jobs of the `local` runtime: starts a job's supervisor, which goes on without the client.
 
-    <job directory>/am/       am-config.json, secret (0400) and schema.yaml: what the AM is started with
-                    am/lock   held as long as the supervisor lives (see `afo.locked_process`)
-                    logs/am/1/{stdout,stderr}
+<job directory>/am/       am-config.json, secret (0400) and schema.yaml: what the AM is started with
+                am/lock   held as long as the supervisor lives (see `afo.locked_process`)
+                logs/am/1/{stdout,stderr}
 """
 
 import os
