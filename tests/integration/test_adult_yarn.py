@@ -63,7 +63,7 @@ def _watch(name: str, command: "Future[dict[str, object]]") -> Iterator[Sample]:
         if view is None:
             found = [each.id for each in manager.applications(TAG) if each.name == name and each.state == "RUNNING"]
             view = YarnView(found[0]) if found else None
-        else:
+        elif view.state() == "RUNNING":
             sample = view.sample()
             # The AM's container leaves soon after the application is no longer RUNNING.
             if view.state() == "RUNNING":
