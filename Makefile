@@ -40,7 +40,7 @@ bench: $(INSTALLED) ## Run the benchmarks; results in build/bench
 	@mkdir -p build/bench
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about an hour
+soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about two hours
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
 

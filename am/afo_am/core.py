@@ -54,6 +54,8 @@ class Core:
         self._killed: set[str] = set()
         self._begun = now
         self._last_sample = now
+        #: Samples in the last `Sample` event.
+        self._sampled = 0
         #: Parts of the core, each for one kind of counterpart; all decide through `record` and `command`.
         self.ending = Ending(self)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
@@ -84,6 +86,8 @@ class Core:
         self.state.apply(event, wall)
         if isinstance(event, ev.JobFinished):
             self.finished_event = event
+        elif isinstance(event, ev.Sample):
+            self._sampled = event.samples
 
     def start(self, started: ev.AmStarted, job_id: str, *, now: float, wall: float) -> Outcome:
         """Begin, or go on after a replay: ask for what has no container yet."""
@@ -93,6 +97,8 @@ class Core:
         if started.am_attempt > self.state.am_attempt > 0:
             self._end_containers_of_earlier_attempt()
         self.record(started)
+        registered = (task.id for task in self.state.tasks.values() if task.stage is Stage.REGISTERED)
+        self.rates.resume(self._sampled, registered)
         for task in self.state.tasks.values():
             task.last_seen = now
             if (task.id.role, task.id.index) not in self.state.requested:

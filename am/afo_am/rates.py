@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Iterable
 
 from afo.rpc.messages import TaskId
 from afo.train_task import Progress
@@ -21,9 +22,16 @@ class Rates:
         #: Monotonic clock of the last change in any task's progress; None before the first.
         self.changed_at: float | None = None
         self._last: dict[TaskId, Progress] = {}
+        #: Tasks whose counters began before this AM did.
+        self._counted: set[TaskId] = set()
         self._wait_s = 0.0
         self._step_s = 0.0
         self._window: deque[tuple[float, int]] = deque()
+
+    def resume(self, samples: int, tasks: Iterable[TaskId]) -> None:
+        """A restarted AM goes on: `samples` were counted before, and what `tasks` report first is in them."""
+        self.samples = samples
+        self._counted = set(tasks)
 
     def reset(self, step: int) -> None:
         """A generation begins at `step`."""
@@ -32,6 +40,8 @@ class Rates:
     def take(self, task: TaskId, progress: Progress, now: float) -> None:
         """Add what `task` did since its last report; smaller counters than before mean a new process."""
         last = self._last.get(task)
+        if last is None and task in self._counted:
+            last = progress
         if last is None or progress.samples < last.samples or progress.step_s < last.step_s:
             last = Progress(phase="starting")
         if progress != self._last.get(task):

@@ -34,10 +34,12 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
 
 def _ask_master(watch: JobWatch, reason: str) -> bool:
     if watch.master is None:
+        say("the job's secret is not here, so its Application Master cannot be asked; ending the job by force")
         return False
     try:
         watch.master.kill(KillRequest(user=user_name(), reason=reason))
-    except (ClusterUnreachable, NotFound):
+    except (ClusterUnreachable, NotFound) as error:
+        say(f"the Application Master cannot be asked, ending the job by force: {error}")
         return False
     return True
 

@@ -1,0 +1,53 @@
+"""Rates out of counters."""
+
+from afo.rpc.messages import TaskId
+from afo.train_task import Progress
+from afo_am.rates import Rates
+
+A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
+
+
+def progress(samples: int, step: int = 0, wait: float = 0.0, work: float = 0.0, loss: float | None = None) -> Progress:
+    return Progress(phase="training", samples=samples, step=step, input_wait_s=wait, step_s=work, loss=loss)
+
+
+def test_all_workers_are_summed_over_the_window() -> None:
+    rates = Rates()
+    for second in range(5):
+        rates.take(A, progress(1000 * second, step=second, wait=0.1 * second, work=second), now=float(second))
+        rates.take(B, progress(500 * second, step=second, work=second), now=float(second))
+    assert rates.samples == 6000
+    assert rates.samples_per_s(4.0) == 1500
+    assert abs(rates.input_wait - 0.05) < 1e-9
+    assert rates.samples_per_s(60.0) == 0
+
+
+def test_a_new_process_begins_at_nothing() -> None:
+    rates = Rates()
+    for samples in (1000, 2000, 300):
+        rates.take(A, progress(samples), now=1.0)
+    assert rates.samples == 2300
+
+
+def test_a_restarted_am_counts_nothing_twice() -> None:
+    rates = Rates()
+    rates.resume(5000, [A])
+    rates.take(A, progress(4000), now=1.0)
+    rates.take(A, progress(4100), now=2.0)
+    rates.take(B, progress(10), now=2.0)
+    assert rates.samples == 5110
+
+
+def test_a_loss_that_is_no_number_is_none() -> None:
+    rates = Rates()
+    rates.take(A, progress(1, loss=0.5), now=1.0)
+    assert rates.loss == 0.5
+    rates.take(A, progress(2, loss=float("nan")), now=2.0)
+    assert rates.loss is None
+
+
+def test_only_a_change_is_progress() -> None:
+    rates = Rates()
+    for now in (1.0, 2.0, 3.0):
+        rates.take(A, progress(7), now=now)
+    assert rates.changed_at == 1.0
