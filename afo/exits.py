@@ -148,6 +148,10 @@ _ALL = (
         "YARN's message says why; often a file that could not be localised.",
     ),
     _cause(
+        "request_unanswered", "cluster", True, "A request for a container got no answer and was made again.",
+        "Nothing to do, unless it goes on: then the queue is full, or no machine has room for such a container.",
+    ),
+    _cause(
         "allocation_timeout", "cluster", False, "The cluster did not give all containers in `timeouts.allocate`.",
         "Ask for less, wait for a quieter hour, or use another queue.",
     ),

@@ -28,6 +28,7 @@ class Children:
         if task is None or self._core.state.verdict:
             return self._directive_end("this attempt is not wanted any more")
         task.last_seen = self._core.now
+        task.waiting_since = 0.0
         if task.stage is not Stage.REGISTERED:
             self._core.record(
                 ev.TaskRegistered(

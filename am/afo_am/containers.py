@@ -36,6 +36,7 @@ class Containers:
                 if info.state != "ended":
                     self._core.kill_handle(info.handle)
             elif info.state == "running" and not task.running_since and task.stage in LIVE:
+                task.waiting_since = 0.0
                 self._core.record(
                     ev.ContainerRunning(task=task.id, handle=info.handle, container=info.container, host=info.host)
                 )

@@ -101,6 +101,7 @@ class Core:
         self.rates.resume(self._sampled, registered)
         for task in self.state.tasks.values():
             task.last_seen = now
+            task.waiting_since = now if task.stage is Stage.REQUESTED else 0.0
             if (task.id.role, task.id.index) not in self.state.requested:
                 self._request(task, "the job begins")
             elif task.stage is Stage.REQUESTED and not task.handle and not self.state.verdict:
@@ -215,6 +216,7 @@ class Core:
         task_id = m.TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + again)
         self.record(ev.ContainerRequested(task=task_id, memory=int(spec.memory), vcores=spec.vcores, reason=reason))
         task.last_seen = self._now
+        task.waiting_since = task.waiting_since or self._now
         self.command(c.RequestContainer(task_id, more_memory=task.last_cause in MEMORY_CAUSES))
 
     def _settle(self) -> None:

@@ -19,6 +19,10 @@ GRACE_S = 20.0
 HARD_LIMIT_S = 60.0
 #: A Child that registered and is silent for so long, beside three heartbeats, is given up.
 SILENCE_S = 30.0
+#: A request that has not been answered for so long is made again. skein gives the priority of a request that was
+#: answered to the next one; if that asks for less, and in the same heartbeat, YARN takes the end of the old one for an
+#: end of the new one (seen on Hadoop 3.4.1 and 3.4.3), and it would wait for ever.
+ASK_AGAIN_S = 60.0
 #: A container that runs without a Child registering is given up after this.
 SETUP_S = 300.0
 
@@ -96,10 +100,12 @@ class Ending:
         silent = core.now - task.last_seen
         limit = core.state.config.job.timeouts.allocate
         beat = max(1.0, len(core.state.tasks) / 800)
-        if task.stage is Stage.REQUESTED and silent > limit:
+        if task.stage is Stage.REQUESTED and core.now - task.waiting_since > limit:
             missing = [str(t.id) for t in core.state.tasks.values() if t.stage is Stage.REQUESTED]
             text = f"YARN gave no container for {', '.join(missing)} within {limit} (`timeouts.allocate`)"
             self.decide("FAILED", "allocation_timeout", text, task.id)
+        elif task.stage is Stage.REQUESTED and silent > ASK_AGAIN_S:
+            core.task_lost(task, "request_unanswered", f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:

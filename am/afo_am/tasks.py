@@ -57,6 +57,8 @@ class Task:
     # The rest is not in the journal: it comes anew with every heartbeat.
     #: Monotonic clock of the last sign of life.
     last_seen: float = 0.0
+    #: Monotonic clock since when it has no container; 0 while it has one. Asking again does not change it.
+    waiting_since: float = 0.0
     #: Address kept for a server of generation `address_generation`; parameter servers only.
     address: str = ""
     address_generation: int = 0

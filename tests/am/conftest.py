@@ -27,7 +27,7 @@ def make_cluster() -> Iterator[Callable[..., FakeCluster]]:
         assert journaled(replayed) == journaled(cluster.core)
 
 
-VOLATILE = {"last_seen", "address", "address_generation", "process_alive", "progress", "usage"}
+VOLATILE = {"last_seen", "waiting_since", "address", "address_generation", "process_alive", "progress", "usage"}
 
 
 def journaled(core: Core) -> dict[str, object]:

@@ -200,6 +200,23 @@ def test_a_worker_started_anew_in_place_is_given_its_split_again(make_cluster: M
     assert other.row != row
 
 
+def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    lost = next(child for child in cluster.children.values() if str(child.id) == "worker:1")
+    real = cluster.allocate
+
+    def allocate() -> None:
+        held = cluster.containers.pop(lost.handle)
+        real()
+        cluster.containers[lost.handle] = held
+
+    cluster.allocate = allocate  # type: ignore[method-assign]
+    assert cluster.run() == "SUCCEEDED"
+    assert lost.handle in cluster.killed
+    assert [(str(end.task), end.cause) for end in failures(cluster)] == [("worker:1", "request_unanswered")]
+    every_split_once(cluster)
+
+
 def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> None:
     cluster = make_cluster()
     cluster.allocate = lambda: None  # type: ignore[method-assign]

@@ -182,15 +182,15 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     assert SECRET not in app.seen(info["container"], "config")
     assert f"/{app.id}/" in app.seen(info["container"], "config")
 
-    # After a memory kill: the same role with more.
-    larger = app.request(runtime, "ps", 7, more_memory=True)
-    until(lambda: states(runtime)[larger] == "running")
-    assert "SKEIN_RESOURCE_MEMORY=192\n" in app.seen(container(runtime, larger)["container"], "env")
-
     # A failing container ends neither the application nor another container, and is listed ever after.
     failing = app.request(runtime, "ps", 1, AFO_TEST_EXIT="3")
     succeeding = app.request(runtime, "ps", 2, AFO_TEST_EXIT="0")
     until(lambda: {states(runtime)[failing], states(runtime)[succeeding]} == {"ended"})
+
+    # After a memory kill: the same role with more.
+    larger = app.request(runtime, "ps", 7, more_memory=True)
+    until(lambda: states(runtime)[larger] == "running")
+    assert "SKEIN_RESOURCE_MEMORY=192\n" in app.seen(container(runtime, larger)["container"], "env")
     assert container(runtime, failing)["diagnostics"] != ""
     assert container(runtime, failing)["exit_code"] is None
     assert states(runtime)[first] == "running"
