@@ -160,13 +160,26 @@ def container(runtime: RemoteRuntime, handle: str) -> dict[str, Any]:
     return next(each for each in runtime.call("list_containers") if each["handle"] == handle)
 
 
+def answered(app: Sleepers, runtime: RemoteRuntime, *task: Any, **options: Any) -> str:
+    """The handle of a request that got its container. One that YARN lost is made again, as the AM does."""
+    for _ in range(6):
+        handle: str = app.request(runtime, *task, **options)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if states(runtime)[handle] != "requested":
+                return handle
+            time.sleep(0.1)
+        runtime.call("kill", handle)
+    pytest.fail(f"no container for {task} in six tries")
+
+
 def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     app = sleepers()
     runtime = app.runtime()
     assert {node["memory"] for node in runtime.call("nodes")} == {node.memory for node in app.manager.nodes()}
 
     # Requested, running, with its own environment.
-    first = app.request(runtime, "ps", 7)
+    first = answered(app, runtime, "ps", 7)
     until(lambda: states(runtime)[first] == "running")
     info = container(runtime, first)
     assert info["host"] in {node.host for node in app.manager.nodes()}
@@ -183,12 +196,12 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     assert f"/{app.id}/" in app.seen(info["container"], "config")
 
     # A failing container ends neither the application nor another container, and is listed ever after.
-    failing = app.request(runtime, "ps", 1, AFO_TEST_EXIT="3")
-    succeeding = app.request(runtime, "ps", 2, AFO_TEST_EXIT="0")
+    failing = answered(app, runtime, "ps", 1, AFO_TEST_EXIT="3")
+    succeeding = answered(app, runtime, "ps", 2, AFO_TEST_EXIT="0")
     until(lambda: {states(runtime)[failing], states(runtime)[succeeding]} == {"ended"})
 
     # After a memory kill: the same role with more.
-    larger = app.request(runtime, "ps", 7, more_memory=True)
+    larger = answered(app, runtime, "ps", 7, more_memory=True)
     until(lambda: states(runtime)[larger] == "running")
     assert "SKEIN_RESOURCE_MEMORY=192\n" in app.seen(container(runtime, larger)["container"], "env")
     assert container(runtime, failing)["diagnostics"] != ""
@@ -213,11 +226,11 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
 
     # Several ends in one heartbeat: every one is seen (skein forgets those behind one that its master killed).
     rest = [each for each in workers if states(runtime)[each] != "ended"]
-    last = app.request(runtime, "ps", 3, AFO_TEST_EXIT="1")
+    last = answered(app, runtime, "ps", 3, AFO_TEST_EXIT="1")
     for each in (*rest, larger):
         runtime.call("kill", each)
     until(lambda: {states(runtime)[each] for each in (*rest, larger, last)} == {"ended"})
-    assert len(states(runtime)) == 9
+    assert len(states(runtime)) >= 9  # a request made again stays in the list
 
     runtime.call("progress", 0.25)
     until(lambda: abs(app.report().progress - 25) < 0.01)
