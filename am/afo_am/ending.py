@@ -8,6 +8,7 @@ from afo import events as ev
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
 from afo_am.runtime.base import FinalState
+from afo_am.state import REQUEST_UNANSWERED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Ending:
             text = f"YARN gave no container for {', '.join(missing)} within {limit} (`timeouts.allocate`)"
             self.decide("FAILED", "allocation_timeout", text, task.id)
         elif task.stage is Stage.REQUESTED and silent > ASK_AGAIN_S:
-            core.task_lost(task, "request_unanswered", f"no container for {silent:.0f} s; asking again")
+            core.task_lost(task, REQUEST_UNANSWERED, f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:

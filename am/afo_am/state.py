@@ -15,6 +15,8 @@ from afo_am.tasks import LIVE, Stage, Task
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
 ENDED_WITH_JOB = "ended_with_job"
+#: A wait for a container, which `timeouts.allocate` bounds and no count of restarts.
+REQUEST_UNANSWERED = "request_unanswered"
 
 
 class InvalidState(AfoError, RuntimeError):
@@ -210,7 +212,7 @@ class JobState:
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
         if CAUSES[event.cause].blame == "user":
             task.faults.append(time)
-        elif CAUSES[event.cause].retried:
+        elif CAUSES[event.cause].retried and event.cause != REQUEST_UNANSWERED:
             task.free_restarts += 1
 
     def _kill_requested(self, event: ev.KillRequested, time: float) -> None:

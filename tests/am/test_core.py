@@ -8,8 +8,9 @@ import pytest
 
 from afo import events as ev
 from afo.errors import ProtocolError
-from afo.job import RestartBudget
+from afo.job import RestartBudget, Timeouts
 from afo.rpc import messages as m
+from afo.units import Duration
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]
@@ -215,6 +216,18 @@ def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> No
     assert lost.handle in cluster.killed
     assert [(str(end.task), end.cause) for end in failures(cluster)] == [("worker:1", "request_unanswered")]
     every_split_once(cluster)
+
+
+def test_a_full_queue_is_waited_for_as_long_as_the_job_file_says(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(timeouts=Timeouts(allocate=Duration(4 * 3600))))
+    cluster.allocate = lambda: None  # type: ignore[method-assign]
+    for _ in range(200):
+        cluster.time += 61
+        cluster.poll()
+    assert cluster.core.state.verdict == ""
+    cluster.time += 3600
+    cluster.poll()
+    assert cluster.core.state.verdict_cause == "allocation_timeout"
 
 
 def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> None:
