@@ -112,13 +112,6 @@ _ALL = (
         "YARN does so on preemption, when memory runs over, or when the machine is taken out of service.",
     ),
     _cause(
-        "superseded", "nobody", False, "Another attempt of the same task had taken over.", "Nothing to do."
-    ),
-    _cause(
-        "orphaned", "cluster", True, "The Application Master did not answer for `timeouts.orphan`.",
-        "Look at the AM's log and at the network between the machines.",
-    ),
-    _cause(
         "child_error", "afo", True, "The launcher inside the container failed.",
         "Please report it with the container's own stderr.",
     ),
@@ -162,10 +155,6 @@ _ALL = (
     _cause(
         "job_timeout", "user", False, "The job took longer than `timeouts.job`.",
         "Raise the timeout, or give the job more workers.",
-    ),
-    _cause(
-        "restart_budget_spent", "user", False, "A task failed more often than `restart` allows.",
-        "The first failure is usually the telling one: `afo events JOB`.",
     ),
 )  # fmt: skip
 
