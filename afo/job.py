@@ -36,6 +36,7 @@ class RoleSpec(Section, frozen=True):
     memory: Annotated[Memory, Meta(description="Per container: `8 GiB`, `8g` or `8192` (MiB).")] = Memory(2048)
     vcores: Annotated[PositiveInt, Meta(description="Virtual cores per container; sets the thread pools.")] = 1
     node_label: Annotated[str, Meta(description="YARN node label to run on.")] = ""
+    gpus: Annotated[int, Meta(ge=0, description="GPUs per container (`yarn.io/gpu`).")] = 0
 
     @property
     def count(self) -> int:
@@ -49,6 +50,14 @@ class MasterSpec(Section, frozen=True):
     memory: Annotated[Memory, Meta(description="Memory of the AM container.")] = Memory(1024)
     vcores: PositiveInt = 1
     attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 1
+
+
+class Docker(Section, frozen=True):
+    """Containers of a Docker image (Docker on YARN)."""
+
+    image: Annotated[str, Meta(min_length=1, description="Image that the cluster's registries allow.")]
+    mounts: Annotated[tuple[str, ...], Meta(description="`/source:/target:ro` or `:rw`, of what YARN allows.")] = ()
+    network: Annotated[str, Meta(description="Docker network; left out: the cluster's default.")] = ""
 
 
 class Environment(Section, frozen=True):
@@ -66,6 +75,7 @@ class Environment(Section, frozen=True):
         default_factory=dict
     )
     preload: Annotated[str, Meta(description="Allocator library for LD_PRELOAD, e.g. libjemalloc.so.2.")] = ""
+    docker: Docker | None = None
 
 
 class Shuffle(Section, frozen=True):
@@ -76,16 +86,33 @@ class Shuffle(Section, frozen=True):
     seed: int = 1
 
 
-class Data(Section, frozen=True):
-    """The records: TFRecord files of `tf.Example`."""
+class NegativeSampling(Section, frozen=True):
+    """Keeps a part of the samples whose labels are all 0; which ones depends on the sample id alone."""
 
-    schema: Annotated[str, Meta(description="Feature schema; relative to this file.")]
-    train: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="Globs of training files; date variables allowed.")
-    ]
+    keep: Annotated[float, Meta(gt=0, le=1, description="Share of the negatives that is trained on.")]
+    reweight: Annotated[
+        bool, Meta(description="Give the kept ones the weight `1 / keep`, so that probabilities stay calibrated.")
+    ] = True
+
+
+class Data(Section, frozen=True):
+    """The records: TFRecord files of `tf.Example`, or Parquet files."""
+
+    train: Annotated[tuple[str, ...], Meta(description="Globs of training files; date variables allowed.")] = ()
+    schema: Annotated[
+        str, Meta(description="Feature schema; relative to this file. Left out: inferred from the first records.")
+    ] = ""
+    format: Annotated[
+        Literal["auto", "tfrecord", "parquet"], Meta(description="`auto`: Parquet where the name ends in `.parquet`.")
+    ] = "auto"
+    wait_for: Annotated[
+        str, Meta(description="Marker that every directory of `train` and `eval` must hold first, e.g. `_SUCCESS`.")
+    ] = ""
     eval: Annotated[tuple[str, ...], Meta(description="Globs of evaluation files.")] = ()
     compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
-    label: Annotated[str, Meta(description="Feature that holds 0 or 1.")] = "label"
+    label: Annotated[
+        str | tuple[str, ...], Meta(description="Feature that holds 0 or 1; several for a model of several outputs.")
+    ] = "label"
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
     sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
         None
@@ -94,6 +121,16 @@ class Data(Section, frozen=True):
     epochs: PositiveInt = 1
     shuffle: Shuffle = Shuffle()
     max_bad_records: Annotated[float, Meta(ge=0, lt=1, description="Share of corrupt records to skip.")] = 0.0
+    negative_sampling: NegativeSampling | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels' names, one or more."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def __post_init__(self) -> None:
+        if not self.labels or len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"`label` names at least one feature, each once, not {list(self.labels)}")
 
 
 class Embedding(Section, frozen=True):
@@ -111,9 +148,21 @@ class Wide(Section, frozen=True):
 
 
 class Model(Section, frozen=True):
-    """The model; `wide_deep` is the one of Cheng et al. (2016), arXiv:1606.07792."""
+    """The model: `wide_deep` of Cheng et al. (2016), arXiv:1606.07792, or one of your own by `entry`."""
 
-    kind: Literal["wide_deep"] = "wide_deep"
+    kind: Annotated[Literal["wide_deep", "entry"], Meta(description="`entry` is implied by `entry`.")] = "wide_deep"
+    entry: Annotated[
+        str,
+        Meta(description="`my_ctr.py:build`, a function that returns a Keras 3 model or a `tf.Module`; the file is "
+             "relative to this one."),
+    ] = ""  # fmt: skip
+    params: Annotated[
+        dict[str, str | int | float | bool], Meta(description="Keyword arguments of the function in `entry`.")
+    ] = field(default_factory=dict)
+    from_logits: Annotated[
+        bool, Meta(description="The outputs of `entry`'s model are log odds, not probabilities.")
+    ] = False
+    #: Of `wide_deep`:
     parts: Annotated[Literal["both", "wide", "deep"], Meta(description="Train one part alone to compare.")] = "both"
     hidden_units: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)] = (256, 128, 64)
     embedding: Embedding = Embedding()
@@ -142,32 +191,74 @@ class Sgd(Section, frozen=True):
     learning_rate: Rate = 0.01
 
 
+class Adam(Section, frozen=True):
+    """Adam (Kingma and Ba, 2015); rows that a batch does not touch stay as they are (lazy)."""
+
+    learning_rate: Rate = 0.001
+    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
+    epsilon: Rate = 1e-7
+
+
 class OptimizerChoice(Section, frozen=True):
     """Exactly one optimizer."""
 
     ftrl: Ftrl | UnsetType = UNSET
     adagrad: Adagrad | UnsetType = UNSET
     sgd: Sgd | UnsetType = UNSET
+    adam: Adam | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        if sum(value is not UNSET for value in (self.ftrl, self.adagrad, self.sgd)) != 1:
-            raise ValueError("name exactly one optimizer: ftrl, adagrad or sgd")
+        if sum(value is not UNSET for value in (self.ftrl, self.adagrad, self.sgd, self.adam)) != 1:
+            raise ValueError("name exactly one optimizer: ftrl, adagrad, sgd or adam")
 
     @property
-    def chosen(self) -> Ftrl | Adagrad | Sgd:
+    def chosen(self) -> Ftrl | Adagrad | Sgd | Adam:
         """The one that was named."""
-        for value in (self.ftrl, self.adagrad, self.sgd):
+        for value in (self.ftrl, self.adagrad, self.sgd, self.adam):
             if not isinstance(value, UnsetType):
                 return value
         raise AssertionError("unreachable: __post_init__ demands one")
+
+
+class Schedule(Section, frozen=True):
+    """A factor of every learning rate, by the number of steps of all workers."""
+
+    warmup_steps: Annotated[int, Meta(ge=0, description="Rises from 0 to 1 in so many steps.")] = 0
+    decay: Annotated[
+        Literal["none", "exponential", "linear", "cosine"], Meta(description="How it falls after the warm-up.")
+    ] = "none"
+    decay_steps: Annotated[
+        PositiveInt, Meta(description="Steps of one multiplication by `decay_rate`, or down to `floor`.")
+    ] = 100_000
+    decay_rate: Annotated[float, Meta(gt=0, le=1, description="Of `exponential`.")] = 0.5
+    floor: Annotated[float, Meta(ge=0, le=1, description="It never falls below this.")] = 0.0
 
 
 class Optimizer(Section, frozen=True):
     """How gradients are applied."""
 
     wide: OptimizerChoice = OptimizerChoice(ftrl=Ftrl())
-    deep: OptimizerChoice = OptimizerChoice(adagrad=Adagrad())
+    deep: Annotated[
+        OptimizerChoice | None,
+        Meta(description="Of all but the linear part. Left out: AdaGrad, or what `entry`'s model was compiled with."),
+    ] = None
+    schedule: Schedule = Schedule()
+
+    @property
+    def deep_or_default(self) -> OptimizerChoice:
+        """The optimizer of all but the linear part where the model itself brings none."""
+        return self.deep or OptimizerChoice(adagrad=Adagrad())
+
     mode: Annotated[Literal["async"], Meta(description="Workers never wait for each other.")] = "async"
+
+
+class EarlyStop(Section, frozen=True):
+    """Ends the training when the evaluations get no better."""
+
+    metric: Annotated[str, Meta(description="`auc` (more is better) or `log_loss` (less is).")] = "auc"
+    patience: Annotated[PositiveInt, Meta(description="Evaluations without a new best one.")] = 3
+    min_delta: Annotated[float, Meta(ge=0, description="Least gain that counts.")] = 0.0
 
 
 class Train(Section, frozen=True):
@@ -177,6 +268,17 @@ class Train(Section, frozen=True):
     eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(
         600
     )
+    early_stop: EarlyStop | None = None
+
+
+class WarmStart(Section, frozen=True):
+    """The model that the training begins with."""
+
+    sources: Annotated[
+        tuple[str, ...],
+        Meta(min_length=1, description="Directories of checkpoints or manifests; the first that holds one is taken."),
+    ]
+    missing: Annotated[Literal["fail", "fresh"], Meta(description="What to do when none holds a checkpoint.")] = "fail"
 
 
 class Checkpoint(Section, frozen=True):
@@ -185,6 +287,10 @@ class Checkpoint(Section, frozen=True):
     dir: Annotated[str, Meta(description="Gets a directory for each job; left out: in the job's own.")] = ""
     every: Duration = Duration(600)
     keep: PositiveInt = 3
+    warm_start: Annotated[
+        str | WarmStart | None,
+        Meta(description="A checkpoint to begin with, e.g. yesterday's `hdfs://ns1/models/ctr/{{dt-1}}`."),
+    ] = None
     on_ps_loss: Literal["rollback"] = "rollback"
 
 
@@ -192,6 +298,15 @@ class Export(Section, frozen=True):
     """Where the SavedModel goes when training ends."""
 
     dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
+    checkpoint: Annotated[
+        Literal["last", "best"], Meta(description="Which one is exported; `best` by `metric` of the evaluator.")
+    ] = "last"
+    metric: Annotated[str, Meta(description="What `best` means: `auc` or `log_loss`.")] = "auc"
+    require: Annotated[
+        dict[str, str],
+        Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
+             "`coverage_drop: '<=0.1'`. Without it nothing is exported, and the job fails."),
+    ] = field(default_factory=dict)  # fmt: skip
 
 
 class RestartBudget(Section, frozen=True):
@@ -201,8 +316,23 @@ class RestartBudget(Section, frozen=True):
     per: Duration = Duration(3600)
 
 
-def _default_restart() -> dict[Role, RestartBudget]:
-    return {role: RestartBudget(max=5) for role in ROLES}
+class Restart(Section, frozen=True):
+    """How tasks come back: a budget for each role."""
+
+    chief: RestartBudget = RestartBudget(max=5)
+    worker: RestartBudget = RestartBudget(max=5)
+    ps: RestartBudget = RestartBudget(max=5)
+    evaluator: RestartBudget = RestartBudget(max=5)
+    scope: Annotated[
+        Literal["job", "task"],
+        Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "
+             "`task` leaves them alone."),
+    ] = "job"  # fmt: skip
+
+    def of(self, role: Role) -> RestartBudget:
+        """The budget of a role."""
+        budget: RestartBudget = getattr(self, role)
+        return budget
 
 
 class Timeouts(Section, frozen=True):
@@ -212,6 +342,7 @@ class Timeouts(Section, frozen=True):
     stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
     orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
+    data: Annotated[Duration, Meta(description="For the markers of `data.wait_for`.")] = Duration(6 * 3600)
 
 
 class Job(Section, frozen=True):
@@ -219,7 +350,11 @@ class Job(Section, frozen=True):
 
     name: Name
     roles: Annotated[dict[Role, RoleSpec], Meta(description="`ps` and `worker` at least.")]
-    data: Data
+    data: Annotated[Data, Meta(description="Needed by `model`; a `program` reads what it likes.")] = Data()
+    program: Annotated[
+        str, Meta(description="Your own script, in place of `model`: runs in every role; relative to this file.")
+    ] = ""
+    args: Annotated[tuple[str, ...], Meta(description="Arguments of `program`.")] = ()
     queue: Annotated[str, Meta(description="YARN queue.")] = "default"
     tags: dict[str, str] = field(default_factory=dict)
     vars: Annotated[dict[str, str], Meta(description="Used as `{{name}}`, `{{name-1}}`, `{{name-6..name}}`.")] = field(
@@ -233,7 +368,7 @@ class Job(Section, frozen=True):
     train: Train = Train()
     checkpoint: Checkpoint = Checkpoint()
     export: Export = Export()
-    restart: dict[Role, RestartBudget] = field(default_factory=_default_restart)
+    restart: Restart = Restart()
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
@@ -248,7 +383,11 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")
             if isinstance(spec.instances, Elastic) and (role != "worker" or spec.instances.min > spec.instances.max):
                 raise ValueError(f"`roles.{role}.instances`: only workers are elastic, with min <= max")
-        if "evaluator" in self.roles and not self.data.eval:
+        if self.program and self.model != Model():
+            raise ValueError("a job has a `model` or a `program`, not both")
+        if not self.program and not self.data.train:
+            raise ValueError("`data.train` needs at least one file or glob")
+        if "evaluator" in self.roles and not self.program and not self.data.eval:
             raise ValueError("`roles.evaluator` needs files in `data.eval`")
 
     @property

@@ -16,8 +16,8 @@ class Parsed(NamedTuple):
 
     #: Name → [B, values].
     features: dict[str, Any]
-    #: [B] float32 of 0 and 1.
-    label: Any
+    #: [B, labels] float32 of 0 and 1.
+    labels: Any
     #: [B] float32.
     weight: Any
     #: [B] int64: hash of the sample's id, or of the record where it has none.
@@ -31,7 +31,7 @@ class RecordParser:
         self._data = data
         self.features = {feature.name: _fixed(feature) for feature in schema.features}
         self._all = dict(self.features)
-        self._all[data.label] = tf.io.FixedLenFeature([], tf.int64)
+        self._all |= {name: tf.io.FixedLenFeature([], tf.int64) for name in data.labels}
         if data.weight is not None:
             self._all[data.weight] = tf.io.FixedLenFeature([], tf.float32)
         if data.sample_id is not None:
@@ -41,13 +41,13 @@ class RecordParser:
         """`records`: string [B]."""
         parsed = tf.io.parse_example(records, self._all)
         data = self._data
-        label = tf.cast(parsed[data.label], tf.float32)
+        labels = tf.stack([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
         sample_id = None if data.sample_id is None else parsed[data.sample_id]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
         return Parsed(
             features={name: parsed[name] for name in self.features},
-            label=label,
-            weight=tf.ones_like(label) if data.weight is None else parsed[data.weight],
+            labels=labels,
+            weight=tf.ones_like(labels[:, 0]) if data.weight is None else parsed[data.weight],
             identity=tf.bitcast(hashed, tf.int64),
         )
 

@@ -1,6 +1,7 @@
 """Optimizers as raw TensorFlow operations on variables that live on parameter servers."""
 
-from afo.job import Adagrad, Ftrl, OptimizerChoice
+from afo.errors import SpecError
+from afo.job import Adagrad, Ftrl, OptimizerChoice, Sgd
 from afo.optimizers.adagrad import AdagradRule
 from afo.optimizers.ftrl import FtrlRule
 from afo.optimizers.rule import Rule
@@ -16,4 +17,6 @@ def rule_of(choice: OptimizerChoice) -> Rule:
         return FtrlRule(chosen)
     if isinstance(chosen, Adagrad):
         return AdagradRule(chosen)
-    return SgdRule(chosen)
+    if isinstance(chosen, Sgd):
+        return SgdRule(chosen)
+    raise SpecError("the optimizer adam is not built yet")

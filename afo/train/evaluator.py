@@ -92,7 +92,7 @@ class Evaluator:
 
         def predict(records: Any) -> tuple[Any, Any]:
             parsed = parser(records)
-            return parsed.label, tf.sigmoid(tf.cast(model.log_odds(parsed.features), tf.float64))
+            return parsed.labels[:, 0], tf.sigmoid(tf.cast(model.log_odds(parsed.features), tf.float64))
 
         predict = tf.function(predict, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string))
         parts: list[tuple[Any, Any]] = []

@@ -62,5 +62,5 @@ class Setup:
         """The model's variables on `servers` parameter servers."""
         optimizer = self.job.optimizer
         return parameters_of(
-            self.layout, rule_of(optimizer.deep), rule_of(optimizer.wide), servers, self.task.num_splits
+            self.layout, rule_of(optimizer.deep_or_default), rule_of(optimizer.wide), servers, self.task.num_splits
         )

@@ -62,7 +62,7 @@ def prepare_function(parser: RecordParser, encoder: Encoder, servers: int) -> An
             ids=route(tf.reshape(encoded.ids, [-1]), servers),
             crosses=route(tf.reshape(encoded.crosses, [-1]), servers),
             dense=encoded.dense,
-            label=parsed.label,
+            label=parsed.labels[:, 0],
             weight=parsed.weight,
             files=unique,
             epochs=tf.math.unsorted_segment_max(epochs, group, size),

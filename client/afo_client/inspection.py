@@ -73,7 +73,11 @@ def _check_records(url: str, data: Data, schema: Schema) -> None:
     records = [decode(record) for record in itertools.islice(read_records(url, data.compression), FIRST_RECORDS)]
     schema.validate_against(records, url)
     present = {name for record in records for name in record}
-    for key, name in (("label", data.label), ("weight", data.weight), ("sample_id", data.sample_id)):
+    for key, name in (
+        *(("label", name) for name in data.labels),
+        ("weight", data.weight),
+        ("sample_id", data.sample_id),
+    ):
         if name is not None and name not in present:
             known = ", ".join(sorted(present)[:20])
             raise DataError(

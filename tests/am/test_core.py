@@ -8,7 +8,7 @@ import pytest
 
 from afo import events as ev
 from afo.errors import ProtocolError
-from afo.job import RestartBudget, Timeouts
+from afo.job import Restart, RestartBudget, Timeouts
 from afo.rpc import messages as m
 from afo.units import Duration
 from fake_cluster import FakeCluster, make_config
@@ -129,7 +129,7 @@ def test_a_user_exception_fails_at_once_with_the_first_task_named(make_cluster: 
 
 
 def test_the_restart_budget_is_kept(make_cluster: Make) -> None:
-    cluster = make_cluster(make_config(files=50, restart={"worker": RestartBudget(max=2)}))
+    cluster = make_cluster(make_config(files=50, restart=Restart(worker=RestartBudget(max=2))))
 
     def crash(cluster: FakeCluster, turn: int) -> None:
         for child in cluster.live("worker"):

@@ -32,7 +32,7 @@ def test_an_absent_feature_takes_its_default() -> None:
     assert parsed.features["city"].numpy().tolist() == [[b"Ulm"], [b"nowhere"]]
     assert parsed.features["pair"].numpy().tolist() == [[1, 2], [5, 6]]
     assert parsed.features["price"].numpy().tolist() == [[2.5], [0.0]]
-    assert parsed.label.numpy().tolist() == [1.0, 0.0]
+    assert parsed.labels.numpy().tolist() == [[1.0], [0.0]]
     assert parsed.weight.numpy().tolist() == [1.0, 1.0]
 
 
