@@ -27,6 +27,10 @@ _METHODS = (
     "ReportEval", "Status", "Kill",
 )  # fmt: skip
 
+#: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and
+#: cost a fifth of the AM's time with 16 of them (benchmarks/bench_am_scale.py).
+_RPC_THREADS = 4
+
 
 def main(argv: list[str]) -> int:
     """Run one incarnation of the AM of the job described by the file `argv[1]`."""
@@ -65,7 +69,7 @@ def run(config: AmConfig) -> None:
     runtime = make_runtime(config, paths)
     driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
     host = advertised_host(config.runtime)
-    server = RpcServer(dict.fromkeys(_METHODS, driver.ask), read_secret(config.secret_file), host, threads=16)
+    server = RpcServer(dict.fromkeys(_METHODS, driver.ask), read_secret(config.secret_file), host, threads=_RPC_THREADS)
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
