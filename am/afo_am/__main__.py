@@ -28,7 +28,7 @@ _METHODS = (
 )  # fmt: skip
 
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and
-#: cost a fifth of the AM's time with 16 of them (benchmarks/bench_am_scale.py).
+#: 16 of them cost a third of the AM's time (benchmarks/bench_am_scale.py).
 _RPC_THREADS = 4
 
 
