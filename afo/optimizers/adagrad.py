@@ -11,6 +11,7 @@ class AdagradRule:
     """accumulator += g², weights -= learning_rate * g / sqrt(accumulator)."""
 
     slots = ("accumulator",)
+    row_slots = ()
 
     def __init__(self, options: Adagrad) -> None:
         self._options = options
@@ -19,14 +20,14 @@ class AdagradRule:
         """The accumulator starts above zero, so that the first steps are bounded."""
         return (tf.fill(tf.shape(weights), tf.constant(self._options.initial_accumulator, weights.dtype)),)
 
-    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any) -> Any:
+    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
         return tf.raw_ops.ResourceApplyAdagrad(
-            var=variable, accum=slots[0], lr=self._options.learning_rate, grad=gradient, use_locking=True
+            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, grad=gradient, use_locking=True
         )
 
-    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any) -> Any:
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Not locked: workers seldom meet in a row, and one that does loses a part of one gradient."""
         return tf.raw_ops.ResourceSparseApplyAdagrad(
-            var=variable, accum=slots[0], lr=self._options.learning_rate, grad=gradient, indices=rows
+            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, grad=gradient, indices=rows
         )

@@ -11,6 +11,7 @@ class SgdRule:
     """weights -= learning_rate * g."""
 
     slots = ()
+    row_slots = ()
 
     def __init__(self, options: Sgd) -> None:
         self._options = options
@@ -19,14 +20,14 @@ class SgdRule:
         """No state."""
         return ()
 
-    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any) -> Any:
+    def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
         return tf.raw_ops.ResourceApplyGradientDescent(
-            var=variable, alpha=self._options.learning_rate, delta=gradient, use_locking=True
+            var=variable, alpha=self._options.learning_rate * rate, delta=gradient, use_locking=True
         )
 
-    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any) -> Any:
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Subtracts from the rows alone."""
         return tf.raw_ops.ResourceScatterSub(
-            resource=variable, indices=rows, updates=self._options.learning_rate * gradient
+            resource=variable, indices=rows, updates=self._options.learning_rate * rate * gradient
         )

@@ -100,7 +100,8 @@ def _vector(name: str, size: int, rule: Rule, servers: int) -> Parameter:
 
 
 def _shard(name: str, shape: tuple[int, ...], rule: Rule, task: int) -> Shard:
-    def variable(suffix: str) -> PsVariable:
+    def variable(suffix: str, shape: tuple[int, ...] = shape) -> PsVariable:
         return PsVariable(f"afo/{name}{suffix}/{task}", shape, "float32", task)
 
-    return Shard(variable(""), tuple(variable(f"/{slot}") for slot in rule.slots))
+    slots = (variable(f"/{slot}", shape[:1] if slot in rule.row_slots else shape) for slot in rule.slots)
+    return Shard(variable(""), tuple(slots))
