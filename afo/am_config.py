@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from afo.job import Job
+from afo.jobfile import JobSource
 
 
 class AmConfig(Struct, frozen=True, kw_only=True):
@@ -26,3 +27,7 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     schema_file: str
     python: str = ""
     submitted: float = 0.0
+    #: The job file behind `job`; None for a submission that had none.
+    source: JobSource | None = None
+    #: Of `afo submit --idempotency-key`, hashed; '' without.
+    once: str = ""

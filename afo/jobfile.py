@@ -4,14 +4,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from afo.errors import SpecError, UsageError
-from afo.job import Data, Environment, Job
+from afo.job import Data, Environment, Job, Model
+from afo.own_code import split_entry
 from afo.units import expand_variables
 from afo.yamlfile import convert
 from afo.yamltree import Document, Steps, Value, parse_yaml, path_text, read_yaml
+
+
+class JobSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A job file as it was written, its settings applied and its variables not yet: `afo resubmit` begins with it."""
+
+    tree: dict[str, Any]
+    #: What relative paths in it are relative to.
+    folder: str
+    #: Those of the command line; they win over the `vars` of the tree.
+    variables: dict[str, str] = {}
 
 
 def load_job(path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> Job:
@@ -19,10 +31,32 @@ def load_job(path: str | Path, *, settings: Sequence[str] = (), variables: Mappi
 
     Raises `NotFound` when there is no such file, `UsageError` for a malformed setting, `SpecError` otherwise.
     """
-    document = read_yaml(path)
+    return read_job(path, settings=settings, variables=variables)[0]
+
+
+def read_job(
+    path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None
+) -> tuple[Job, JobSource]:
+    """As `load_job`; the source, too."""
+    return _job_of(read_yaml(path), Path(path).absolute().parent, settings, variables or {})
+
+
+def read_again(
+    source: JobSource, name: str, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None
+) -> tuple[Job, JobSource]:
+    """The job of an earlier submission's source, which errors call `name`, with more settings and variables."""
+    given = {**source.variables, **(variables or {})}
+    return _job_of(Document(name, source.tree), Path(source.folder), settings, given)
+
+
+def _job_of(
+    document: Document, folder: Path, settings: Sequence[str], variables: Mapping[str, str]
+) -> tuple[Job, JobSource]:
     for setting in settings:
         document = with_setting(document, setting)
-    return _resolved(convert(document, Job), document, Path(path).absolute().parent, dict(variables or {}))
+    job = _resolved(convert(document, Job), document, folder, dict(variables))
+    tree = document.value if isinstance(document.value, dict) else {}
+    return job, JobSource(tree=tree, folder=str(folder), variables=dict(variables))
 
 
 def parse_variables(texts: Sequence[str]) -> dict[str, str]:
@@ -73,8 +107,14 @@ class _Resolver:
             return ""
         expanded = self._expand(text, steps)
         if len(expanded) != 1:
-            raise self._error(steps, f"{text!r} is a range of {len(expanded)}; name one directory")
+            raise self.error(steps, f"{text!r} is a range of {len(expanded)}; name one path")
         return expanded[0]
+
+    def local(self, text: str, steps: Steps) -> str:
+        """The absolute path of a file that has to be on this machine."""
+        if "://" in text:
+            raise self.error(steps, f"{text!r} is a URL; name a file on this machine, it is sent to the containers")
+        return self.one(text, steps)
 
     def path(self, text: str) -> str:
         """A URL as it is; a path relative to the job file's folder. A slash at its end says that it is a folder."""
@@ -83,13 +123,20 @@ class _Resolver:
         path = os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
         return f"{path}/" if text.endswith("/") and path != "/" else path
 
-    def _expand(self, text: str, steps: Steps) -> list[str]:
-        try:
-            return [self.path(one) for one in expand_variables(text, self.variables)]
-        except SpecError as error:
-            raise self._error(steps, str(error)) from error
+    def words(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
+        """Variables expanded in what is no path; a range makes several words of one."""
+        return tuple(one for index, text in enumerate(texts) for one in self._expanded(text, (*steps, index)))
 
-    def _error(self, steps: Steps, what: str) -> SpecError:
+    def _expand(self, text: str, steps: Steps) -> list[str]:
+        return [self.path(one) for one in self._expanded(text, steps)]
+
+    def _expanded(self, text: str, steps: Steps) -> list[str]:
+        try:
+            return expand_variables(text, self.variables)
+        except SpecError as error:
+            raise self.error(steps, str(error)) from error
+
+    def error(self, steps: Steps, what: str) -> SpecError:
         return SpecError(f"{self.document.place(steps)}: {path_text(steps)}: {what}")
 
 
@@ -100,6 +147,9 @@ def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str])
         vars=resolver.variables,
         data=_resolved_data(job.data, resolver),
         environment=_resolved_environment(job.environment, resolver),
+        model=_resolved_model(job.model, resolver),
+        program=resolver.local(job.program, ("program",)),
+        args=_resolved_args(job, resolver),
         checkpoint=msgspec.structs.replace(job.checkpoint, dir=resolver.one(job.checkpoint.dir, ("checkpoint", "dir"))),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
@@ -121,3 +171,22 @@ def _resolved_environment(environment: Environment, resolver: _Resolver) -> Envi
         python=resolver.path(python) if "/" in python else python,
         files=tuple(resolver.path(file) for file in environment.files),
     )
+
+
+def _resolved_model(model: Model, resolver: _Resolver) -> Model:
+    steps = ("model", "entry")
+    if not model.entry:
+        if model.kind == "entry":
+            raise resolver.error(("model", "kind"), "`entry` needs `model.entry`, e.g. `entry: my_ctr.py:build`")
+        return model
+    try:
+        path, function = split_entry(model.entry)
+    except SpecError as error:
+        raise resolver.error(steps, str(error)) from error
+    return msgspec.structs.replace(model, kind="entry", entry=f"{resolver.local(path, steps)}:{function}")
+
+
+def _resolved_args(job: Job, resolver: _Resolver) -> tuple[str, ...]:
+    if job.args and not job.program:
+        raise resolver.error(("args",), "`args` are arguments of `program`, and the job has none; remove them")
+    return resolver.words(job.args, ("args",))

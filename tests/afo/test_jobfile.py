@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, SpecError, UsageError
-from afo.jobfile import load_job, parse_variables
+from afo.jobfile import load_job, parse_variables, read_again, read_job
 from afo.units import Memory
 
 JOB = """name: x
@@ -93,3 +93,17 @@ def test_a_directory_is_one(path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"gone\.yaml: no such file"):
         load_job(tmp_path / "gone.yaml")
+
+
+def test_the_same_file_again_with_another_day(path: Path) -> None:
+    job, source = read_job(path, settings=["data.epochs=3"], variables={"out": "hdfs:///o"})
+    path.write_text("gone")
+    again, source = read_again(source, "job x", settings=["data.batch_size=7"], variables={"dt": "2026-03-02"})
+    assert (again.data.epochs, again.data.batch_size, again.checkpoint.dir) == (3, 7, "hdfs:///o/ckpt")
+    assert again.data.train[1:] == (f"{path.parent}/data/2026-03-02/*", "hdfs://c/2026-03-02/p-*")
+    assert again.data.eval == job.data.eval
+    assert source.variables == {"out": "hdfs:///o", "dt": "2026-03-02"}
+    with pytest.raises(
+        SpecError, match=r"--set data.epoch=1: \$.data.epoch: unknown key `epoch`; did you mean `epochs`"
+    ):
+        read_again(source, "job x", settings=["data.epoch=1"])
