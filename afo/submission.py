@@ -17,6 +17,7 @@ from afo.am_config import AmConfig
 from afo.child_config import CONFIG, ChildConfig
 from afo.errors import SpecError
 from afo.job import Job, Role, RoleSpec
+from afo.own_code import own_code, with_own_code
 from afo.paths import JobPaths
 
 #: Every application of ours bears this tag; YARN knows them all as type `skein`.
@@ -81,14 +82,33 @@ def submit_plan(
     for number, name in enumerate(names):
         if name in names[:number]:
             raise SpecError(f"$.environment.files[{number}]: two files are called {name!r}; rename one")
-    python = config.job.environment.python
+    job, code = _with_code_sent(config.job, planned)
+    planned += code
+    python = job.environment.python
     if is_archive(python):
         planned.append(PlannedFile(name=ENVIRONMENT, source=python, archive=True))
         interpreter = f"./{ENVIRONMENT}/bin/python"
     planned.append(PlannedFile(name=HADOOP_CONF, source=hadoop_conf, archive=True))
     interpreter = interpreter if is_archive(python) or not python else python
-    localised = replace(config, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=interpreter)
+    localised = replace(config, job=job, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=interpreter)
     return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=interpreter)
+
+
+def _with_code_sent(job: Job, planned: list[PlannedFile]) -> tuple[Job, list[PlannedFile]]:
+    """The job with its own code as a container names it, and the file to send for that, if none of `planned` holds it.
+
+    A file inside of a folder that is sent stays beside its neighbours there, which it may import.
+    """
+    code = own_code(job)
+    if code is None:
+        return job, []
+    for file in planned:
+        if file.source == code.path or (file.archive and code.path.startswith(file.source)):
+            return with_own_code(job, file.name + code.path.removeprefix(file.source.rstrip("/"))), []
+    sent = _planned(code.path, code.where)
+    if any(file.name == sent.name for file in planned):
+        raise SpecError(f"{code.where}: `environment.files` has another file called {sent.name!r}; rename one")
+    return with_own_code(job, sent.name), [sent]
 
 
 def is_archive(python: str) -> bool:

@@ -1,6 +1,7 @@
 """Looks at everything that a job names before any of it runs: schema, files, first records, output directories."""
 
 import itertools
+import os
 import secrets
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from afo.data.splits import SplitFile, find_splits
 from afo.data.tfrecord import read_records
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
 from afo.job import Data, Job
+from afo.own_code import own_code
 
 #: Records of the first training and evaluation file that are compared with the schema.
 FIRST_RECORDS = 100
@@ -63,6 +65,9 @@ def _check_own_files(job: Job) -> None:
     for index, file in enumerate(job.environment.files):
         if not storage.exists(file):
             raise NotFound(f"$.environment.files[{index}]: {file} does not exist")
+    code = own_code(job)
+    if code is not None and not os.path.isfile(code.path):
+        raise NotFound(f"{code.where}: {code.path} is no file; give its path relative to the job file")
     python = job.environment.python
     if "://" in python and not storage.exists(python):
         raise NotFound(f"$.environment.python: {python} does not exist; make it, or leave `python` out")

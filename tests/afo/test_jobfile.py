@@ -107,3 +107,38 @@ def test_the_same_file_again_with_another_day(path: Path) -> None:
         SpecError, match=r"--set data.epoch=1: \$.data.epoch: unknown key `epoch`; did you mean `epochs`"
     ):
         read_again(source, "job x", settings=["data.epoch=1"])
+
+
+def test_the_users_code_is_found_from_the_job_file(path: Path) -> None:
+    path.write_text(JOB + 'model: {entry: "models/{{dt}}/my_ctr.py:build", params: {dim: 8}}\n')
+    model = load_job(path).model
+    assert model.entry == f"{path.parent}/models/2026-03-01/my_ctr.py:build"
+    assert (model.kind, model.params) == ("entry", {"dim": 8})
+
+
+def test_a_programs_arguments_have_variables_but_are_no_paths(path: Path) -> None:
+    path.write_text(JOB + 'program: ../train.py\nargs: ["--day={{dt}}", "{{dt-1..dt}}", "in/out"]\n')
+    job = load_job(path)
+    assert job.program == f"{path.parent.parent}/train.py"
+    assert job.args == ("--day=2026-03-01", "2026-02-28", "2026-03-01", "in/out")
+    assert job.model.kind == "wide_deep"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("model: {entry: my_ctr.py}", "job.yaml:10: $.model.entry: 'my_ctr.py' names no function; write `my_ctr.py:b"),
+        ("model: {entry: my_ctr:build}", "job.yaml:10: $.model.entry: 'my_ctr:build' is no entry; write `my_ctr.py:b"),
+        ("model: {entry: 'my_ctr.py:'}", "$.model.entry: 'my_ctr.py:' is no entry"),
+        ("model: {entry: 'hdfs://c/m.py:build'}", "$.model.entry: 'hdfs://c/m.py' is a URL; name a file on this"),
+        ("model: {entry: '{{x}}.py:build'}", "$.model.entry: unknown variable 'x'"),
+        ("model: {kind: entry}", "$.model.kind: `entry` needs `model.entry`"),
+        ("args: [a]", "job.yaml:10: $.args: `args` are arguments of `program`"),
+        ("program: a.py\nargs: [a, '{{x}}']", "job.yaml:11: $.args[1]: unknown variable 'x'"),
+    ],
+)
+def test_code_that_cannot_be_meant(path: Path, lines: str, message: str) -> None:
+    path.write_text(f"{JOB}{lines}\n")
+    with pytest.raises(SpecError) as caught:
+        load_job(path)
+    assert message in str(caught.value)

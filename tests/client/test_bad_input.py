@@ -118,6 +118,8 @@ def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     refused(capsys, 5, changed(folder, "train/*", "test/*"), "$.data.train", "test/*.tfrecord")
     added = changed(folder, "data:", "environment: {files: [mine.py]}\ndata:")
     refused(capsys, 5, added, "$.environment.files[0]", "mine.py does not exist")
+    entry = changed(folder, "data:", "model: {entry: my_ctr.py:build}\ndata:")
+    refused(capsys, 5, entry, "$.model.entry", "my_ctr.py is no file")
 
 
 def test_a_feature_that_the_data_do_not_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,6 +151,36 @@ def test_names_that_a_container_cannot_hold_are_refused(path: str) -> None:
         plan_of(job(), "/x/good.py", path)
 
 
+@pytest.mark.parametrize(
+    ("files", "entry", "sent"),
+    [
+        ((), "my ctr.py:build", ["my ctr.py"]),
+        (("/a/b.txt",), "my ctr.py:build", ["b.txt", "my ctr.py"]),
+        (("/a/my ctr.py",), "my ctr.py:build", ["my ctr.py"]),
+        (("/a/",), "a/my ctr.py:build", ["a"]),
+    ],
+)
+def test_the_users_code_goes_to_every_task(files: tuple[str, ...], entry: str, sent: list[str]) -> None:
+    plan = plan_of(job(model={"kind": "entry", "entry": "/a/my ctr.py:build"}), *files)
+    assert [file.name for file in plan.files if file.name != "hadoop-conf"] == sent
+    assert child_template(plan.config).job.model.entry == entry
+    assert sent[-1] in spec_of(plan)["services"]["worker"]["files"]
+    program = plan_of(job(program="/a/my ctr.py", args=["/a"]), *files)
+    assert (program.config.job.program, program.config.job.args) == (entry.removesuffix(":build"), ("/a",))
+
+
+@pytest.mark.parametrize("code", [{"program": "/b/a.py"}, {"model": {"entry": "/b/a.py:build"}}])
+def test_the_users_code_has_a_name_of_its_own(code: dict[str, Any]) -> None:
+    where = "program" if "program" in code else "model.entry"
+    with pytest.raises(SpecError, match=rf"\$\.{where}: `environment.files` has another file called 'a.py'; rename"):
+        plan_of(job(**code), "/x/a.py")
+
+
+def test_a_program_cannot_hide_our_own_files() -> None:
+    with pytest.raises(SpecError, match=r"\$\.program: 'schema.yaml' is a name that afo uses"):
+        plan_of(job(program="/b/schema.yaml"))
+
+
 def test_two_files_of_one_name_are_refused() -> None:
     with pytest.raises(SpecError, match=r"\$\.environment\.files\[1\].*'a\.py'"):
         plan_of(job(), "/x/a.py", "/y/a.py")
