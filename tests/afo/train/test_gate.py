@@ -1,0 +1,64 @@
+"""Bounds, and what the quality gate makes of them."""
+
+import math
+
+import pytest
+
+from afo.bounds import Bound
+from afo.train.gate import Fall, check, compared, falls, refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        (">=0.74", [0.74, 1.0], [0.7399, math.nan]),
+        ("<= 1e-1", [0.1, -3.0], [0.11]),
+        ("0.9..1.1", [0.9, 1.0, 1.1], [0.89, 1.11]),
+        ("-1 .. -.5", [-0.75], [0.0]),
+    ],
+)
+def test_a_bound_is_a_closed_interval(text: str, inside: list[float], outside: list[float]) -> None:
+    bound = Bound.parse(text)
+    assert all(bound.holds(value) for value in inside)
+    assert not any(bound.holds(value) for value in outside)
+
+
+@pytest.mark.parametrize("text", ["", "0.74", ">0.74", "=>1", ">= one", "1.1..0.9", "0.9...1.1", ">=0.7; <=1"])
+def test_what_is_no_bound_is_refused_with_the_forms_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no bound; write '>=0\.74'|holds no number"):
+        Bound.parse(text)
+
+
+def test_the_gate_names_the_bound_and_the_feature_that_failed() -> None:
+    coverage_before, coverage = {"user": 0.99, "city": 1.0, "gone": 1.0}, {"user": 0.4, "city": 0.97, "new": 0.1}
+    metrics = compared({"auc": 0.70, "calibration": 1.0}, coverage, {"auc": 0.75}, coverage_before)
+    worst = falls(coverage_before, coverage, 10)
+    assert [fall.feature for fall in worst] == ["user", "city"]
+    require = {"auc": ">=0.6", "auc_drop": "<=0.01", "calibration": "0.9..1.1", "coverage_drop": "<=0.1"}
+    checks = check(require, metrics, worst)
+    assert [(each.metric, each.passed) for each in checks] == [
+        ("auc", True), ("auc_drop", False), ("calibration", True), ("coverage_drop", False),
+    ]  # fmt: skip
+    auc_drop, coverage_drop = refusals(checks)
+    assert auc_drop.startswith("auc_drop 0.05 is not within <=0.01")
+    assert "`user` was in 99.0% of the records and is in 40.0%" in coverage_drop
+    assert "city" not in coverage_drop, "its fall is allowed"
+
+
+def test_without_an_earlier_model_a_drop_holds_and_says_so() -> None:
+    metrics = compared({"auc": 0.7}, {"user": 0.1}, {}, {})
+    checks = check({"auc_drop": "<=0", "coverage_drop": "<=0"}, metrics, ())
+    assert not refusals(checks)
+    assert all("no earlier model" in each.text for each in checks)
+
+
+def test_what_was_not_measured_does_not_pass() -> None:
+    assert refusals(check({"calibration": "0.9..1.1"}, {"auc": 0.9}, ())) == [
+        "calibration was not measured, and `export.require` wants 0.9..1.1"
+    ]
+
+
+def test_a_rise_of_the_coverage_is_no_fall() -> None:
+    assert falls({"a": 0.5}, {"a": 0.9}, 10) == ()
+    assert compared({}, {"a": 0.9}, {}, {"a": 0.5}) == {"coverage_drop": 0.0}
+    assert Fall("a", 0.5, 0.9).size < 0
