@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from afo.bounds import Bound
 from afo.units import Duration, Memory
 
 Role = Literal["chief", "worker", "ps", "evaluator"]
@@ -16,6 +17,10 @@ ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
 Name = Annotated[str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters.")]
 PositiveInt = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
+#: What the evaluator measures; of a model of several labels also as `auc/<label>`.
+METRICS = ("auc", "log_loss", "calibration", "samples")
+#: Metrics that tell a better model from a worse one, and whether more of it is better.
+RANKING = {"auc": True, "log_loss": False}
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -260,6 +265,9 @@ class EarlyStop(Section, frozen=True):
     patience: Annotated[PositiveInt, Meta(description="Evaluations without a new best one.")] = 3
     min_delta: Annotated[float, Meta(ge=0, description="Least gain that counts.")] = 0.0
 
+    def __post_init__(self) -> None:
+        _check_ranking(self.metric)
+
 
 class Train(Section, frozen=True):
     """When to stop and when to look."""
@@ -281,6 +289,11 @@ class WarmStart(Section, frozen=True):
     missing: Annotated[Literal["fail", "fresh"], Meta(description="What to do when none holds a checkpoint.")] = "fail"
 
 
+def _check_ranking(metric: str) -> None:
+    if metric.split("/")[0] not in RANKING:
+        raise ValueError(f"`metric` is {metric!r}; allowed are {', '.join(RANKING)}")
+
+
 class Checkpoint(Section, frozen=True):
     """Where the model is saved while it trains."""
 
@@ -293,6 +306,13 @@ class Checkpoint(Section, frozen=True):
     ] = None
     on_ps_loss: Literal["rollback"] = "rollback"
 
+    @property
+    def warm(self) -> WarmStart | None:
+        """`warm_start` in its long form."""
+        if isinstance(self.warm_start, str):
+            return WarmStart(sources=(self.warm_start,)) if self.warm_start else None
+        return self.warm_start
+
 
 class Export(Section, frozen=True):
     """Where the SavedModel goes when training ends."""
@@ -301,12 +321,25 @@ class Export(Section, frozen=True):
     checkpoint: Annotated[
         Literal["last", "best"], Meta(description="Which one is exported; `best` by `metric` of the evaluator.")
     ] = "last"
-    metric: Annotated[str, Meta(description="What `best` means: `auc` or `log_loss`.")] = "auc"
+    metric: Annotated[str, Meta(description="What `best` means: `auc` (more) or `log_loss` (less).")] = "auc"
     require: Annotated[
         dict[str, str],
         Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
              "`coverage_drop: '<=0.1'`. Without it nothing is exported, and the job fails."),
     ] = field(default_factory=dict)  # fmt: skip
+
+    def __post_init__(self) -> None:
+        _check_ranking(self.metric)
+        allowed = (*METRICS, "auc_drop", "coverage_drop")
+        for name, text in self.require.items():
+            if name.split("/")[0] not in allowed:
+                raise ValueError(f"`require` knows no metric {name!r}; allowed are {', '.join(allowed)}")
+            Bound.parse(text)
+
+    @property
+    def awaits_evaluation(self) -> bool:
+        """Whether it takes the final evaluation to say what is exported."""
+        return bool(self.require) or self.checkpoint == "best"
 
 
 class RestartBudget(Section, frozen=True):
@@ -389,6 +422,18 @@ class Job(Section, frozen=True):
             raise ValueError("`data.train` needs at least one file or glob")
         if "evaluator" in self.roles and not self.program and not self.data.eval:
             raise ValueError("`roles.evaluator` needs files in `data.eval`")
+        if "evaluator" not in self.roles:
+            self._check_unevaluated()
+
+    def _check_unevaluated(self) -> None:
+        wants = {
+            "train.early_stop": self.train.early_stop is not None,
+            "export.require": bool(self.export.require),
+            "export.checkpoint": self.export.checkpoint == "best",
+        }
+        for key, wanted in wants.items():
+            if wanted:
+                raise ValueError(f"`{key}` goes by evaluations: add `roles.evaluator` and `data.eval`, or leave it out")
 
     @property
     def chief(self) -> tuple[Role, int]:

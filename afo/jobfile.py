@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from afo.errors import SpecError, UsageError
-from afo.job import Data, Environment, Job, Model
+from afo.job import Checkpoint, Data, Environment, Job, Model
 from afo.own_code import split_entry
 from afo.units import expand_variables
 from afo.yamlfile import convert
@@ -150,7 +150,7 @@ def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str])
         model=_resolved_model(job.model, resolver),
         program=resolver.local(job.program, ("program",)),
         args=_resolved_args(job, resolver),
-        checkpoint=msgspec.structs.replace(job.checkpoint, dir=resolver.one(job.checkpoint.dir, ("checkpoint", "dir"))),
+        checkpoint=_resolved_checkpoint(job.checkpoint, resolver),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
 
@@ -162,6 +162,16 @@ def _resolved_data(data: Data, resolver: _Resolver) -> Data:
         train=resolver.many(data.train, ("data", "train")),
         eval=resolver.many(data.eval, ("data", "eval")),
     )
+
+
+def _resolved_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpoint:
+    """The sources of a warm start are in the order of preference, so a range of dates, oldest first, is none."""
+    steps, warm = ("checkpoint", "warm_start"), checkpoint.warm
+    if warm is not None:
+        place = steps if isinstance(checkpoint.warm_start, str) else (*steps, "sources")
+        sources = tuple(resolver.one(source, place) for source in warm.sources)
+        warm = msgspec.structs.replace(warm, sources=sources)
+    return msgspec.structs.replace(checkpoint, dir=resolver.one(checkpoint.dir, ("checkpoint", "dir")), warm_start=warm)
 
 
 def _resolved_environment(environment: Environment, resolver: _Resolver) -> Environment:

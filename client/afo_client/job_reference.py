@@ -17,8 +17,8 @@ This page is generated from the types in `afo/job.py` by `python -m afo_client.j
 
 A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate keys and tags are errors. Paths are
 relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,
-`checkpoint.dir` and `export.dir`; if it is a date, `{{name-1}}` is the day before and `{{name-6..name}}` seven paths.
-`--set a.b=c` replaces any value. `null` is not the same as leaving a key out.
+`checkpoint.dir`, `checkpoint.warm_start` and `export.dir`; if it is a date, `{{name-1}}` is the day before and
+`{{name-6..name}}` seven paths. `--set a.b=c` replaces any value. `null` is not the same as leaving a key out.
 """
 
 

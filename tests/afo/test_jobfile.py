@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, SpecError, UsageError
+from afo.job import WarmStart
 from afo.jobfile import load_job, parse_variables, read_again, read_job
 from afo.units import Memory
 
@@ -142,3 +143,40 @@ def test_code_that_cannot_be_meant(path: Path, lines: str, message: str) -> None
     with pytest.raises(SpecError) as caught:
         load_job(path)
     assert message in str(caught.value)
+
+
+def test_a_warm_start_names_its_sources_in_the_order_of_preference(path: Path) -> None:
+    short = load_job(path, settings=["checkpoint.warm_start=hdfs://c/ckpt/{{dt-1}}"])
+    assert short.checkpoint.warm == WarmStart(sources=("hdfs://c/ckpt/2026-02-28",))
+    long = load_job(path, settings=["checkpoint.warm_start={sources: ['m/{{dt-1}}', 'm/{{dt-2}}'], missing: fresh}"])
+    folder = path.parent
+    assert long.checkpoint.warm == WarmStart(
+        sources=(f"{folder}/m/2026-02-28", f"{folder}/m/2026-02-27"), missing="fresh"
+    )
+    assert load_job(path).checkpoint.warm is None
+    with pytest.raises(SpecError, match=r"\$\.checkpoint\.warm_start: .* is a range of 7"):
+        load_job(path, settings=["checkpoint.warm_start=m/{{dt-7..dt-1}}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("export.require={auc: '0.74'}", r"\$\.export.*'0\.74' is no bound; write '>=0\.74'"),
+        ("export.require={acu: '>=0.74'}", r"\$\.export.*no metric 'acu'; allowed are auc,"),
+        ("export.metric=calibration", r"`metric` is 'calibration'; allowed are auc, log_loss"),
+        ("train.early_stop={metric: loss}", r"`metric` is 'loss'; allowed are auc, log_loss"),
+    ],
+)
+def test_bounds_and_metrics_are_checked_at_once(path: Path, setting: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        load_job(path, settings=[setting])
+
+
+@pytest.mark.parametrize(
+    "setting", ["export.require={auc: '>=0.74'}", "export.checkpoint=best", "train.early_stop={patience: 2}"]
+)
+def test_what_goes_by_evaluations_needs_an_evaluator(path: Path, setting: str) -> None:
+    load_job(path, settings=[setting])
+    key = setting.partition("=")[0]
+    with pytest.raises(SpecError, match=f"`{key}` goes by evaluations: add `roles.evaluator`"):
+        load_job(path, settings=[setting, "roles={ps: {}, worker: {}}"])
