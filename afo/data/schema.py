@@ -21,12 +21,15 @@ from afo.yamlfile import convert, load_yaml
 from afo.yamltree import parse_yaml
 
 Kind = Literal["categorical", "string", "dense"]
+Combiner = Literal["mean", "sum", "sqrtn"]
 Scalar = int | float | str
 
 #: How a `tf.Example` holds a feature of each kind.
 LIST_KIND: dict[Kind, ListKind] = {"categorical": "int64", "string": "bytes", "dense": "float"}
 _DEFAULT: dict[Kind, Scalar] = {"categorical": 0, "string": "", "dense": 0.0}
 _PYTHON_TYPE: dict[Kind, tuple[type, ...]] = {"categorical": (int,), "string": (str,), "dense": (int, float)}
+#: Longest list of values that a feature may have.
+MAX_LENGTH = 100_000
 #: Text that needs no quotes in YAML, but for these words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
@@ -55,11 +58,19 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     hash_buckets: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="Rows that its values are hashed into.")
     ] = None
+    max_length: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_LENGTH)] | None,
+        Meta(description="Any number of values a record: cut off here, filled up with `default`."),
+    ] = None
+    weights: Annotated[str, Meta(description="Dense feature of the same `max_length`: a weight for each value.")] = ""
+    combiner: Annotated[
+        Combiner, Meta(description="How a model of ours pools them: `mean`, `sum` or `sqrtn`, all weighted.")
+    ] = "mean"
 
     @property
     def size(self) -> int:
-        """Values per record."""
-        return prod(self.shape)
+        """Values per record, padding included."""
+        return self.max_length or prod(self.shape)
 
     @property
     def list_kind(self) -> ListKind:
@@ -72,6 +83,7 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return list(default) if isinstance(default, tuple) else [default] * self.size
 
     def __post_init__(self) -> None:
+        self._check_list()
         self._check_default()
         if self.buckets and self.kind != "dense":
             raise ValueError(f"feature `{self.name}`: buckets are for dense features, and it is {self.kind}")
@@ -84,6 +96,14 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if len(set(self.vocab)) < len(self.vocab):
             raise ValueError(f"feature `{self.name}`: a value stands twice in its vocab")
         self._check_types("vocab", self.vocab)
+
+    def _check_list(self) -> None:
+        if self.max_length is None and (self.weights or self.combiner != "mean"):
+            raise ValueError(f"feature `{self.name}`: weights and combiner are for features with a max_length")
+        if self.max_length is not None and (self.shape or isinstance(self.default, tuple)):
+            raise ValueError(
+                f"feature `{self.name}`: with a max_length there is no shape, and `default` is the one value that pads"
+            )
 
     def _check_default(self) -> None:
         if isinstance(self.default, tuple) and len(self.default) != self.size:
@@ -106,14 +126,45 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
     label: Annotated[Name | None, Meta(description="Feature that holds 0 or 1.")] = None
     sample_id: Annotated[Name | None, Meta(description="Feature that names a sample, each number once.")] = None
+    stored: Annotated[
+        dict[str, Literal["int64", "float"]],
+        Meta(description="How labels and weight are stored where labels are not int64 or the weight is not float."),
+    ] = {}
 
     def __post_init__(self) -> None:
+        self._check_names()
+        self._check_weights()
+
+    def _check_names(self) -> None:
         names = [name for name in (self.label, self.sample_id) if name is not None]
         for name in names + [feature.name for feature in self.features]:
             if names.count(name) > 1 or (name in names and name in self.names):
                 raise ValueError(f"`{name}` is label or sample_id, so it can be nothing else")
             if self.names.count(name) > 1:
                 raise ValueError(f"feature `{name}` is given twice; remove one")
+
+    def _check_weights(self) -> None:
+        """What `weights` names is a list of real numbers, as long as the values that it weighs."""
+        known = {feature.name: feature for feature in self.features}
+        for feature in self.features:
+            if not feature.weights:
+                continue
+            other = known.get(feature.weights)
+            if other is None:
+                raise ValueError(
+                    f"feature `{feature.name}`: weights `{feature.weights}` is not in the schema;"
+                    f" {_nearest(feature.weights, self.names)}"
+                )
+            if other.kind != "dense" or other.max_length != feature.max_length or other.weights:
+                raise ValueError(
+                    f"feature `{feature.name}`: weights `{other.name}` must be dense with"
+                    f" max_length {feature.max_length} and without weights of its own"
+                )
+
+    @property
+    def weights(self) -> frozenset[str]:
+        """Features that only weigh the values of others."""
+        return frozenset(feature.weights for feature in self.features if feature.weights)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +181,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
         tree = msgspec.to_builtins(self)
-        lines = [f"{key}: {_flow(tree[key])}" for key in ("label", "sample_id") if key in tree]
+        lines = [f"{key}: {_flow(tree[key])}" for key in ("label", "sample_id", "stored") if key in tree]
         return "\n".join([*lines, "features:", *(f"  - {_flow(feature)}" for feature in tree["features"]), ""])
 
     def validate_against(self, records: Iterable[Mapping[str, Values]], source: str) -> None:
@@ -140,8 +191,12 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         another kind than the schema says, or of another length.
         """
         seen: set[str] = set()
-        wanted: dict[str, tuple[ListKind, int]] = {each.name: (each.list_kind, each.size) for each in self.features}
-        wanted |= {name: ("int64", 1) for name in (self.label, self.sample_id) if name is not None}
+        wanted: dict[str, tuple[ListKind, int | None]] = {
+            each.name: (each.list_kind, None if each.max_length else each.size) for each in self.features
+        }
+        wanted |= {
+            name: (self.stored.get(name, "int64"), 1) for name in (self.label, self.sample_id) if name is not None
+        }
         count = 0
         for count, record in enumerate(records, 1):
             seen |= record.keys()
@@ -185,10 +240,13 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f"there are: {shown}" if known else "there are none"
 
 
-def _check_values(name: str, values: Values, wanted: tuple[ListKind, int], where: str) -> None:
+def _check_values(name: str, values: Values, wanted: tuple[ListKind, int | None], where: str) -> None:
     kind, size = wanted
     found = kind_of(values)
-    if found != kind:
+    if found != kind and len(values):
         raise DataError(f"{where}: feature `{name}` holds {found} values where the schema needs {kind}")
-    if len(values) not in (0, size):
-        raise DataError(f"{where}: feature `{name}` holds {len(values)} values where the schema's shape needs {size}")
+    if size is not None and len(values) not in (0, size):
+        raise DataError(
+            f"{where}: feature `{name}` holds {len(values)} values where the schema's shape needs {size};"
+            " give it a `max_length` if their number varies"
+        )

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from afo.errors import SpecError
 from afo.models import hashing
-from afo.models.layout import Layout, Sparse
+from afo.models.layout import Dense, Layout, Pooling, Sparse
 
 
 class Encoded(NamedTuple):
@@ -19,6 +19,8 @@ class Encoded(NamedTuple):
     crosses: Any
     #: [B, dense values] float32, not yet standardised.
     dense: Any
+    #: [B, ids of a sample] float32: what each id counts with; [B, 0] where no feature is a list of values.
+    shares: Any
 
 
 class Encoder:
@@ -45,7 +47,21 @@ class Encoder:
         return Encoded(
             ids=self._ids(hashes, places, size),
             crosses=self._crosses(hashes, size),
-            dense=_joined([features[column.feature] for column in layout.dense], size, tf.float32),
+            dense=_joined([_dense(column, features) for column in layout.dense], size, tf.float32),
+            shares=self._shares(features, size),
+        )
+
+    def _shares(self, features: dict[str, Any], size: Any) -> Any:
+        if not self._layout.has_lists:
+            return tf.zeros([size, 0])
+        return tf.concat(
+            [
+                _share(features[column.feature], column.pooling, features)
+                if column.pooling
+                else tf.ones([size, column.values])
+                for column in self._layout.sparse
+            ],
+            axis=1,
         )
 
     def _ids(self, hashes: dict[str, Any], places: dict[str, Any], size: Any) -> Any:
@@ -109,3 +125,22 @@ def _hashes(column: Sparse, values: Any, places: dict[str, Any]) -> Any:
     if column.how != "hash":
         return hashing.hash_integers(places[column.feature])
     return hashing.hash_strings(values) if column.is_string else hashing.hash_integers(values)
+
+
+def _dense(column: Dense, features: dict[str, Any]) -> Any:
+    values = features[column.feature]
+    if column.pooling is None:
+        return values
+    return tf.reduce_sum(values * _share(values, column.pooling, features), axis=1, keepdims=True)
+
+
+def _share(values: Any, pooling: Pooling, features: dict[str, Any]) -> Any:
+    """What each of `values` [B, n] counts with in their pooled value, float32 [B, n]; nothing for padding."""
+    weights = tf.cast(tf.not_equal(values, tf.constant(pooling.padding, values.dtype)), tf.float32)
+    if pooling.weights:
+        weights *= features[pooling.weights]
+    if pooling.combiner == "sum":
+        return weights
+    if pooling.combiner == "sqrtn":
+        return tf.math.divide_no_nan(weights, tf.sqrt(tf.reduce_sum(weights**2, axis=1, keepdims=True)))
+    return tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=1, keepdims=True))

@@ -12,9 +12,19 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import Literal
 
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Combiner, Feature, Scalar, Schema
 from afo.errors import SpecError
 from afo.job import Model
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How a list of values becomes one: values equal to `padding` count for nothing, the others by `weights`."""
+
+    combiner: Combiner
+    padding: Scalar
+    #: Feature that holds a weight for each value; empty: all weigh 1.
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class Sparse:
     values: int = 1
     vocabulary: tuple[int | str, ...] = ()
     boundaries: tuple[float, ...] = ()
+    #: Of a feature with a `max_length`; None: all values count, the deep part takes their mean and the wide their sum.
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True)
@@ -47,10 +59,11 @@ class Cross:
 
 @dataclass(frozen=True)
 class Dense:
-    """A numeric feature of `width` values a sample."""
+    """A numeric feature of `width` values a sample; a list of values is pooled into one."""
 
     feature: str
     width: int = 1
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,11 @@ class Layout:
         return sum(column.values for column in self.sparse)
 
     @cached_property
+    def has_lists(self) -> bool:
+        """Whether some sparse feature has any number of values."""
+        return any(column.pooling for column in self.sparse)
+
+    @cached_property
     def dense_width(self) -> int:
         """Dense values of a sample."""
         return sum(column.width for column in self.dense)
@@ -136,7 +154,8 @@ def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def layout_of(schema: Schema, model: Model) -> Layout:
     """The tables and weights of `model` over `schema`. Raises SpecError for a cross of what is not there."""
-    columns = [_sparse(feature, model) for feature in schema.features if feature.kind != "dense" or feature.buckets]
+    features = [feature for feature in schema.features if feature.name not in schema.weights]
+    columns = [_sparse(feature, model) for feature in features if feature.kind != "dense" or feature.buckets]
     order = ("hash", "vocabulary", "boundaries")
     sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
     has_wide, has_deep = model.parts != "deep", model.parts != "wide"
@@ -144,7 +163,7 @@ def layout_of(schema: Schema, model: Model) -> Layout:
     return Layout(
         sparse=sparse,
         crosses=tuple(crosses) if has_wide else (),
-        dense=tuple(Dense(each.name, each.size) for each in schema.features if each.kind == "dense"),
+        dense=tuple(_dense(each) for each in features if each.kind == "dense"),
         hidden_units=model.hidden_units,
         dim=model.embedding.dim,
         has_wide=has_wide,
@@ -153,14 +172,33 @@ def layout_of(schema: Schema, model: Model) -> Layout:
 
 
 def _sparse(feature: Feature, model: Model) -> Sparse:
-    is_string = feature.kind == "string"
+    how: Literal["hash", "vocabulary", "boundaries"] = "hash"
+    buckets = feature.hash_buckets or model.embedding.hash_buckets
     if feature.kind == "dense":
-        buckets = len(feature.buckets) + 1
-        return Sparse(feature.name, "boundaries", is_string, buckets, feature.size, boundaries=feature.buckets)
-    if feature.vocab:
-        buckets = len(feature.vocab) + 1
-        return Sparse(feature.name, "vocabulary", is_string, buckets, feature.size, vocabulary=feature.vocab)
-    return Sparse(feature.name, "hash", is_string, feature.hash_buckets or model.embedding.hash_buckets, feature.size)
+        how, buckets = "boundaries", len(feature.buckets) + 1
+    elif feature.vocab:
+        how, buckets = "vocabulary", len(feature.vocab) + 1
+    return Sparse(
+        feature.name,
+        how,
+        is_string=feature.kind == "string",
+        buckets=buckets,
+        values=feature.size,
+        vocabulary=feature.vocab,
+        boundaries=feature.buckets,
+        pooling=_pooling(feature),
+    )
+
+
+def _dense(feature: Feature) -> Dense:
+    pooling = _pooling(feature)
+    return Dense(feature.name, 1 if pooling else feature.size, pooling)
+
+
+def _pooling(feature: Feature) -> Pooling | None:
+    if feature.max_length is None:
+        return None
+    return Pooling(feature.combiner, feature.defaults()[0], feature.weights)
 
 
 def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> Cross:
@@ -171,7 +209,7 @@ def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> 
                 f"`model.wide.crosses`: {list(names)} names `{name}`, which is no categorical, string or bucketised"
                 f" feature of the schema; there are: {', '.join(sorted(known))}"
             )
-        if sparse[known[name]].values != 1:
+        if sparse[known[name]].values != 1 or sparse[known[name]].pooling:
             raise SpecError(f"`model.wide.crosses`: `{name}` has several values a sample and cannot be crossed")
     if len(names) < 2 or len(set(names)) < len(names):
         raise SpecError(f"`model.wide.crosses`: {list(names)} must name at least two different features")

@@ -1,4 +1,4 @@
-"""From serialized `tf.Example` records to features, label and weight."""
+"""From serialized `tf.Example` records to features, labels and weight."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,8 @@ from afo.data.schema import Feature, Kind, Schema
 from afo.job import Data
 from afo.models import hashing
 
-_DTYPE: dict[Kind, Any] = {"categorical": tf.int64, "string": tf.string, "dense": tf.float32}
+DTYPE: dict[Kind, Any] = {"categorical": tf.int64, "string": tf.string, "dense": tf.float32}
+_STORED = {"int64": tf.int64, "float": tf.float32}
 
 
 class Parsed(NamedTuple):
@@ -25,32 +26,75 @@ class Parsed(NamedTuple):
 
 
 class RecordParser:
-    """Parses whole batches: one operation for all records and features."""
+    """Parses whole blocks: one operation for all records and for the features that the schema names."""
+
+    #: What a block of records is: the nest that readers yield and `__call__` takes.
+    signature: Any = tf.TensorSpec([None], tf.string)
 
     def __init__(self, schema: Schema, data: Data) -> None:
         self._data = data
-        self.features = {feature.name: _fixed(feature) for feature in schema.features}
-        self._all = dict(self.features)
-        self._all |= {name: tf.io.FixedLenFeature([], tf.int64) for name in data.labels}
+        self._features = schema.features
+        self._inputs = {feature.name: _parsing(feature) for feature in schema.features}
+        #: The features by name as the model gets them, [B, values] each.
+        self.specs = feature_specs(schema)
+        self._outputs = {name: _one(schema.stored.get(name, "int64")) for name in data.labels}
         if data.weight is not None:
-            self._all[data.weight] = tf.io.FixedLenFeature([], tf.float32)
+            self._outputs[data.weight] = _one(schema.stored.get(data.weight, "float"))
         if data.sample_id is not None:
-            self._all[data.sample_id] = tf.io.FixedLenFeature([], tf.int64)
+            self._outputs[data.sample_id] = _one("int64")
 
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
-        parsed = tf.io.parse_example(records, self._all)
+        parsed = tf.io.parse_example(records, self._inputs | self._outputs)
+        return Parsed(self._filled(parsed), *self._known(records, parsed))
+
+    def inputs(self, records: Any) -> dict[str, Any]:
+        """The features alone, of `records` (string [B]) that need hold neither label nor weight."""
+        return self._filled(tf.io.parse_example(records, self._inputs))
+
+    def outputs(self, records: Any) -> Parsed:
+        """Labels, weight and identity, without the features: what it takes to choose among `records` (string [B])."""
+        return Parsed({}, *self._known(records, tf.io.parse_example(records, self._outputs)))
+
+    def _known(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
         data = self._data
         labels = tf.stack([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
+        weight = tf.ones_like(labels[:, 0]) if data.weight is None else tf.cast(parsed[data.weight], tf.float32)
         sample_id = None if data.sample_id is None else parsed[data.sample_id]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
-        return Parsed(
-            features={name: parsed[name] for name in self.features},
-            labels=labels,
-            weight=tf.ones_like(labels[:, 0]) if data.weight is None else parsed[data.weight],
-            identity=tf.bitcast(hashed, tf.int64),
-        )
+        return labels, weight, tf.bitcast(hashed, tf.int64)
+
+    def _filled(self, parsed: dict[str, Any]) -> dict[str, Any]:
+        """Lists cut off and padded: [B, max_length]."""
+        return {
+            feature.name: _padded(parsed[feature.name], feature) if feature.max_length else parsed[feature.name]
+            for feature in self._features
+        }
 
 
-def _fixed(feature: Feature) -> Any:
-    return tf.io.FixedLenFeature([feature.size], _DTYPE[feature.kind], feature.defaults())
+def feature_specs(schema: Schema) -> dict[str, Any]:
+    """The features of a schema as a model gets them: [B, values] each, by name."""
+    return {
+        feature.name: tf.TensorSpec([None, feature.size], DTYPE[feature.kind], name=feature.name)
+        for feature in schema.features
+    }
+
+
+def _parsing(feature: Feature) -> Any:
+    dtype = DTYPE[feature.kind]
+    if feature.max_length:
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([feature.size], dtype, feature.defaults())
+
+
+def _padded(ragged: Any, feature: Feature) -> Any:
+    """[B, max_length] of a list of values for each record. (`to_tensor` forgets the width if all lists are empty.)"""
+    values = tf.concat([ragged.values, tf.constant(feature.defaults()[:1], ragged.dtype)], axis=0)
+    places = tf.range(feature.max_length, dtype=tf.int64)
+    inside = places < ragged.row_lengths()[:, tf.newaxis]
+    padding = tf.size(ragged.values, tf.int64)
+    return tf.gather(values, tf.where(inside, ragged.row_starts()[:, tf.newaxis] + places, padding))
+
+
+def _one(stored: str) -> Any:
+    return tf.io.FixedLenFeature([], _STORED[stored])

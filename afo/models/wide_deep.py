@@ -29,18 +29,19 @@ def batch_statistics(dense: Any) -> Any:
     return tf.stack([tf.fill([features], size), tf.reduce_sum(wide, axis=0), tf.reduce_sum(wide**2, axis=0)])
 
 
-def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any) -> Any:
+def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any, shares: Any = None) -> Any:
     """Log odds [B].
 
     `embeddings` [B, ids, dim] of the sparse features' ids, `wide` [B, ids + crosses] linear weights (either None where
-    the model lacks that part), `dense` [B, n] standardised, `vector` all dense weights as `Layout.weights` places them.
+    the model lacks that part), `dense` [B, n] standardised, `vector` all dense weights as `Layout.weights` places them,
+    `shares` [B, ids] what each id counts with (`Encoded.shares`; used only where a feature is a list of values).
     """
     weights = unpacked(layout, vector)
     total = weights["bias"] + tf.zeros([tf.shape(dense)[0]])
     if wide is not None:
-        total += tf.reduce_sum(wide, axis=1)
+        total += tf.reduce_sum(_shared_wide(layout, wide, shares), axis=1)
     if embeddings is not None:
-        total += _deep(layout, embeddings, dense, weights)
+        total += _deep(layout, _pooled(layout, embeddings, shares), dense, weights)
     return total
 
 
@@ -66,16 +67,29 @@ def sample_losses(label: Any, log_odds: Any) -> Any:
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=log_odds)
 
 
-def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:
-    hidden = tf.concat([_pooled(layout, embeddings), dense], axis=1)
+def _deep(layout: Layout, pooled: Any, dense: Any, weights: dict[str, Any]) -> Any:
+    hidden = tf.concat([pooled, dense], axis=1)
     for number in range(len(layout.hidden_units)):
         hidden = tf.nn.relu(tf.matmul(hidden, weights[f"layer{number}/kernel"]) + weights[f"layer{number}/bias"])
     return tf.matmul(hidden, weights["output/kernel"])[:, 0]
 
 
-def _pooled(layout: Layout, embeddings: Any) -> Any:
-    """[B, features * dim]: a feature of several values counts with their mean."""
-    if layout.ids_per_sample > len(layout.sparse):
-        parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
-        return tf.concat([tf.reduce_mean(part, axis=1) for part in parts], axis=1)
-    return tf.reshape(embeddings, [-1, len(layout.sparse) * layout.dim])
+def _shared_wide(layout: Layout, wide: Any, shares: Any) -> Any:
+    """Linear weights [B, ids + crosses] times what each counts with; a cross counts whole."""
+    if not layout.has_lists:
+        return wide
+    return wide * tf.pad(shares, [[0, 0], [0, len(layout.crosses)]], constant_values=1.0)
+
+
+def _pooled(layout: Layout, embeddings: Any, shares: Any) -> Any:
+    """[B, features * dim]: a list counts as its combiner says, another feature of several values with their mean."""
+    if layout.has_lists:
+        embeddings *= shares[:, :, tf.newaxis]
+    if layout.ids_per_sample == len(layout.sparse):
+        return tf.reshape(embeddings, [-1, len(layout.sparse) * layout.dim])
+    parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
+    pooled = [
+        tf.reduce_sum(part, axis=1) if column.pooling else tf.reduce_mean(part, axis=1)
+        for column, part in zip(layout.sparse, parts, strict=True)
+    ]
+    return tf.concat(pooled, axis=1)

@@ -56,8 +56,11 @@ def features(draw: st.DrawFn) -> Feature:
         fields["vocab"] = tuple(draw(st.lists(scalar[kind], unique=True, max_size=3)))
     else:
         fields["hash_buckets"] = draw(st.integers(1, 9))
-    shape = tuple(draw(st.lists(st.integers(1, 4), max_size=2)))
-    return Feature(name=draw(names), kind=kind, shape=shape, **fields)
+    if draw(st.booleans()):
+        fields |= {"max_length": draw(st.integers(1, 9)), "combiner": draw(st.sampled_from(["mean", "sum", "sqrtn"]))}
+    else:
+        fields["shape"] = tuple(draw(st.lists(st.integers(1, 4), max_size=2)))
+    return Feature(name=draw(names), kind=kind, **fields)
 
 
 @given(st.lists(features(), min_size=1, max_size=4, unique_by=lambda each: each.name))
@@ -84,6 +87,16 @@ def test_what_is_written_is_read_back(given_features: list[Feature]) -> None:
         ("features:\n  - {name: a, kind: dense}\n  - {name: a, kind: dense}", "`a` is given twice"),
         ("label: a\nfeatures:\n  - {name: a, kind: dense}", "`a` is label or sample_id"),
         ("label: a\nsample_id: a\nfeatures:\n  - {name: b, kind: dense}", "`a` is label or sample_id"),
+        ("features:\n  - {name: a, kind: string, max_length: 2, shape: [2]}", "with a max_length there is no shape"),
+        ("features:\n  - {name: a, kind: string, max_length: 0}", r"s.yaml:2: \$.features\[0\].max_length"),
+        ("features:\n  - {name: a, kind: string, combiner: sum}", "for features with a max_length"),
+        ("features:\n  - {name: a, kind: string, max_length: 2, weights: b}", "weights `b` is not in the schema"),
+        (
+            "features:\n  - {name: a, kind: string, max_length: 2, weights: b}\n"
+            "  - {name: b, kind: dense, max_length: 3}",
+            "weights `b` must be dense with max_length 2",
+        ),
+        ("stored: {y: bytes}\nfeatures:\n  - {name: a, kind: dense}", r"s.yaml:1: \$.stored"),
         ("features: []", r"s.yaml:1: \$.features"),
         ("label: a", "`features` is missing"),
         ("features: [", "s.yaml:2: .*YAML"),
@@ -122,6 +135,13 @@ def test_records_that_do_not_fit(record: dict[str, object], message: str) -> Non
     changed = {name: values for name, values in (RECORD | record).items() if values is not None}
     with pytest.raises(DataError, match=message):
         SCHEMA.validate_against([changed], "f")
+
+
+def test_a_list_has_any_length_and_an_empty_one_any_kind() -> None:
+    schema = parse_schema("features: [{name: l, kind: categorical, max_length: 2}]", "s")
+    schema.validate_against([{"l": np.array([1, 2, 3])}, {"l": []}], "f")
+    with pytest.raises(DataError, match="f, record 1: feature `l` holds bytes values where the schema needs int64"):
+        schema.validate_against([{"l": np.array([1])}, {"l": [b"a"]}], "f")
 
 
 def test_without_records_every_feature_is_absent() -> None:

@@ -95,3 +95,48 @@ def test_a_part_alone_has_only_its_own() -> None:
 def test_crosses_of_what_cannot_be_crossed(cross: tuple[str, ...], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         layout_of(SCHEMA, Model(wide=Wide(crosses=(cross,))))
+
+
+def test_padding_counts_for_nothing_and_the_rest_by_weight_and_combiner() -> None:
+    def share(combiner: str, weights: str) -> list[float]:
+        schema = Schema(
+            features=(
+                Feature(name="one", kind="categorical"),
+                Feature(name="liked", kind="categorical", max_length=3, combiner=combiner, weights=weights),
+                Feature(name="w", kind="dense", max_length=3),
+            )
+        )
+        layout = layout_of(schema, Model())
+        assert [column.feature for column in layout.dense] == ([] if weights else ["w"])
+        features = {
+            "one": tf.constant([[1], [2]], tf.int64),
+            "liked": tf.constant([[5, 0, 6], [0, 0, 0]], tf.int64),
+            "w": tf.constant([[3.0, 9.0, 4.0], [1.0, 1.0, 1.0]]),
+        }
+        encoded = Encoder(layout)(features)
+        assert encoded.ids.shape == (2, 4)
+        shares = encoded.shares.numpy()
+        assert shares[:, 0].tolist() == [1, 1]
+        assert shares[1, 1:].tolist() == [0, 0, 0]
+        return [round(float(each), 5) for each in shares[0, 1:]]
+
+    assert share("mean", "") == [0.5, 0, 0.5]
+    assert share("mean", "w") == [round(3 / 7, 5), 0, round(4 / 7, 5)]
+    assert share("sum", "w") == [3, 0, 4]
+    assert share("sqrtn", "w") == [0.6, 0, 0.8]
+
+
+def test_a_list_of_real_numbers_is_one_pooled_value() -> None:
+    layout = layout_of(Schema(features=(Feature(name="x", kind="dense", max_length=3, buckets=(2.0,)),)), Model())
+    encoded = Encoder(layout)({"x": tf.constant([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]])})
+    assert encoded.dense.numpy().tolist() == [[2.0], [0.0]]
+    assert encoded.ids.numpy().tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert encoded.shares.numpy().tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_a_list_cannot_be_crossed() -> None:
+    schema = Schema(
+        features=(Feature(name="a", kind="categorical"), Feature(name="b", kind="categorical", max_length=1))
+    )
+    with pytest.raises(SpecError, match="`b` has several values a sample and cannot be crossed"):
+        layout_of(schema, Model(wide=Wide(crosses=(("a", "b"),))))

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
@@ -54,3 +56,44 @@ def test_a_record_without_label_is_refused() -> None:
     parser = RecordParser(SCHEMA, Data(schema="", train=("x",), label="clicked"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="clicked"):
         parser(tf.constant(RECORDS))
+
+
+LISTS = Schema(
+    features=(
+        Feature(name="clicked", kind="categorical", max_length=3, default=-1, weights="watched"),
+        Feature(name="watched", kind="dense", max_length=3, default=1.0),
+        Feature(name="words", kind="string", max_length=2),
+    )
+)
+
+
+@given(
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=6),
+    st.lists(st.floats(width=32, allow_nan=False), max_size=6),
+    st.lists(st.binary(max_size=5), max_size=6),
+)
+@settings(max_examples=30, deadline=None)
+def test_lists_are_cut_off_and_padded(clicked: list[int], watched: list[float], words: list[bytes]) -> None:
+    record = encode({"clicked": np.array(clicked, np.int64), "watched": np.array(watched, np.float32), "words": words})
+    features = RecordParser(LISTS, Data(train=("x",))).inputs(tf.constant([record, encode({})]))
+    assert features["clicked"].numpy().tolist() == [(clicked + [-1] * 3)[:3], [-1] * 3]
+    assert features["watched"].numpy().tolist() == [(watched + [1.0] * 3)[:3], [1.0] * 3]
+    assert features["words"].numpy().tolist() == [(words + [b""] * 2)[:2], [b""] * 2]
+
+
+def test_labels_are_several_and_may_be_stored_as_real_numbers() -> None:
+    schema = Schema(features=SCHEMA.features, stored={"bought": "float", "w": "int64"})
+    record = encode({"y": [1], "bought": [0.0], "w": [3]})
+    data = Data(train=("x",), label=("y", "bought"), weight="w")
+    parsed = RecordParser(schema, data)(tf.constant([record]))
+    assert parsed.labels.numpy().tolist() == [[1.0, 0.0]]
+    assert parsed.weight.numpy().tolist() == [3.0]
+
+
+def test_of_thousands_of_features_those_of_the_schema_are_read() -> None:
+    many = {f"unread{number}": [number] for number in range(5000)}
+    parsed = RecordParser(SCHEMA, Data(train=("x",), label="y"))(
+        tf.constant([encode(many | {"y": [1], "price": [2.5]})])
+    )
+    assert parsed.features.keys() == set(SCHEMA.names)
+    assert parsed.features["price"].numpy().tolist() == [[2.5]]

@@ -6,7 +6,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from afo.data.schema import Feature, Schema  # noqa: E402
-from afo.job import Embedding, Model  # noqa: E402
+from afo.job import Embedding, Model, Wide  # noqa: E402
 from afo.models import wide_deep  # noqa: E402
 from afo.models.layout import layout_of  # noqa: E402
 
@@ -34,6 +34,35 @@ def test_log_odds_are_wide_plus_deep() -> None:
     for layer in ("layer0", "layer1"):
         hidden = np.maximum(hidden @ weights[f"{layer}/kernel"] + weights[f"{layer}/bias"], 0)
     expected = weights["bias"] + wide.sum(axis=1) + (hidden @ weights["output/kernel"])[:, 0]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+
+
+def test_a_list_counts_with_its_shares_in_both_parts() -> None:
+    schema = Schema(
+        features=(
+            Feature(name="a", kind="categorical"),
+            Feature(name="b", kind="categorical"),
+            Feature(name="l", kind="categorical", max_length=2),
+        )
+    )
+    model = Model(
+        hidden_units=(3,),
+        embedding=Embedding(dim=2, hash_buckets=10),
+        wide=Wide(crosses=(("a", "b"),), cross_buckets=5),
+    )
+    layout = layout_of(schema, model)
+    generator = np.random.default_rng(3)
+    embeddings, wide = generator.normal(size=(1, 4, 2)), generator.normal(size=(1, 5))
+    vector = generator.normal(size=layout.dense_size)
+    shares = np.array([[1, 1, 0.25, 0.75]])
+    arguments = (embeddings, wide, np.zeros((1, 0)), vector, shares)
+    found = wide_deep.logits(layout, *(tf.constant(each, tf.float32) for each in arguments))
+    weights = {each.name: vector[each.offset : each.offset + each.size].reshape(each.shape) for each in layout.weights}
+    pooled = 0.25 * embeddings[:, 2] + 0.75 * embeddings[:, 3]
+    hidden = np.hstack([embeddings[:, 0], embeddings[:, 1], pooled])
+    hidden = np.maximum(hidden @ weights["layer0/kernel"] + weights["layer0/bias"], 0)
+    linear = wide[0, 0] + wide[0, 1] + 0.25 * wide[0, 2] + 0.75 * wide[0, 3] + wide[0, 4]
+    expected = weights["bias"] + linear + (hidden @ weights["output/kernel"])[:, 0]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
