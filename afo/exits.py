@@ -6,6 +6,9 @@ from msgspec import Struct
 
 Blame = Literal["nobody", "user", "cluster", "afo"]
 
+#: Ends that are not the user's fault use no budget, but even they are bounded for each task.
+MAX_FREE_RESTARTS = 100
+
 
 class Cause(Struct, frozen=True, kw_only=True):
     """One way to end. `retried`: another attempt of the same task may go better, so the AM makes one."""
@@ -24,7 +27,8 @@ def _cause(name: str, blame: Blame, retried: bool, summary: str, advice: str) ->
 _ALL = (
     _cause("succeeded", "nobody", False, "It did all its work.", "Nothing to do."),
     _cause(
-        "killed_by_user", "nobody", False, "Somebody ended the job.", "`afo events JOB` says who asked for it and when."
+        "killed_by_user", "nobody", True, "Somebody ended the job, or this task of it.",
+        "`afo events JOB` says who asked for it and when. A task that was killed comes back.",
     ),
     _cause("ended_with_job", "nobody", False, "It was ended because its job had its verdict.", "Nothing to do."),
     # The program of the task.

@@ -81,11 +81,27 @@ class Resource(Struct, frozen=True, kw_only=True):
     vcores: int = field(name="vCores")
 
 
+class QueueUse(Struct, frozen=True, kw_only=True):
+    """What a queue may have and has; None for what its scheduler does not say."""
+
+    guaranteed: Resource | None = None
+    #: It may grow so far while other queues leave room.
+    most: Resource | None = None
+    used: Resource | None = None
+    #: Asked for by its applications and not given yet.
+    pending: Resource | None = None
+    pending_containers: int | None = None
+    #: Applications that run, and that wait for their Application Master's container.
+    active: int | None = None
+    waiting: int | None = None
+
+
 class Queue(Struct, frozen=True, kw_only=True):
     """A leaf queue: the only kind that takes applications."""
 
     path: str
     state: str = "RUNNING"
+    use: QueueUse = QueueUse()
 
     @property
     def name(self) -> str:
@@ -221,7 +237,37 @@ def _leaves(queue: Mapping[str, Any], parent: str) -> Iterator[Queue]:
     for child in children:
         yield from _leaves(child, path)
     if name and not children and parent:
-        yield Queue(path=path, state=str(queue.get("state", "RUNNING")))
+        yield Queue(path=path, state=str(queue.get("state", "RUNNING")), use=_use(queue))
+
+
+def _use(queue: Mapping[str, Any]) -> QueueUse:
+    """From the names of the capacity scheduler, or else of the fair scheduler."""
+
+    def first(kind: type[_T], *names: str) -> _T | None:
+        found = next((queue[name] for name in names if queue.get(name) is not None), None)
+        return None if found is None else _typed(found, kind)
+
+    return QueueUse(
+        guaranteed=first(Resource, "minEffectiveCapacity", "steadyFairResources", "minResources"),
+        most=first(Resource, "maxEffectiveCapacity", "maxResources"),
+        used=first(Resource, "resourcesUsed", "usedResources"),
+        pending=_pending(queue),
+        pending_containers=first(int, "pendingContainers"),
+        active=first(int, "numActiveApplications", "numActiveApps"),
+        waiting=first(int, "numPendingApplications", "numPendingApps"),
+    )
+
+
+def _pending(queue: Mapping[str, Any]) -> Resource | None:
+    """Over all node labels. The fair scheduler tells the demand, which holds what is used already."""
+    if demand := queue.get("demandResources"):
+        wanted, used = _typed(demand, Resource), _typed(queue.get("usedResources"), Resource)
+        return Resource(memory=max(0, wanted.memory - used.memory), vcores=max(0, wanted.vcores - used.vcores))
+    labels = (queue.get("resources") or {}).get("resourceUsagesByPartition") or []
+    parts = [_typed(each.get("pending"), Resource) for each in labels]
+    if not parts:
+        return None
+    return Resource(memory=sum(part.memory for part in parts), vcores=sum(part.vcores for part in parts))
 
 
 def _typed(value: object, kind: type[_T]) -> _T:

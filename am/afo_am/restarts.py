@@ -1,11 +1,8 @@
 """Whether a task comes back. Pure."""
 
-from afo.exits import CAUSES
+from afo.exits import CAUSES, MAX_FREE_RESTARTS
 from afo_am.state import JobState
 from afo_am.tasks import Task
-
-#: Ends that are nobody's fault use no budget, but even they are bounded for each task.
-MAX_FREE_RESTARTS = 100
 
 
 def give_up_reason(state: JobState, task: Task, cause: str, wall: float) -> str:

@@ -2,10 +2,13 @@
 
 import time
 
-from afo import __version__
+from msgspec.structs import replace
+
+from afo import __version__, jsonfile
 from afo.am_config import AmConfig
 from afo.config import Config, user_name
 from afo.job import Job
+from afo.jobfile import JobSource
 from afo.rpc.wire import new_secret
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
@@ -13,7 +16,7 @@ from afo_client.task_preview import task_previews
 from afo_client.user_state import UserState
 
 
-def am_config(config: Config, job: Job, found: Inspection) -> AmConfig:
+def am_config(config: Config, job: Job, found: Inspection, source: JobSource | None = None) -> AmConfig:
     """What the Application Master will be told; the runtime fills in paths inside of the container, and the id."""
     runtime = config.runtime.value
     return AmConfig(
@@ -27,6 +30,7 @@ def am_config(config: Config, job: Job, found: Inspection) -> AmConfig:
         secret_file="",
         schema_file="",
         submitted=time.time(),
+        source=source,
     )
 
 
@@ -36,6 +40,7 @@ def start_job(config: Config, submitted: AmConfig, schema: str) -> JobRef:
     job_id = _start(submitted, schema, secret)
     state = UserState(config.state_dir)
     state.keep_secret(job_id, secret)
+    state.keep_submission(job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
     state.remember_last(job_id)
     return job_ref(config, job_id)
 

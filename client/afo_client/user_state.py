@@ -1,4 +1,4 @@
-"""What the client keeps between two commands in the user's own directory: job secrets, and which job was the last."""
+"""What the client keeps between two commands in the user's own directory: secrets and submissions, the last job."""
 
 import os
 import re
@@ -7,6 +7,9 @@ from pathlib import Path
 from afo.errors import PermissionDenied
 from afo.paths import checked_job_id
 from afo.rpc.wire import read_secret
+
+#: Submissions that are kept: they matter until the job's own directory holds them.
+_KEPT = 100
 
 
 class UserState:
@@ -33,6 +36,20 @@ class UserState:
         """The job has ended: nobody listens for the secret any more."""
         self.secret_file(job_id).unlink(missing_ok=True)
 
+    def keep_submission(self, job_id: str, encoded: bytes) -> None:
+        """Keep what was submitted, an encoded `afo.am_config.AmConfig`; the newest 100 stay."""
+        folder = self.folder / "submissions"
+        self._write(folder / checked_job_id(job_id), encoded.decode())
+        for file in sorted(folder.iterdir(), key=_age)[:-_KEPT]:
+            file.unlink(missing_ok=True)
+
+    def submission(self, job_id: str) -> bytes | None:
+        """What this user submitted as `job_id`, None if that was elsewhere or long ago."""
+        try:
+            return (self.folder / "submissions" / checked_job_id(job_id)).read_bytes()
+        except OSError:
+            return None
+
     def remember_last(self, job_id: str) -> None:
         """The job that is meant when none is named."""
         self._write(self._last, job_id)
@@ -56,3 +73,10 @@ class UserState:
         except OSError as error:
             what = f"cannot write {file}: {error.strerror}; set AFO_STATE_DIR to a writable directory"
             raise PermissionDenied(what) from error
+
+
+def _age(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:  # another command has tidied up, too
+        return 0

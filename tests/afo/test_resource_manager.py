@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, Unsupported
-from afo.resource_manager import ResourceManager, from_configuration, web_addresses
+from afo.resource_manager import QueueUse, Resource, ResourceManager, from_configuration, web_addresses
 
 
 def addresses(**settings: str) -> tuple[str, ...]:
@@ -85,6 +85,29 @@ def serve() -> Iterator[Callable[..., ResourceManager]]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+def test_what_a_queue_has_and_wants(serve: Callable[..., ResourceManager]) -> None:
+    def use(queue: dict[str, Any]) -> QueueUse:
+        info = {"queueName": "root", "queues": {"queue": [{"queueName": "ads", **queue}]}}
+        return serve({"scheduler": {"schedulerInfo": info}}).queues()[0].use
+
+    size = {"memory": 6144, "vCores": 16}
+    labels = [{"partitionName": "", "pending": {"memory": 1024, "vCores": 1}},
+              {"partitionName": "fast", "pending": {"memory": 512, "vCores": 2}}]  # fmt: skip
+    capacity = {
+        "minEffectiveCapacity": size, "maxEffectiveCapacity": {"memory": 12288, "vCores": 32}, "resourcesUsed": size,
+        "pendingContainers": 3, "resources": {"resourceUsagesByPartition": labels}, "numActiveApplications": 2,
+        "numPendingApplications": 1,
+    }  # fmt: skip
+    full = Resource(memory=6144, vcores=16)
+    assert use(capacity) == QueueUse(
+        guaranteed=full, most=Resource(memory=12288, vcores=32), used=full, pending=Resource(memory=1536, vcores=3),
+        pending_containers=3, active=2, waiting=1,
+    )  # fmt: skip
+    fair = {"usedResources": size, "demandResources": {"memory": 7168, "vCores": 16}, "numPendingApps": 4}
+    assert use(fair) == QueueUse(used=full, pending=Resource(memory=1024, vcores=0), waiting=4)
+    assert use({}) == QueueUse()
 
 
 def test_queues_of_each_scheduler(serve: Callable[..., ResourceManager]) -> None:

@@ -1,0 +1,81 @@
+"""`afo compare`."""
+
+from contextlib import closing
+
+import click
+import msgspec
+
+from afo.am_config import AmConfig
+from afo.config import Config, load_config
+from afo.errors import UsageError
+from afo_client.comparison import Difference, differences, figures
+from afo_client.console import print_json, print_result, table
+from afo_client.examples import examples
+from afo_client.job_ref import JobRef, find_job
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
+from afo_client.runtimes import runtime_for
+from afo_client.submitted import need_config
+
+#: A cell's longest text; --json has all of it.
+_CELL = 60
+_Figures = dict[str, float | str | None]
+
+
+@click.command(
+    help="Show two jobs side by side: settings that differ, metrics, samples per second, cost. "
+    "B left out: the job submitted last.",
+    epilog=examples("afo compare application_1700000000000_0001",
+                    "afo compare local_1700000000000_0001 local_1700000000000_0002 --json"),
+)  # fmt: skip
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="[B]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(a: str, b: str | None, as_json: bool) -> None:
+    """Compare; the exit code is 0 whether they differ or not."""
+    config = load_config()
+    refs = find_job(config, a), find_job(config, b)
+    if refs[0].job_id == refs[1].job_id:
+        raise UsageError(f"{refs[0].job_id} is compared with itself; name two jobs (`afo ls` shows them)")
+    sides = [_side(config, ref) for ref in refs]
+    settings = differences(sides[0][1].job, sides[1][1].job)
+    numbers = [figures(view, submitted) for view, submitted in sides]
+    if as_json:
+        print_json(
+            {"a": _side_json(refs[0], numbers[0]), "b": _side_json(refs[1], numbers[1]),
+             "settings": msgspec.to_builtins(settings)}
+        )  # fmt: skip
+    else:
+        print_result(_text(refs, settings, numbers))
+
+
+def _side(config: Config, ref: JobRef) -> tuple[JobView, AmConfig]:
+    with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
+        return watch.glance(), need_config(config, ref)
+
+
+def _side_json(ref: JobRef, numbers: _Figures) -> dict[str, object]:
+    metrics = {name.partition(".")[2]: value for name, value in numbers.items() if name.startswith("metrics.")}
+    rest = {name: value for name, value in numbers.items() if not name.startswith("metrics.")}
+    return {"application_id": ref.job_id, **rest, "metrics": metrics}
+
+
+def _text(refs: tuple[JobRef, JobRef], settings: list[Difference], numbers: list[_Figures]) -> str:
+    names = [name for name in dict.fromkeys((*numbers[0], *numbers[1])) if any(_has(each, name) for each in numbers)]
+    rows = [(name, *(_cell(each.get(name)) for each in numbers)) for name in names]
+    rows += [(each.path, _cell(each.a), _cell(each.b)) for each in settings]
+    lines = table(("", refs[0].job_id, refs[1].job_id), rows)
+    return lines if settings else f"{lines}\nno setting differs"
+
+
+def _has(numbers: _Figures, name: str) -> bool:
+    return numbers.get(name) is not None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"

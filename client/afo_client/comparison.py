@@ -1,0 +1,60 @@
+"""Two jobs side by side: which settings differ, how well they did, how quick they were and what they cost. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from afo.am_config import AmConfig
+from afo.job import Job
+from afo.yamltree import Steps, path_text
+from afo_client.job_view import JobView
+
+_ABSENT = object()
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A setting by its `$.path` in the job file; None for what one of the jobs does not set."""
+
+    path: str
+    a: Any
+    b: Any
+
+
+def differences(a: Job, b: Job) -> list[Difference]:
+    """Settings that differ, in the order of the job file's keys."""
+    left_tree, right_tree = (msgspec.to_builtins(job, enc_hook=str) for job in (a, b))
+    return [
+        Difference(path=path_text(steps), a=None if left is _ABSENT else left, b=None if right is _ABSENT else right)
+        for steps, left, right in _differing(left_tree, right_tree, ())
+    ]
+
+
+def _differing(a: Any, b: Any, steps: Steps) -> Iterator[tuple[Steps, Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in dict.fromkeys((*a, *b)):
+            yield from _differing(a.get(key, _ABSENT), b.get(key, _ABSENT), (*steps, key))
+    elif a != b:
+        yield steps, a, b
+
+
+def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
+    """What a job reached and cost, by name; None for what is not known (yet)."""
+    verdict = view.verdict
+    train_s = verdict.train_seconds if verdict else 0.0
+    rate = verdict.samples / train_s if verdict and train_s else view.samples_per_s or None
+    millions = view.samples / 1e6
+    core_hours, memory = (verdict.core_hours, verdict.memory_gb_hours) if verdict else (None, None)
+    return {
+        "state": view.state,
+        "train_files": len(config.train_files),
+        **{f"metrics.{name}": value for name, value in view.metrics.items()},
+        "step": view.step, "samples": view.samples, "samples_per_s": rate,
+        "input_wait": verdict.input_wait if verdict else view.input_wait,
+        "seconds": verdict.seconds if verdict else None, "train_seconds": train_s or None,
+        "restarts": verdict.restarts if verdict else view.restarts,
+        "core_hours": core_hours, "memory_gb_hours": memory,
+        "core_hours_per_million_samples": core_hours / millions if core_hours is not None and millions else None,
+        "memory_gb_hours_per_million_samples": memory / millions if memory is not None and millions else None,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Why a job stands as it does: its cause, the task that failed first, and every end so far. Pure."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from afo import events as ev
+from afo.exits import CAUSES, MAX_FREE_RESTARTS, Cause
+from afo.job import RestartBudget, Role
+from afo_client.job_view import JobView
+
+#: Ends that say nothing of a fault.
+_HARMLESS = ("succeeded", "ended_with_job")
+
+
+class TaskEnd(Struct, frozen=True, kw_only=True):
+    """An attempt of a task that ended before its work was done; `time` in seconds since 1970."""
+
+    task: str
+    attempt: int
+    cause: str
+    message: str
+    tail: str = ""
+    code: int | None = None
+    time: float = 0.0
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """`cause` is a name of `afo.exits.CAUSES`, '' for a job that runs or ended without a word."""
+
+    job_id: str
+    state: str
+    cause: str
+    diagnostics: str
+    #: The end that decided, or else the last one there was.
+    evidence: TaskEnd | None
+    ends: tuple[TaskEnd, ...]
+
+
+def explain(view: JobView, records: Iterable[ev.Record | ev.UnknownRecord]) -> Explanation:
+    """What the event log says of the job that `view` shows."""
+    ends: list[TaskEnd] = []
+    first = None
+    cause = view.verdict.cause if view.verdict else ""
+    for record in records:
+        match record:
+            case ev.Record(event=ev.TaskEnded() as event) if event.cause not in _HARMLESS:
+                ends.append(_end(event, record.time))
+            case ev.Record(event=ev.JobEnding(first_task=task)) if task is not None:
+                first = (str(task), task.attempt)
+    decisive = [end for end in ends if (end.task, end.attempt) == first]
+    faults = [end for end in ends if end.cause != "killed_by_user" and view.state != "SUCCEEDED"]
+    evidence = decisive[-1] if decisive else faults[-1] if faults else None
+    return Explanation(
+        job_id=view.job_id, state=view.state, cause=cause, diagnostics=view.message, evidence=evidence,
+        ends=tuple(ends),
+    )  # fmt: skip
+
+
+def _end(event: ev.TaskEnded, time: float) -> TaskEnd:
+    return TaskEnd(
+        task=str(event.task), attempt=event.task.attempt, cause=event.cause, message=event.message, tail=event.tail,
+        code=event.code, time=time,
+    )  # fmt: skip
+
+
+def budget_text(cause: Cause, role: Role | None = None, budget: RestartBudget | None = None) -> str:
+    """What another attempt costs, for a task of `role` with its budget of the job file if one is known."""
+    if not cause.retried:
+        return "not retried" if cause.blame == "nobody" else "not retried: it would fail again, so the job fails"
+    if cause.blame != "user":
+        return f"retried; uses no budget, {MAX_FREE_RESTARTS} times for a task at most"
+    known = budget or RestartBudget(max=5)
+    bound = f"{known.max} in {known.per}" + ("" if budget else " unless the job file says otherwise")
+    return f"retried; uses the budget `restart.{role or '<role>'}`: {bound}"
+
+
+def cause_fields(cause: Cause) -> dict[str, object]:
+    """The object of `afo explain CAUSE --json`."""
+    return {
+        "cause": cause.name, "blame": cause.blame, "retried": cause.retried, "budget": budget_text(cause),
+        "summary": cause.summary, "advice": cause.advice,
+    }  # fmt: skip
+
+
+def known_cause(name: str) -> Cause | None:
+    """The cause of this name, None for one of another version of afo."""
+    return CAUSES.get(name)

@@ -1,0 +1,35 @@
+"""What was submitted as a job: from the job's directory, or from this user's own copy until an AM has written it."""
+
+from afo import storage
+from afo.am_config import AmConfig
+from afo.config import Config
+from afo.errors import NotFound
+from afo.jsonfile import decode
+from afo_client.job_ref import JobRef
+from afo_client.user_state import UserState
+
+
+def submitted_config(config: Config, ref: JobRef) -> AmConfig | None:
+    """None where the AM has not written it yet and another user or machine submitted it.
+
+    Raises `SpecError` for one of another version of afo, and what `afo.storage` raises.
+    """
+    try:
+        data = storage.read_bytes(ref.paths.job)
+    except NotFound:
+        kept = UserState(config.state_dir).submission(ref.job_id)
+        if kept is None:
+            return None
+        data = kept
+    return decode(data, AmConfig, ref.paths.job)
+
+
+def need_config(config: Config, ref: JobRef) -> AmConfig:
+    """As `submitted_config`; raises `NotFound` where there is none."""
+    found = submitted_config(config, ref)
+    if found is None:
+        raise NotFound(
+            f"what {ref.job_id} was submitted with is not known yet: its Application Master has not started, and it "
+            "was submitted by another user or from another machine; try again once it runs (`afo status`)"
+        )
+    return found

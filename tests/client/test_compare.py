@@ -1,0 +1,75 @@
+"""`afo compare` on two jobs' directories."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from afo import jsonfile, storage
+from afo.am_config import AmConfig
+from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
+from afo.units import Memory
+from afo_client.comparison import Difference, differences
+from afo_client.main import run
+from afo_client.user_state import UserState
+from job_writer import JobWriter
+
+A, B = "local_1763000000000_0001", "local_1763000000000_0002"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    UserState(tmp_path / "state").remember_last(B)
+    JobWriter(str(tmp_path / "jobs"), A, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.75)
+    second = JobWriter(str(tmp_path / "jobs"), B, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.76)
+    config = jsonfile.decode(storage.read_bytes(second.paths.job), AmConfig, "job.json")
+    job = msgspec.structs.replace(config.job, data=msgspec.structs.replace(config.job.data, epochs=3))
+    storage.write_bytes(second.paths.job, jsonfile.encode(msgspec.structs.replace(config, job=job)))
+    return str(tmp_path / "jobs")
+
+
+def test_side_by_side(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", A]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == [A, B]
+    assert ["metrics.auc", "0.75", "0.76"] in rows
+    assert ["core_hours", "1.25", "1.25"] in rows
+    assert ["$.data.epochs", "1", "3"] in rows
+    assert sum(row[0].startswith("$") for row in rows) == 1
+
+
+def test_as_json(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", B, A, "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert (fields["a"]["application_id"], fields["b"]["application_id"]) == (B, A)
+    assert fields["settings"] == [{"path": "$.data.epochs", "a": 3, "b": 1}]
+    assert (fields["a"]["metrics"], fields["a"]["samples"]) == ({"auc": 0.76}, 123456)
+    assert fields["b"]["core_hours_per_million_samples"] == pytest.approx(1.25 / 0.123456)
+
+
+def test_what_cannot_be_compared(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", B]) == 2
+    assert "is compared with itself" in capsys.readouterr().err
+    assert run(["compare", "local_1_0009"]) == 5
+    Path(root, "local_1_0009").mkdir()
+    assert run(["compare", "local_1_0009"]) == 5  # no job.json: what was submitted is not known
+
+
+def job(**changed: object) -> Job:
+    roles = {"ps": RoleSpec(), "worker": RoleSpec()}
+    return msgspec.structs.replace(Job(name="x", roles=roles, data=Data(train=("a",))), **changed)  # type: ignore[arg-type]
+
+
+def test_settings_are_compared_by_their_place() -> None:
+    assert differences(job(), job()) == []
+    adam = Optimizer(deep=OptimizerChoice(adam=Adam()))
+    found = differences(job(), job(optimizer=adam, tags={"a b": "c"}))
+    assert [each.path for each in found] == ["$.tags['a b']", "$.optimizer.deep"]
+    assert found[0] == Difference(path="$.tags['a b']", a=None, b="c")
+    more = job(roles={"ps": RoleSpec(memory=Memory(4096)), "worker": RoleSpec()})
+    assert differences(job(), more) == [Difference(path="$.roles.ps.memory", a="2 GiB", b="4 GiB")]

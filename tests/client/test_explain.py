@@ -1,0 +1,105 @@
+"""`afo explain` on what a job leaves behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from afo import events as ev
+from afo.exits import CAUSES
+from afo_client.main import run
+from afo_client.user_state import UserState
+from job_writer import LAST_WORDS, JobWriter, task_id
+
+JOB = "local_1763000000000_0001"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobWriter:
+    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "HADOOP_CONF_DIR", "HADOOP_HOME", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    UserState(tmp_path / "state").remember_last(JOB)
+    return JobWriter(str(tmp_path / "jobs"), JOB, "clicks").begin()
+
+
+def failed(job: JobWriter) -> None:
+    """worker:1 loses its machine twice, then worker:0 raises, and a later end is not the first one."""
+    for attempt in range(2):
+        lost = task_id("worker", 1, attempt)
+        job.task(lost).log(ev.TaskEnded(task=lost, cause="node_lost", code=None, message="the machine went away"))
+    first, later = task_id("worker", 0), task_id("ps", 0)
+    job.task(first).task(later).log(
+        ev.TaskEnded(task=first, cause="out_of_memory", code=1, message="killed at 2 GiB", tail=LAST_WORDS + "\x1b[2J"),
+        ev.TaskEnded(task=later, cause="parameter_server_lost", code=1, message="later"),
+    )
+    job.end("FAILED", "out_of_memory", "worker:0 failed 6 times", first=first)
+
+
+def out(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(arguments) == code
+    return capsys.readouterr().out
+
+
+def test_the_first_failing_task_with_its_evidence_and_advice(
+    job: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed(job)
+    text = out(capsys, "explain")
+    assert f"{JOB} FAILED: out_of_memory: The task needed more memory than it was given." in text
+    assert "first task that failed: worker:0 (attempt 0): out_of_memory: killed at 2 GiB" in text
+    assert "  | ValueError: no feature <b>age</b>\n" in text  # the escape sequence is gone
+    assert "fault of: user" in text
+    assert "uses the budget `restart.worker`: 5 in 1h" in text
+    assert "what to do: Raise `roles.<role>.memory`" in text
+    assert "4 ends of tasks before their time" in text
+    assert [line.split() for line in text.splitlines() if "node_lost" in line] == [["worker:1", "node_lost", "2"]]
+
+
+def test_as_json(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    failed(job)
+    fields = json.loads(out(capsys, "explain", JOB, "--json"))
+    assert (fields["state"], fields["cause"], fields["evidence"]["task"]) == ("FAILED", "out_of_memory", "worker:0")
+    assert fields["explanation"]["blame"] == "user"
+    assert [end["cause"] for end in fields["ends"]].count("node_lost") == 2
+    assert fields["evidence"]["time"].endswith("Z")
+
+
+def test_a_job_that_went_well(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = task_id("worker", 1)
+    job.task(lost).log(ev.TaskEnded(task=lost, cause="preempted", code=None, message="for another queue"))
+    job.end("SUCCEEDED", "succeeded")
+    text = out(capsys, "explain")
+    assert "It did all its work." in text
+    assert "1 end of tasks before their time" in text
+    assert json.loads(out(capsys, "explain", "--json"))["evidence"] is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "budget"),
+    [("memory_limit", "budget `restart.<role>`: 5 in 1h unless"), ("node_lost", "uses no budget, 100 times"),
+     ("data_error", "not retried: it would fail again"), ("succeeded", "not retried")],
+)  # fmt: skip
+def test_a_cause(job: JobWriter, capsys: pytest.CaptureFixture[str], cause: str, budget: str) -> None:
+    text = out(capsys, "explain", cause)
+    assert CAUSES[cause].advice in text
+    assert budget in text
+    assert json.loads(out(capsys, "explain", cause, "--json"))["cause"] == cause
+
+
+def test_all_causes(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(name in out(capsys, "explain", "--causes") for name in CAUSES)
+    assert len(json.loads(out(capsys, "explain", "--causes", "--json"))["causes"]) == len(CAUSES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("memory_limti",), "did you mean `memory_limit`?"), (("xyz",), "`afo explain --causes` lists them"),
+     (("--causes", "memory_limit"), "leave 'memory_limit' out")],
+)  # fmt: skip
+def test_what_is_no_cause(
+    job: JobWriter, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    assert run(["explain", *arguments]) == 2
+    assert words in capsys.readouterr().err
