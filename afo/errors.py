@@ -67,6 +67,10 @@ class TrainingError(AfoError, RuntimeError):
     """Training cannot go on."""
 
 
+class GateRefused(TrainingError):
+    """A model did not pass `export.require`; the text names every bound that does not hold."""
+
+
 class ProtocolError(AfoError, RuntimeError):
     """A message is malformed, of another version, or of a generation that has ended."""
 

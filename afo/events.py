@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.rpc.messages import TaskId, Usage
+from afo.train.gate import Check, Fall
 from afo.train_task import Progress
 
 #: Version of the log's format.
@@ -115,6 +116,19 @@ class VariablesReady(Event, frozen=True):
     step: int
 
 
+class WarmStarted(Event, frozen=True):
+    """What the model began with: the parts of an earlier one (`afo.rpc.messages.WarmStart`)."""
+
+    task: TaskId
+    generation: int
+    step: int
+    source: str
+    passed_over: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    made_new: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
 class SplitLeased(Event, frozen=True):
     """A worker reads a file."""
 
@@ -153,6 +167,25 @@ class Evaluated(Event, frozen=True):
     manifest: str
     metrics: dict[str, float]
     final: bool
+    falls: tuple[Fall, ...] = ()
+
+
+class StoppedEarly(Event, frozen=True):
+    """`train.early_stop`: so many evaluations brought no better `metric` than `best`. The training ends."""
+
+    step: int
+    metric: str
+    best: float
+    evaluations: int
+
+
+class ExportDecided(Event, frozen=True):
+    """What the quality gate made of the checkpoint to be exported."""
+
+    manifest: str
+    step: int
+    allowed: bool
+    checks: tuple[Check, ...] = ()
 
 
 class TaskEnded(Event, frozen=True):
@@ -222,10 +255,13 @@ AnyEvent = (
     | GenerationStarted
     | GenerationEnded
     | VariablesReady
+    | WarmStarted
     | SplitLeased
     | SplitDone
     | CheckpointWritten
     | Evaluated
+    | StoppedEarly
+    | ExportDecided
     | TaskEnded
     | KillRequested
     | JobEnding

@@ -25,6 +25,7 @@ _EXCEPTIONS = {
     "DataLossError": "data_error",
     "SpecError": "spec_error",
     "Unsupported": "spec_error",
+    "GateRefused": "quality_gate",
     "NotFound": "file_not_found",
     "FileNotFoundError": "file_not_found",
     "PermissionDenied": "permission_denied",

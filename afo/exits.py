@@ -66,6 +66,11 @@ _ALL = (
         "Make the archive of `environment.python` again with the version that submits, or submit with the other one.",
     ),
     _cause(
+        "quality_gate", "user", False, "The model did not pass `export.require`; nothing was exported.",
+        "The message names the bound, and the feature where one is missing: compare this day's data with the day "
+        "before (`afo data inspect`). The previous export is untouched, and no warm start takes this model.",
+    ),
+    _cause(
         "failed", "user", True, "The program ended with an exit code that says nothing more.",
         "Look at the last lines of its stderr and stdout.",
     ),

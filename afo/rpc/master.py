@@ -44,9 +44,13 @@ class Master:
         """May steps begin, and from which manifest."""
         return cast(m.ReadyReply, self._client.call("Ready", request))
 
-    def report_checkpoint(self, report: m.CheckpointReport) -> None:
-        """The chief wrote a manifest."""
-        self._client.call("ReportCheckpoint", report)
+    def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
+        """The chief wrote a manifest; the reply says which older ones must stay."""
+        return cast(m.CheckpointReply, self._client.call("ReportCheckpoint", report))
+
+    def export(self, request: m.ExportRequest) -> m.ExportReply:
+        """The chief has trained to the end: what may it export?"""
+        return cast(m.ExportReply, self._client.call("Export", request))
 
     def report_eval(self, report: m.EvalReport) -> None:
         """The evaluator measured a checkpoint."""

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from afo.job import Role
+from afo.train.gate import Fall
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
@@ -136,13 +137,31 @@ class SplitAck(Message, frozen=True):
     xor: int
 
 
+class WarmStart(Message, frozen=True):
+    """What became of an earlier model's parts. `source` is its manifest, '' if there was none and none was needed.
+
+    Each text names a part (a feature, a cross, a layer), why, and the tensors that it lies in.
+    """
+
+    source: str
+    #: Sources before it that could not be taken, and why.
+    passed_over: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    made_new: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
 class ReadyReport(Message, frozen=True):
-    """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL)."""
+    """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL).
+
+    A warm start is an initialisation: `restored` names a checkpoint of this job alone.
+    """
 
     task: TaskId
     generation: int
     restored: str = ""
     step: int = 0
+    warm_start: WarmStart | None = None
 
 
 class ReadyRequest(Message, frozen=True):
@@ -153,10 +172,16 @@ class ReadyRequest(Message, frozen=True):
 
 
 class ReadyReply(Message, frozen=True):
-    """`ready`, and for the chief the newest manifest to restore ('' for a fresh start)."""
+    """`ready`, and for the chief the newest manifest to restore ('' for a fresh start).
+
+    `first_step` is the step that the job itself began with, above 0 after a warm start; `stop` says that the training
+    is to end early.
+    """
 
     ready: bool
     restore: str = ""
+    first_step: int = 0
+    stop: bool = False
 
 
 class EvalReport(Message, frozen=True):
@@ -169,6 +194,8 @@ class EvalReport(Message, frozen=True):
     metrics: dict[str, float]
     #: True for the checkpoint that ended the training.
     final: bool = False
+    #: Features whose coverage fell most since the model that the training was warm-started from.
+    falls: tuple[Fall, ...] = ()
 
 
 class CheckpointReport(Message, frozen=True):
@@ -181,6 +208,27 @@ class CheckpointReport(Message, frozen=True):
     #: (row, epoch, count, xor) as read from `afo/positions` together with the variables.
     positions: tuple[tuple[int, int, int, int], ...]
     final: bool = False
+
+
+class CheckpointReply(Message, frozen=True):
+    """Manifests that the chief must not delete, however many newer ones there are."""
+
+    protected: tuple[str, ...] = ()
+
+
+class ExportRequest(Message, frozen=True):
+    """The chief wrote the final checkpoint: what may it export?"""
+
+    task: TaskId
+    generation: int
+
+
+class ExportReply(Message, frozen=True):
+    """`wait` for the evaluator, `export` the checkpoint of `manifest`, or `refused` by `reasons`."""
+
+    state: Literal["wait", "export", "refused"]
+    manifest: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 class Empty(Message, frozen=True):

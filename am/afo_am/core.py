@@ -68,6 +68,7 @@ class Core:
             m.ReadyRequest: trainers.may_start,
             m.ReadyReport: trainers.chief_ready,
             m.CheckpointReport: trainers.checkpointed,
+            m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.evaluated,
             m.KillRequest: self._kill_asked,
             c.ContainerPlaced: containers.placed,
@@ -222,7 +223,7 @@ class Core:
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""
         if not self.state.verdict and self.state.trained:
-            self.ending.decide("SUCCEEDED", SUCCEEDED, "all samples were trained on")
+            self.ending.decide("SUCCEEDED", SUCCEEDED, self._how_it_ended())
         if self.state.verdict:
             self.ending.go_on()
             return
@@ -230,6 +231,11 @@ class Core:
             unneeded = task.id.role == "ps" and self.state.chief.stage is Stage.SUCCEEDED
             if task.stage is Stage.ENDED and not unneeded:
                 self._request(task, f"after {task.last_cause}")
+
+    def _how_it_ended(self) -> str:
+        if self.state.evaluations.stopping:
+            return "stopped early, as `train.early_stop` says"
+        return "all samples were trained on" if self.state.splits.finished else "`train.max_steps` were made"
 
     def _tick(self, _: c.Tick) -> None:
         if self.state.verdict:

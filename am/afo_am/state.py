@@ -9,6 +9,7 @@ from afo.errors import AfoError
 from afo.exits import CAUSES
 from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
+from afo_am.evaluations import Evaluations
 from afo_am.splits import Position, SplitQueue
 from afo_am.tasks import LIVE, Stage, Task
 
@@ -55,7 +56,10 @@ class JobState:
         self.newest_manifest = ""
         self.final_manifest = ""
         self.metrics: dict[str, float] = {}
+        self.evaluations = Evaluations(job.export, job.train.early_stop)
         self.step = 0
+        #: Step that the job itself began with: above 0 after a warm start.
+        self.first_step = 0
         #: '' while the job runs; then SUCCEEDED, FAILED or KILLED, for ever.
         self.verdict = ""
         self.verdict_cause = ""
@@ -184,6 +188,8 @@ class JobState:
         self.train_began = self.train_began or time
         self.restore = event.restored
         self.step = event.step
+        if not event.restored:
+            self.first_step = event.step
         if self.generation > 1 or event.restored:
             self.splits.roll_back(self.checkpoints.get(event.restored, ()))
 
@@ -203,6 +209,10 @@ class JobState:
 
     def _evaluated(self, event: ev.Evaluated, time: float) -> None:
         self.metrics = dict(event.metrics)
+        self.evaluations.take(event)
+
+    def _noted(self, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided, time: float) -> None:
+        self.evaluations.note(event)
 
     def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
         task = self.tasks[event.task.role, event.task.index]
@@ -254,10 +264,13 @@ _APPLY: dict[type, _Apply] = {
     ev.GenerationStarted: JobState._generation_started,
     ev.GenerationEnded: JobState._generation_ended,
     ev.VariablesReady: JobState._variables_ready,
+    ev.WarmStarted: JobState._noted,
     ev.SplitLeased: JobState._split_leased,
     ev.SplitDone: JobState._split_done,
     ev.CheckpointWritten: JobState._checkpoint_written,
     ev.Evaluated: JobState._evaluated,
+    ev.StoppedEarly: JobState._noted,
+    ev.ExportDecided: JobState._noted,
     ev.TaskEnded: JobState._task_ended,
     ev.KillRequested: JobState._kill_requested,
     ev.JobEnding: JobState._job_ending,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from afo import events as ev
 from afo.errors import PermissionDenied, ProtocolError
 from afo.rpc import messages as m
+from afo.train import gate
 from afo_am.tasks import Stage, Task
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Trainers:
     def want_split(self, request: m.SplitRequest) -> m.SplitReply:
         """A worker wants a file."""
         task = self._current(request.task, request.generation)
-        if self._core.state.splits.finished or self._out_of_steps():
+        if self._core.state.splits.finished or self._core.state.evaluations.stopping or self._out_of_steps():
             return m.SplitReply(state="end")
         lease = self._core.state.splits.forgotten(task.id, request.holding)
         if lease is None:
@@ -44,8 +45,8 @@ class Trainers:
         return m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=url, resume=lease.resume)
 
     def _out_of_steps(self) -> bool:
-        limit = self._core.state.config.job.train.max_steps
-        return limit is not None and max(self._core.state.step, self._core.rates.step) >= limit
+        limit, state = self._core.state.config.job.train.max_steps, self._core.state
+        return limit is not None and max(state.step, self._core.rates.step) - state.first_step >= limit
 
     def acked(self, ack: m.SplitAck) -> m.Empty:
         """A file is applied."""
@@ -59,7 +60,9 @@ class Trainers:
     def may_start(self, request: m.ReadyRequest) -> m.ReadyReply:
         """May steps begin?"""
         self._current(request.task, request.generation)
-        return m.ReadyReply(ready=self._core.state.ready, restore=self._core.state.restore)
+        state = self._core.state
+        stop = state.evaluations.stopping
+        return m.ReadyReply(ready=state.ready, restore=state.restore, first_step=state.first_step, stop=stop)
 
     def chief_ready(self, report: m.ReadyReport) -> m.Empty:
         """The variables are prepared."""
@@ -71,9 +74,11 @@ class Trainers:
                     task=task.id, generation=report.generation, restored=report.restored, step=report.step
                 )
             )
+            if report.warm_start is not None:
+                self._core.record(_warm_started(task.id, report, report.warm_start))
         return m.Empty()
 
-    def checkpointed(self, report: m.CheckpointReport) -> m.Empty:
+    def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""
         task = self._chief_only(report.task, report.generation)
         if report.manifest not in self._core.state.checkpoints or report.final:
@@ -83,7 +88,23 @@ class Trainers:
                     positions=report.positions, final=report.final,
                 )
             )  # fmt: skip
-        return m.Empty()
+        state = self._core.state
+        return m.CheckpointReply(protected=state.evaluations.protected(state.checkpoints))
+
+    def may_export(self, request: m.ExportRequest) -> m.ExportReply:
+        """What the chief may export, once the evaluator has measured the final checkpoint."""
+        self._chief_only(request.task, request.generation)
+        state = self._core.state
+        candidate = state.evaluations.candidate
+        if candidate is None:
+            return m.ExportReply(state="wait")
+        decision = state.evaluations.decision(candidate)
+        if decision != state.evaluations.decided:
+            self._core.record(decision)
+        reasons = tuple(gate.refusals(decision.checks))
+        return m.ExportReply(
+            state="export" if decision.allowed else "refused", manifest=decision.manifest, reasons=reasons
+        )
 
     def _chief_only(self, task_id: m.TaskId, generation: int) -> Task:
         task = self._current(task_id, generation)
@@ -97,6 +118,29 @@ class Trainers:
         # JSON has no NaN: a metric that is none is left out, or the journal could not be read again.
         finite = {name: value for name, value in report.metrics.items() if math.isfinite(value)}
         self._core.record(
-            ev.Evaluated(task=task.id, step=report.step, manifest=report.manifest, metrics=finite, final=report.final)
-        )
+            ev.Evaluated(
+                task=task.id, step=report.step, manifest=report.manifest, metrics=finite, final=report.final,
+                falls=report.falls,
+            )
+        )  # fmt: skip
+        self._stop_early(report.step)
         return m.Empty()
+
+    def _stop_early(self, step: int) -> None:
+        state = self._core.state
+        evaluations = state.evaluations
+        rule = evaluations.early_stop
+        if rule is None or not evaluations.exhausted or evaluations.stopping or state.final_manifest:
+            return
+        # A metric that was never measured has no best value: NaN could not stand in the journal.
+        best = evaluations.peak if evaluations.peak is not None else 0.0
+        self._core.record(
+            ev.StoppedEarly(step=step, metric=rule.metric, best=best, evaluations=evaluations.without_gain)
+        )
+
+
+def _warm_started(task: m.TaskId, report: m.ReadyReport, begun: m.WarmStart) -> ev.WarmStarted:
+    return ev.WarmStarted(
+        task=task, generation=report.generation, step=report.step, source=begun.source, passed_over=begun.passed_over,
+        kept=begun.kept, made_new=begun.made_new, dropped=begun.dropped,
+    )  # fmt: skip

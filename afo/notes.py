@@ -1,0 +1,38 @@
+"""What a person should know of how a model came about, out of the events that say it. Pure."""
+
+from afo import events as ev
+
+#: Parts that are named one by one; the event has all of them.
+_NAMED = 8
+
+
+def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
+    """Sentences, or none."""
+    match event:
+        case ev.WarmStarted():
+            return _warm_start(event)
+        case ev.StoppedEarly():
+            return (
+                f"stopped early at step {event.step:,}: {event.evaluations} evaluations brought no better "
+                f"{event.metric} than {event.best:.6g}",
+            )
+        case ev.ExportDecided() if event.checks:
+            word = "passed" if event.allowed else "refused"
+            return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
+        case _:
+            return ()
+
+
+def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
+    passed_over = tuple(f"warm start: passed over {each}" for each in event.passed_over)
+    if not event.source:
+        return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
+    lines = [f"warm start from {event.source} at step {event.step:,}: {len(event.kept)} parts kept"]
+    lines += [f"made new: {_named(event.made_new)}"] if event.made_new else []
+    lines += [f"dropped: {_named(event.dropped)}"] if event.dropped else []
+    return (*passed_over, "; ".join(lines))
+
+
+def _named(parts: tuple[str, ...]) -> str:
+    more = len(parts) - _NAMED
+    return ", ".join(parts[:_NAMED]) + (f" and {more} more" if more > 0 else "")

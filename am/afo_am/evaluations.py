@@ -1,0 +1,93 @@
+"""How good the model is, and what follows from it: when to stop, what to keep, what to export. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from afo import events as ev
+from afo.job import RANKING, EarlyStop, Export
+from afo.notes import notes_of
+from afo.train import gate
+
+
+@dataclass
+class Evaluations:
+    """Part of the job's state; changes by `take` alone."""
+
+    export: Export
+    early_stop: EarlyStop | None
+    #: Measured last, best by `export.metric`, and the one of the final checkpoint.
+    last: ev.Evaluated | None = None
+    best: ev.Evaluated | None = None
+    final: ev.Evaluated | None = None
+    #: Best value of `train.early_stop.metric`, and evaluations since then.
+    peak: float | None = None
+    without_gain: int = 0
+    #: Workers are to read nothing more.
+    stopping: bool = False
+    decided: ev.ExportDecided | None = None
+    #: What a person should know of how the model came about.
+    notes: tuple[str, ...] = ()
+
+    def take(self, event: ev.Evaluated) -> None:
+        """A checkpoint was measured. One that is measured again (by a new evaluator) does not count twice."""
+        repeated = self.last is not None and self.last.manifest == event.manifest
+        self.last = event
+        if event.final:
+            self.final = event
+        if self.best is None or self.best.manifest == event.manifest or self._is_better(event, self.best):
+            self.best = event if self.export.metric in event.metrics else self.best
+        if self.early_stop is not None and not repeated:
+            self._count(self.early_stop, event.metrics.get(self.early_stop.metric))
+
+    def note(self, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
+        """Something was decided, or became known, that a person should see."""
+        self.notes += notes_of(event)
+        if isinstance(event, ev.ExportDecided):
+            self.decided = event
+        self.stopping = self.stopping or isinstance(event, ev.StoppedEarly)
+
+    def _is_better(self, event: ev.Evaluated, other: ev.Evaluated) -> bool:
+        metric = self.export.metric
+        return metric in event.metrics and _gain(metric, other.metrics[metric], event.metrics[metric]) > 0
+
+    def _count(self, rule: EarlyStop, value: float | None) -> None:
+        if value is not None and (self.peak is None or _gain(rule.metric, self.peak, value) > rule.min_delta):
+            self.peak, self.without_gain = value, 0
+        else:
+            self.without_gain += 1
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether `train.early_stop` says to end the training."""
+        return self.early_stop is not None and self.without_gain >= self.early_stop.patience
+
+    def protected(self, checkpoints: Iterable[str]) -> tuple[str, ...]:
+        """Manifests that must outlive newer ones; `checkpoints` are all, oldest first.
+
+        The best, and those that were not measured yet and may turn out to be better: the evaluator passes over all
+        but the newest when it is slow, so these are as many as one evaluation takes time for.
+        """
+        if self.export.checkpoint != "best":
+            return ()
+        waiting = list(checkpoints)
+        if self.last is not None and self.last.manifest in waiting:
+            waiting = waiting[waiting.index(self.last.manifest) + 1 :]
+        return (*((self.best.manifest,) if self.best else ()), *waiting)
+
+    @property
+    def candidate(self) -> ev.Evaluated | None:
+        """What is to be exported, once the final checkpoint was measured."""
+        if self.final is None:
+            return None
+        return self.best if self.export.checkpoint == "best" and self.best is not None else self.final
+
+    def decision(self, candidate: ev.Evaluated) -> ev.ExportDecided:
+        """The quality gate's word on a checkpoint."""
+        checks = gate.check(self.export.require, candidate.metrics, candidate.falls)
+        return ev.ExportDecided(
+            manifest=candidate.manifest, step=candidate.step, allowed=not gate.refusals(checks), checks=checks
+        )
+
+
+def _gain(metric: str, before: float, now: float) -> float:
+    return now - before if RANKING[metric.split("/")[0]] else before - now
