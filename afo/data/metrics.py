@@ -1,5 +1,7 @@
 """Exact metrics of predicted probabilities against 0/1 labels."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -7,6 +9,19 @@ from afo.errors import DataError
 
 #: Probabilities are kept this far from 0 and 1 in the log loss, so that one confident error does not make it infinite.
 LOG_LOSS_CLIP = 1e-7
+
+
+def by_label(names: Sequence[str], labels: NDArray[np.float32], probabilities: NDArray[np.float32]) -> dict[str, float]:
+    """All metrics of [n, labels] predictions: `auc`, `log_loss`, `calibration`, and `samples`, which is n.
+
+    With several labels these are means over the labels, and `auc/<label>` and so on are each label's own.
+    Raises DataError, naming the label.
+    """
+    each = {name: _of_label(name, labels[:, place], probabilities[:, place]) for place, name in enumerate(names)}
+    found = {metric: float(np.mean([values[metric] for values in each.values()])) for metric in _METRICS}
+    if len(names) > 1:
+        found |= {f"{metric}/{name}": value for name, values in each.items() for metric, value in values.items()}
+    return {**found, "samples": float(len(labels))}
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -41,6 +56,16 @@ def calibration(labels: ArrayLike, probabilities: ArrayLike) -> float:
     if positives == 0:
         raise DataError(f"calibration is undefined: none of {label.size} labels is positive")
     return float(probability.sum() / positives)
+
+
+_METRICS = {"auc": auc, "log_loss": log_loss, "calibration": calibration}
+
+
+def _of_label(name: str, label: ArrayLike, probability: ArrayLike) -> dict[str, float]:
+    try:
+        return {metric: function(label, probability) for metric, function in _METRICS.items()}
+    except DataError as error:
+        raise DataError(f"label `{name}`: {error}") from error
 
 
 def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

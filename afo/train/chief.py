@@ -7,8 +7,7 @@ from typing import Any
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter, newest_complete, restore
 from afo.train.export import export
-from afo.train.initialize import NO_EPOCH, initialize
-from afo.train.local_model import LocalModel
+from afo.train.initialize import NO_EPOCH
 from afo.train.manifest import remove_old
 from afo.train.parameters import Parameters
 from afo.train.setup import Setup
@@ -46,7 +45,7 @@ class Chief:
                 restored, step = reader.url, restore(self._parameters, reader)
         else:
             setup.progress.report(Progress(phase="initializing"), now=True)
-            initialize(setup.layout, self._parameters, setup.job.data.shuffle.seed)
+            setup.model.initialize(self._parameters)
         setup.master.report_ready(
             m.ReadyReport(task=setup.id, generation=setup.task.generation, restored=restored, step=step)
         )
@@ -70,8 +69,8 @@ class Chief:
         setup = self._setup
         setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
         with CheckpointReader(url, setup.work_dir) as reader:
-            model = LocalModel(setup.layout, setup.encoder, reader)
-            export(model, setup.parser, setup.task.export_url, setup.work_dir)
+            model = setup.model.local(reader)
+            export(model, setup.model.labels, setup.parser, setup.task.export_url, setup.work_dir)
         setup.master.report_checkpoint(report)
         remove_old(setup.task.checkpoint_url, setup.job.checkpoint.keep)
         return report.step

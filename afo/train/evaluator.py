@@ -17,8 +17,8 @@ from afo.errors import NotFound
 from afo.job import Shuffle
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader
-from afo.train.local_model import LocalModel
 from afo.train.manifest import Found, find_manifests
+from afo.train.model import LocalModel
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.train_task import Progress
@@ -65,14 +65,9 @@ class Evaluator:
         setup = self._setup
         setup.progress.report(Progress(phase="evaluating", step=found.step), now=True)
         with CheckpointReader(found.url, setup.work_dir) as reader:
-            model = LocalModel(setup.layout, setup.encoder, reader)
+            model = setup.model.local(reader)
         labels, probabilities = self._predictions(model, found.step)
-        values = {
-            "auc": metrics.auc(labels, probabilities),
-            "log_loss": metrics.log_loss(labels, probabilities),
-            "calibration": metrics.calibration(labels, probabilities),
-            "samples": float(len(labels)),
-        }
+        values = metrics.by_label(setup.model.labels, labels, probabilities)
         self._summaries.write(found.step, {f"eval/{name}": value for name, value in values.items()})
         self._summaries.publish()
         setup.master.report_eval(
@@ -87,14 +82,14 @@ class Evaluator:
         )
 
     def _predictions(self, model: LocalModel, step: int) -> tuple[Any, Any]:
-        """Labels and probabilities of all records."""
+        """Labels and probabilities of all records, [records, labels] each."""
         parser = self._setup.parser
 
         def predict(records: Any) -> tuple[Any, Any]:
             parsed = parser(records)
-            return parsed.labels[:, 0], tf.sigmoid(tf.cast(model.log_odds(parsed.features), tf.float64))
+            return parsed.labels, model.probabilities(parsed.features)
 
-        predict = tf.function(predict, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string))
+        predict = tf.function(predict, autograph=False).get_concrete_function(parser.signature)
         parts: list[tuple[Any, Any]] = []
         samples = 0
         for records in self._records():
@@ -103,7 +98,8 @@ class Evaluator:
             samples += len(parts[-1][0])
             self._setup.progress.report(Progress(phase="evaluating", step=step, samples=samples))
         labels, probabilities = zip(*parts, strict=True) if parts else ((), ())
-        return np.concatenate(labels or [[]]), np.concatenate(probabilities or [[]])
+        empty = np.empty((0, len(self._setup.model.labels)))
+        return np.concatenate([empty, *labels]), np.concatenate([empty, *probabilities])
 
     def _records(self) -> Iterator[Any]:
         """String tensors [n] of all files, one after the other."""

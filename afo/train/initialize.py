@@ -1,36 +1,40 @@
 """First values of all parameters, made where they live."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from afo.models.layout import Layout
-from afo.models.wide_deep import initial_vector
 from afo.train.parameters import Parameter, Parameters, Shard, range_of
 from afo.train.variables import VariableIo
 
 #: Epoch of a position that nothing was read of yet.
 NO_EPOCH = -1
 
+#: (shape of a shard, number of the shard among all of the job's tables) → its first values.
+Draw = Callable[[tuple[int, ...], int], Any]
 
-def initialize(layout: Layout, parameters: Parameters, seed: int) -> None:
-    """Create every variable: embeddings normal, linear weights zero, counters at the start."""
-    vector = initial_vector(layout, seed)
+
+def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state: Mapping[str, Any]) -> None:
+    """Create every variable: tables as `draws` says for each, dense weights out of `vector`.
+
+    `state` holds first values of `Parameters.state` by name; the others, as all counters, are zero.
+    """
 
     def create() -> None:
         for number, table in enumerate(parameters.tables):
             for task, shard in enumerate(table.shards):
-                draw = partial(_drawn, table, shard, (seed, number * parameters.servers + task))
-                _create(table, shard, draw)
+                number_of_shard = number * parameters.servers + task
+                _create(table, shard, partial(draws[table.name], shard.weights.shape, number_of_shard))
         for task, shard in enumerate(parameters.dense.shards):
             start, stop = range_of(parameters.dense.rows, task, parameters.servers)
             _create(parameters.dense, shard, partial(tf.constant, vector[start:stop]))
 
     tf.function(create, autograph=False)()
-    VariableIo(parameters.statistics).assign(np.zeros(parameters.statistics.shape))
+    for variable in parameters.state:
+        VariableIo(variable).assign(state.get(variable.name, np.zeros(variable.shape)))
     VariableIo(parameters.positions).assign(np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
     VariableIo(parameters.step).assign(0)
 
@@ -49,10 +53,14 @@ def create_empty(parameters: Parameters) -> None:
     tf.function(create, autograph=False)()
 
 
-def _drawn(table: Parameter, shard: Shard, seed: tuple[int, int]) -> Any:
-    if not table.scale:
-        return tf.zeros(shard.weights.shape)
-    return tf.random.stateless_truncated_normal(shard.weights.shape, seed, stddev=table.scale)
+def normal(scale: float, seed: int) -> Draw:
+    """Normal with this standard deviation, cut off at two of them."""
+    return lambda shape, number: tf.random.stateless_truncated_normal(shape, (seed, number), stddev=scale)
+
+
+def zeros(shape: tuple[int, ...], _: int) -> Any:
+    """Zeros."""
+    return tf.zeros(shape)
 
 
 def _create(parameter: Parameter, shard: Shard, draw: Callable[[], Any]) -> None:

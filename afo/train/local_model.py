@@ -10,7 +10,7 @@ from afo.models.layout import Layout
 from afo.train.checkpoint import CheckpointReader
 
 
-class LocalModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """Wide & Deep with its tables as local variables."""
 
     def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader) -> None:
@@ -23,15 +23,16 @@ class LocalModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
 
-    def log_odds(self, features: dict[str, Any]) -> Any:
-        """[B] of parsed features, each [B, values]."""
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        """float32 [B, 1] of parsed features, each [B, values]."""
         encoded = self._encoder(features)
         wide = None
         if self.wide is not None:
             wide = tf.gather(self.wide, tf.concat([encoded.ids, encoded.crosses], axis=1))
         embeddings = None if self.deep is None else tf.gather(self.deep, encoded.ids)
         dense = wide_deep.standardised(encoded.dense, self.statistics)
-        return wide_deep.logits(self._layout, embeddings, wide, dense, self.dense)
+        log_odds = wide_deep.logits(self._layout, embeddings, wide, dense, self.dense, encoded.shares)
+        return tf.sigmoid(log_odds)[:, tf.newaxis]
 
 
 def _variable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The parameters of a model on the parameter servers: sharded tables, dense vector, statistics, positions, step.
+"""The parameters of a model on the parameter servers: sharded tables, dense vector, state, positions, step.
 
 Row r of a table lies on server r % servers, at row r // servers there. The dense vector holds all dense weights of the
 model one behind the other and is cut into one contiguous range a server, so that a step moves one tensor per server.
@@ -6,7 +6,7 @@ model one behind the other and is cut into one contiguous range a server, so tha
 
 from dataclasses import dataclass
 
-from afo.models.layout import Layout
+from afo.models.layout import Weight
 from afo.optimizers import Rule
 from afo.train.variables import PsVariable
 
@@ -21,17 +21,13 @@ class Shard:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A trained parameter in shards; `rows` of `width` values altogether (a vector has no width: 0).
-
-    `scale` is the spread of the normal distribution of the first weights, 0 for zeros.
-    """
+    """A trained parameter in shards; `rows` of `width` values altogether (a vector has no width: 0)."""
 
     name: str
     rows: int
     width: int
     rule: Rule
     shards: tuple[Shard, ...]
-    scale: float = 0.0
 
 
 def shard_rows(rows: int, shard: int, shards: int) -> int:
@@ -49,18 +45,14 @@ class Parameters:
     """Every variable of a job. `positions` [splits, 3] holds epoch, records applied, xor of their hashed sample ids."""
 
     servers: int
-    deep: Parameter | None
-    wide: Parameter | None
+    tables: tuple[Parameter, ...]
     dense: Parameter
-    #: [3, dense features]: samples, sum and sum of squares of each dense feature over all applied samples.
-    statistics: PsVariable
+    #: What stands where in the dense vector; together all of it.
+    weights: tuple[Weight, ...]
+    #: Small variables that no optimizer touches; a step adds to them.
+    state: tuple[PsVariable, ...]
     positions: PsVariable
     step: PsVariable
-
-    @property
-    def tables(self) -> tuple[Parameter, ...]:
-        """The sharded tables there are."""
-        return tuple(table for table in (self.deep, self.wide) if table is not None)
 
     @property
     def trained(self) -> tuple[Parameter, ...]:
@@ -69,39 +61,50 @@ class Parameters:
 
     @property
     def counters(self) -> tuple[PsVariable, ...]:
-        """Small variables that no optimizer touches."""
-        return self.statistics, self.positions, self.step
+        """All that no optimizer touches."""
+        return (*self.state, self.positions, self.step)
 
 
-def parameters_of(layout: Layout, deep_rule: Rule, wide_rule: Rule, servers: int, splits: int) -> Parameters:
-    """Where each parameter of a model lies on `servers` parameter servers."""
-    deep = _table("deep", layout.deep_rows, layout.dim, deep_rule, servers, layout.embedding_scale)
-    wide = _table("wide", layout.wide_rows, 1, wide_rule, servers, 0.0)
+def parameters_of(
+    tables: tuple[Parameter, ...],
+    dense: Parameter,
+    weights: tuple[Weight, ...],
+    state: tuple[PsVariable, ...],
+    splits: int,
+) -> Parameters:
+    """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is."""
     return Parameters(
-        servers=servers,
-        deep=deep if layout.has_deep else None,
-        wide=wide if layout.has_wide else None,
-        dense=_vector("dense", layout.dense_size, deep_rule, servers),
-        statistics=PsVariable("afo/statistics", (3, layout.dense_width), "float64", 0),
+        servers=len(dense.shards),
+        tables=tables,
+        dense=dense,
+        weights=weights,
+        state=state,
         positions=PsVariable("afo/positions", (max(1, splits), 3), "int64", 0),
         step=PsVariable("afo/step", (), "int64", 0),
     )
 
 
-def _table(name: str, rows: int, width: int, rule: Rule, servers: int, scale: float) -> Parameter:
+def table(name: str, rows: int, width: int, rule: Rule, servers: int) -> Parameter:
+    """A table dealt out row by row."""
     shards = tuple(_shard(name, (shard_rows(rows, task, servers), width), rule, task) for task in range(servers))
-    return Parameter(name, rows, width, rule, shards, scale)
+    return Parameter(name, rows, width, rule, shards)
 
 
-def _vector(name: str, size: int, rule: Rule, servers: int) -> Parameter:
+def dense_vector(size: int, rule: Rule, servers: int) -> Parameter:
+    """The vector of all dense weights, cut into ranges."""
     ranges = [range_of(size, task, servers) for task in range(servers)]
-    shards = tuple(_shard(name, (stop - start,), rule, task) for task, (start, stop) in enumerate(ranges))
-    return Parameter(name, size, 0, rule, shards)
+    shards = tuple(_shard("dense", (stop - start,), rule, task) for task, (start, stop) in enumerate(ranges))
+    return Parameter("dense", size, 0, rule, shards)
+
+
+def state_variable(name: str, shape: tuple[int, ...], dtype: str) -> PsVariable:
+    """A variable of the model that a step adds to; on the first server, as the counters."""
+    return PsVariable(f"afo/{name}", shape, dtype, 0)
 
 
 def _shard(name: str, shape: tuple[int, ...], rule: Rule, task: int) -> Shard:
-    def variable(suffix: str, shape: tuple[int, ...] = shape) -> PsVariable:
+    def variable(suffix: str, shape: tuple[int, ...]) -> PsVariable:
         return PsVariable(f"afo/{name}{suffix}/{task}", shape, "float32", task)
 
-    slots = (variable(f"/{slot}", shape[:1] if slot in rule.row_slots else shape) for slot in rule.slots)
-    return Shard(variable(""), tuple(slots))
+    slots = tuple(variable(f"/{slot}", shape[:1] if slot in rule.row_slots else shape) for slot in rule.slots)
+    return Shard(variable("", shape), slots)

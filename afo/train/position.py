@@ -1,54 +1,74 @@
 """How far each training file has been applied, kept beside the model, so that both always belong together."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.models import wide_deep
+from afo.models.hashing import xor_by_group
 from afo.train.parameters import Parameters
-from afo.train.variables import gather_rows, ps_device, read_value
+from afo.train.variables import PsVariable, gather_rows, ps_device, read_value
 
-if TYPE_CHECKING:
-    from afo.train.step import Prepared
+
+class Origin(NamedTuple):
+    """Where a batch comes from, int64 [R] each: files, their epoch, samples of each, xor of their hashed ids."""
+
+    files: Any
+    epochs: Any
+    counts: Any
+    xors: Any
+
+
+def origin_of(identity: Any, files: Any, epochs: Any) -> Origin:
+    """All int64 [B]: hashed id, file and epoch of each sample."""
+    unique, group, counts = tf.unique_with_counts(files, out_idx=tf.int64)
+    size = tf.size(unique)
+    return Origin(
+        files=unique,
+        epochs=tf.math.unsorted_segment_max(epochs, group, size),
+        counts=counts,
+        xors=xor_by_group(identity, group, size),
+    )
 
 
 class Position:
-    """Builds the part of a step that reads and writes `positions`, `step` and `statistics`.
+    """Builds the part of a step that reads and writes positions, step and the model's state.
 
     Only the worker that holds a file's lease writes its row, so reading, changing and writing it in one step is safe.
     """
 
-    def __init__(self, parameters: Parameters, batch: "Prepared") -> None:
-        self._batch = batch
-        self._handles = {variable.name: variable.handle() for variable in parameters.counters}
+    def __init__(self, parameters: Parameters, origin: Origin) -> None:
+        self._origin = origin
         self._parameters = parameters
+        self._handles = {variable.name: variable.handle() for variable in parameters.counters}
         with tf.device(ps_device(0)):
-            self._before = gather_rows(self._handle(parameters.positions), batch.files, "int64")
-            seen = read_value(self._handle(parameters.statistics), "float64")
-        self._own = wide_deep.batch_statistics(batch.dense)
-        #: Of all samples applied so far and of this batch.
-        self.statistics = seen + self._own
+            self._before = gather_rows(self._handle(parameters.positions), origin.files, "int64")
+            #: Steps applied so far.
+            self.step = read_value(self._handle(parameters.step), "int64")
+            #: The model's state, in the order of `Parameters.state`.
+            self.state = tuple(read_value(self._handle(each), each.dtype) for each in parameters.state)
 
-    def advance(self) -> tuple[Any, Any]:
-        """Count the batch; returns the number of this step and the new positions [R, 3]."""
+    def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Count the batch and add to the state; returns the number of this step and the new positions [R, 3]."""
         after = self._after()
+        parameters = self._parameters
         with tf.device(ps_device(0)):
-            tf.raw_ops.AssignAddVariableOp(resource=self._handle(self._parameters.statistics), value=self._own)
+            for variable, value in zip(parameters.state, added, strict=True):
+                tf.raw_ops.AssignAddVariableOp(resource=self._handle(variable), value=value)
             tf.raw_ops.ResourceScatterUpdate(
-                resource=self._handle(self._parameters.positions), indices=self._batch.files, updates=after
+                resource=self._handle(parameters.positions), indices=self._origin.files, updates=after
             )
-            step = self._handle(self._parameters.step)
+            step = self._handle(parameters.step)
             tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64))
             number = read_value(step, "int64")
         return tf.identity(number), after
 
     def _after(self) -> Any:
         """Positions after the batch; a row of an earlier epoch begins anew."""
-        batch, before = self._batch, self._before
-        goes_on = tf.cast(before[:, 0] == batch.epochs, tf.int64)
-        count = before[:, 1] * goes_on + batch.counts
-        xor = tf.bitwise.bitwise_xor(before[:, 2] * goes_on, batch.xors)
-        return tf.stack([batch.epochs, count, xor], axis=1)
+        origin, before = self._origin, self._before
+        goes_on = tf.cast(before[:, 0] == origin.epochs, tf.int64)
+        count = before[:, 1] * goes_on + origin.counts
+        xor = tf.bitwise.bitwise_xor(before[:, 2] * goes_on, origin.xors)
+        return tf.stack([origin.epochs, count, xor], axis=1)
 
-    def _handle(self, variable: Any) -> Any:
+    def _handle(self, variable: PsVariable) -> Any:
         return self._handles[variable.name]

@@ -1,20 +1,18 @@
-"""What worker and evaluator make of their task: the model's layout, its input and the Application Master."""
+"""What worker and evaluator make of their task: the model, its input and the Application Master."""
 
 from functools import cached_property
 from pathlib import Path
 
 from afo.data.schema import Schema, read_schema
 from afo.errors import SpecError
-from afo.models.encode import Encoder
-from afo.models.layout import Layout, layout_of
 from afo.models.records import RecordParser
-from afo.optimizers import rule_of
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import TaskId
 from afo.rpc.wire import read_secret
-from afo.train.parameters import Parameters, parameters_of
+from afo.train.model import Model
 from afo.train.progress import ProgressPipe
+from afo.train.wide_deep_model import WideDeepModel
 from afo.train_task import TrainTask
 
 
@@ -37,30 +35,18 @@ class Setup:
     def schema(self) -> Schema:
         """The feature schema. Raises SpecError where the job contradicts it."""
         schema = read_schema(self.task.schema_file)
-        for field in ("label", "sample_id"):
-            name = getattr(self.job.data, field)
+        data = self.job.data
+        for field, name in [*(("label", each) for each in data.labels), ("sample_id", data.sample_id)]:
             if name in schema.names:
                 raise SpecError(f"`data.{field}` is `{name}`, which a model must not see: take it out of the schema")
         return schema
 
     @cached_property
-    def layout(self) -> Layout:
-        """Tables and weights of the model."""
-        return layout_of(self.schema, self.job.model)
+    def model(self) -> Model:
+        """The model that the job names. Raises SpecError where it contradicts the schema."""
+        return WideDeepModel(self.schema, self.job)
 
     @cached_property
     def parser(self) -> RecordParser:
         """Reads records."""
         return RecordParser(self.schema, self.job.data)
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """Turns features into rows."""
-        return Encoder(self.layout)
-
-    def parameters(self, servers: int) -> Parameters:
-        """The model's variables on `servers` parameter servers."""
-        optimizer = self.job.optimizer
-        return parameters_of(
-            self.layout, rule_of(optimizer.deep_or_default), rule_of(optimizer.wide), servers, self.task.num_splits
-        )

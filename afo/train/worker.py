@@ -34,7 +34,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._task = setup.task
-        self._parameters = setup.parameters(len(setup.task.ps))
+        self._parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
         self._splits = Splits(setup, VariableIo(self._parameters.positions))
         self._global_step = VariableIo(self._parameters.step)
         self._input: TrainingInput | None = None
@@ -66,8 +66,8 @@ class Worker:
     def _trace(self) -> None:
         """Build the functions of a step, which takes seconds."""
         setup = self._setup
-        self._prepare = prepare_function(setup.parser, setup.encoder, self._parameters.servers)
-        self._train_step = step_function(setup.layout, self._parameters, self._prepare)
+        self._prepare = prepare_function(setup.model, setup.parser, self._parameters.servers)
+        self._train_step = step_function(setup.model, self._parameters, setup.job.optimizer.schedule, self._prepare)
         self._train_step.get_concrete_function()
 
     def _await_ready(self) -> None:

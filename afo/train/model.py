@@ -1,0 +1,57 @@
+"""What the trainer knows of a model: its parameters, its batches, its gradients. Everything else is the model's own."""
+
+from typing import Any, NamedTuple, Protocol
+
+from afo.models.records import Parsed
+from afo.train.checkpoint import CheckpointReader
+from afo.train.exchange import Exchange, RowGradient
+from afo.train.parameters import Parameters
+
+
+class Computed(NamedTuple):
+    """What a model makes of a batch."""
+
+    #: Mean loss of the batch, a scalar.
+    loss: Any
+    #: At most one of each table.
+    rows: tuple[RowGradient, ...]
+    #: Gradient of the dense vector.
+    vector: Any
+    #: What the variables of `Parameters.state` grow by, in their order.
+    added: tuple[Any, ...]
+
+
+class LocalModel(Protocol):
+    """A model out of a checkpoint in one process, without parameter servers. A `tf.Module`, so that it can be saved."""
+
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        """Features [B, values] each → float32 [B, labels]."""
+
+
+class Model(Protocol):
+    """A model over the features of a schema; the same for any number of parameter servers.
+
+    `encode`, `compute` and `numbers` are called while a function is traced.
+    """
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it predicts, in the order of `data.label`."""
+
+    def parameters(self, servers: int, splits: int) -> Parameters:
+        """Its variables on so many servers, in a job of so many training files."""
+
+    def initialize(self, parameters: Parameters) -> None:
+        """Create every variable with its first value."""
+
+    def encode(self, parsed: Parsed, servers: int) -> Any:
+        """What of a batch can be done ahead, on the worker alone: a nest of tensors."""
+
+    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
+        """Loss and gradients of what `encode` made; `state` holds the values of `Parameters.state`."""
+
+    def numbers(self, inputs: Any) -> dict[str, Any]:
+        """The real numbers among the inputs by name of the feature, [B, …] each: what may not be finite."""
+
+    def local(self, reader: CheckpointReader) -> LocalModel:
+        """The model as a checkpoint holds it. Raises DataError for a checkpoint of another model."""
