@@ -17,6 +17,7 @@ from afo.data.synth import Answer, SynthParameters, synthesize
 from afo.data.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
 from afo_client.console import counted, print_json, print_result, say, table
+from afo_client.data_behaviour import behaviour
 from afo_client.examples import examples
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])
@@ -27,6 +28,9 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 @click.group()
 def command() -> None:
     """Make, convert and look at training data (docs/data.md)."""
+
+
+command.add_command(behaviour)
 
 
 @command.command(

@@ -58,3 +58,16 @@ def test_adult_is_converted_as_the_documentation_says(tmp_path: Path) -> None:
     assert present.pop("workclass") == 1
     assert set(present) == {*COLUMNS.split(","), "sample_id"} - {"workclass", "fnlwgt"}
     assert set(present.values()) == {2}
+
+
+def test_behaviour_then_inspect(tmp_path: Path) -> None:
+    sizes = ("--train", "60", "--eval", "50", "--train-files", "2", "--eval-files", "1")
+    answer = json.loads(run("behaviour", tmp_path, *sizes, "--json").stdout)
+    assert f"auc {answer['auc']:.4f}" in run("behaviour", tmp_path, *sizes).stdout
+    report = json.loads(run("inspect", f"{tmp_path}/train/*", "--json").stdout)
+    assert {each["name"]: each["max_length"] for each in report["features"]}["hist_item_ids"] > 1
+
+
+def test_behaviour_of_more_files_than_records_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="3 records in 8 files"):
+        run("behaviour", tmp_path, "--train", "3")
