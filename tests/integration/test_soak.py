@@ -1,24 +1,26 @@
 """`make soak`: four kinds of kill at random steps over ten seeds on real YARN, against undisturbed runs.
 
 A fault job trains on what it can have trained on: SUCCEEDED, every sample once an epoch, and an AUC within mean ± 3
-standard deviations of the undisturbed jobs. Writes docs/reports/soak-part1.md. Takes hours on two cores;
-AFO_SOAK_SEEDS and AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
+standard deviations of the undisturbed jobs. Writes docs/reports/soak-part1.md. Takes hours on two cores, so each
+good run is noted in build/soak/COMMIT.jsonl and a soak that was interrupted goes on after it; AFO_SOAK_SEEDS and
+AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
 """
 
+import json
 import os
 import platform
 import random
 import statistics
+import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
-from afo.events import JobFinished
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
@@ -32,26 +34,45 @@ REPORT = Path(os.environ.get("AFO_SOAK_REPORT") or REPOSITORY / "docs" / "report
 
 @dataclass(frozen=True)
 class Run:
-    """One job of the soak."""
+    """One job of the soak that SUCCEEDED with every sample once an epoch."""
 
     kind: str
     seed: int
     step: int
-    verdict: JobFinished
+    auc: float
+    restarts: int
+    seconds: float
+
+
+class Soak:
+    """All good runs of one commit, kept in a file, and the band that the undisturbed ones set."""
+
+    def __init__(self, file: Path) -> None:
+        """Reads what an interrupted soak of this commit left."""
+        self._file = file
+        lines = file.read_text().splitlines() if file.exists() else []
+        self.runs = [Run(**json.loads(line)) for line in lines]
+
+    def add(self, run: Run) -> None:
+        """Notes a good run."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a") as out:
+            out.write(json.dumps(asdict(run)) + "\n")
+        self.runs.append(run)
+
+    def find(self, kind: str, seed: int) -> Run | None:
+        """The run of this kind and seed, if it is done."""
+        return next((run for run in self.runs if (run.kind, run.seed) == (kind, seed)), None)
 
     @property
-    def auc(self) -> float:
-        """Of the last evaluation."""
-        return self.verdict.metrics["auc"]
+    def undisturbed(self) -> list[Run]:
+        """Those that set the band."""
+        return [run for run in self.runs if run.kind == "none"]
 
-
-@dataclass
-class Soak:
-    """All jobs so far, and the band that the undisturbed ones set."""
-
-    undisturbed: list[Run]
-    disturbed: list[Run] = field(default_factory=list)
-    begun: float = field(default_factory=time.time)
+    @property
+    def disturbed(self) -> list[Run]:
+        """Those with a kill."""
+        return [run for run in self.runs if run.kind != "none"]
 
     @property
     def mean(self) -> float:
@@ -67,6 +88,12 @@ class Soak:
         return abs(auc - self.mean) <= 3 * self.deviation
 
 
+def commit() -> str:
+    """Of the code under test; "-dirty" at its end where files differ from it."""
+    command = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def start(adult: AdultData, name: str, seed: int) -> LiveJob:
     """The job of conf/jobs/adult-yarn.yaml in small steps."""
     settings = (f"name={name}", f"data.shuffle.seed={seed}", *LONG, *SMALL)
@@ -80,33 +107,41 @@ def finish(job: LiveJob, adult: AdultData, kind: str, seed: int, step: int) -> R
     assert verdict.state == "SUCCEEDED", job.story()
     assert_every_sample_once(job, adult.acks(), EPOCHS)
     job.wait_for_no_process()
-    return Run(kind, seed, step, verdict)
+    return Run(kind, seed, step, verdict.metrics["auc"], verdict.restarts, verdict.seconds)
 
 
 @pytest.fixture(scope="module")
 def soak(adult: AdultData, hadoop: Cluster) -> Iterator[Soak]:
     """Measures the undisturbed jobs before the first kill, and writes the report after the last."""
-    jobs = ((start(adult, f"undisturbed {seed}", seed), seed) for seed in UNDISTURBED)
-    measured = Soak([finish(job, adult, "none", seed, 0) for job, seed in jobs])
+    soak = Soak(REPOSITORY / "build" / "soak" / f"{commit()}.jsonl")
+    for seed in UNDISTURBED:
+        if not soak.find("none", seed):
+            soak.add(finish(start(adult, f"undisturbed {seed}", seed), adult, "none", seed, 0))
     try:
-        yield measured
+        yield soak
     finally:
-        if measured.disturbed:
+        if soak.disturbed:
             REPORT.parent.mkdir(parents=True, exist_ok=True)
-            REPORT.write_text(report(measured))
+            REPORT.write_text(report(soak))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_kill_at_a_random_step_changes_nothing(soak: Soak, adult: AdultData, kind: str, seed: int) -> None:
+    run = soak.find(kind, seed) or disturb(adult, kind, seed)
+    if run not in soak.runs:
+        soak.add(run)
+    assert run.auc in soak, f"AUC {run.auc}, undisturbed {soak.mean} ± 3 · {soak.deviation}"
+
+
+def disturb(adult: AdultData, kind: str, seed: int) -> Run:
+    """A job with one process killed at a random step."""
     choice = random.Random(f"{kind} {seed}")
     step = choice.randrange(STEPS // 50, STEPS * 3 // 4)
     job = start(adult, f"soak {kind} {seed}", seed)
     wait_for_step(job, step)
     KINDS[kind](job, choice)
-    run = finish(job, adult, kind, seed, step)
-    soak.disturbed.append(run)
-    assert run.auc in soak, f"AUC {run.auc}, undisturbed {soak.mean} ± 3 · {soak.deviation}"
+    return finish(job, adult, kind, seed, step)
 
 
 def report(soak: Soak) -> str:
@@ -115,15 +150,15 @@ def report(soak: Soak) -> str:
     cores, load = os.cpu_count(), os.getloadavg()[0]
     low, high = soak.mean - 3 * soak.deviation, soak.mean + 3 * soak.deviation
     inside = sum(run.auc in soak for run in soak.disturbed)
-    day, minutes = time.strftime("%Y-%m-%d", time.gmtime(soak.begun)), (time.time() - soak.begun) / 60
+    day, hours = time.strftime("%Y-%m-%d", time.gmtime()), sum(run.seconds for run in soak.runs) / 3600
     lines = [
         "# Soak of part 1: kills on real YARN",
         "Written by `make soak` (`tests/integration/test_soak.py`). Adult on 2 parameter servers and 2 workers:",
         f"{EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a random",
         "step; the replacement of a worker, Child or parameter server is sent to the other node.",
         "",
-        f"{day}, {minutes:.0f} minutes of kills on {platform.machine()}, {cores} cores, load {load:.1f} at the end; "
-        f"Python {platform.python_version()}, {versions}.",
+        f"Commit {commit()}, {day}; {hours:.1f} hours of jobs on {platform.machine()}, {cores} cores, load {load:.1f} "
+        f"at the end; Python {platform.python_version()}, {versions}.",
         "",
         f"Undisturbed AUC ({len(soak.undisturbed)} runs): mean {soak.mean:.5f}, standard deviation "
         f"{soak.deviation:.5f}, so mean ± 3 sd is {low:.5f} to {high:.5f}. "
@@ -135,6 +170,6 @@ def report(soak: Soak) -> str:
     for run in (*soak.undisturbed, *soak.disturbed):
         lines.append(
             f"| {run.kind} | {run.seed} | {run.step or ''} | {run.auc:.5f} | {'yes' if run.auc in soak else 'no'} "
-            f"| {run.verdict.restarts} | {run.verdict.seconds:.0f} |"
+            f"| {run.restarts} | {run.seconds:.0f} |"
         )
     return "\n".join([*lines, ""])
