@@ -14,6 +14,7 @@ from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 from afo_client.submitted import need_config
 
@@ -28,8 +29,8 @@ _Figures = dict[str, float | str | None]
     epilog=examples("afo compare application_1700000000000_0001",
                     "afo compare local_1700000000000_0001 local_1700000000000_0002 --json"),
 )  # fmt: skip
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="[B]", required=False)
+@click.argument("a", metavar="A", type=JobType())
+@click.argument("b", metavar="[B]", required=False, type=JobType())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(a: str, b: str | None, as_json: bool) -> None:
     """Compare; the exit code is 0 whether they differ or not."""

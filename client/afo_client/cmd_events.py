@@ -13,6 +13,7 @@ from afo_client.event_tail import EventTail
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 
 _POLL_S = 0.5
@@ -24,7 +25,7 @@ _VALUE_CHARACTERS = 200
     help="Print what happened to a job, an event a line. JOB left out: the one submitted last.",
     epilog=examples("afo events -f", "afo events application_1700000000000_0001 --json"),
 )
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JobType())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
 def command(job: str | None, follow: bool, as_json: bool) -> None:

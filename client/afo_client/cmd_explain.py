@@ -18,6 +18,7 @@ from afo_client.examples import examples
 from afo_client.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 from afo_client.submitted import submitted_config
 from afo_client.summary import TAIL_LINES
@@ -29,7 +30,7 @@ from afo_client.summary import TAIL_LINES
     epilog=examples("afo explain", "afo explain application_1700000000000_0001", "afo explain memory_limit",
                     "afo explain --causes"),
 )  # fmt: skip
-@click.argument("what", metavar="[JOB|CAUSE]", required=False)
+@click.argument("what", metavar="[JOB|CAUSE]", required=False, type=JobType(causes=True))
 @click.option("--causes", is_flag=True, help="List all causes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(what: str | None, causes: bool, as_json: bool) -> None:

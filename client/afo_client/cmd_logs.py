@@ -14,6 +14,7 @@ from afo_client.console import print_result, say, without_control
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType, TaskType
 from afo_client.runtimes import runtime_for
 from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
 
@@ -26,8 +27,8 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
     "JOB left out: the one submitted last.",
     epilog=examples("afo logs -f", "afo logs worker:0 --tail 50", "afo logs application_1700000000000_0001 ps --all"),
 )
-@click.argument("job", required=False)
-@click.argument("task", required=False)
+@click.argument("job", required=False, type=JobType(tasks=True))
+@click.argument("task", required=False, type=TaskType())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--tail", type=click.IntRange(0), help="Begin with the last so many lines of each log.")
 @click.option("--attempt", type=click.IntRange(0), help="Of this attempt, counted from 0; left out: the newest.")

@@ -12,6 +12,7 @@ from afo.units import Memory
 from afo_client.console import counted, print_json, print_result, size_text, table
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
+from afo_client.named_job import JobType
 from afo_client.room import Room, rooms, verdict
 from afo_client.runtimes import Application, runtime_for
 from afo_client.submitted import submitted_config
@@ -22,7 +23,7 @@ from afo_client.submitted import submitted_config
     "containers fit the largest free node. JOB left out: the one submitted last.",
     epilog=examples("afo queue", "afo queue application_1700000000000_0001", "afo queue --name root.ads"),
 )
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JobType())
 @click.option("--name", metavar="QUEUE", help="This queue, whatever job was submitted last.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str | None, name: str | None, as_json: bool) -> None:

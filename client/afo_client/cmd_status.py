@@ -9,13 +9,14 @@ from afo_client.follow import EXIT_OF
 from afo_client.job_ref import find_job
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 from afo_client.status_line import status_line
 from afo_client.summary import places, summary_json, summary_text
 
 
 @click.command(help="Show a job and its tasks. JOB left out: the one submitted last.")
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JobType())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str | None, as_json: bool) -> None:
     """Show where a job stands; the exit code is 0 whatever its state."""

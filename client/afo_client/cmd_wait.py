@@ -8,11 +8,12 @@ from afo_client.conclusion import conclude
 from afo_client.follow import follow
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
+from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 
 
 @click.command(help="Wait until a job has ended. JOB left out: the one submitted last.")
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JobType())
 @click.option("--timeout", metavar="TIME", help="Give up after this time, e.g. 10m (exit code 7); the job goes on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object about the ended job.")
 def command(job: str | None, timeout: str | None, as_json: bool) -> int:

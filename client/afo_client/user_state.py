@@ -50,6 +50,12 @@ class UserState:
         except OSError:
             return None
 
+    def submissions(self) -> list[str]:
+        """Jobs whose submissions are kept, newest first."""
+        folder = self.folder / "submissions"
+        files = sorted(folder.glob("[!.]*"), key=_age, reverse=True) if folder.is_dir() else []
+        return [file.name for file in files]
+
     def remember_last(self, job_id: str) -> None:
         """The job that is meant when none is named."""
         self._write(self._last, job_id)
