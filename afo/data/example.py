@@ -5,7 +5,7 @@ The message is `Example { Features features = 1 }`, `Features { map<string, Feat
 here at run time, in a descriptor pool of its own, so that it never collides with TensorFlow's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -92,17 +92,20 @@ def kind_of(values: Values | Sequence[int] | Sequence[float] | Sequence[str]) ->
     return "float" if isinstance(first, float) else "bytes"
 
 
-def decode(record: bytes) -> dict[str, Values]:
+def decode(record: bytes, only: Collection[str] | None = None) -> dict[str, Values]:
     """The features of a serialized `tf.Example` by name; a feature without a list is left out.
 
-    Raises DataError when the bytes are no `tf.Example`.
+    With `only`, other features are there without their values: one record may hold thousands. Raises DataError when
+    the bytes are no `tf.Example`.
     """
     try:
         example = _Example.FromString(record)
     except message.DecodeError as error:
         raise DataError(f"not a tf.Example: {error}") from error
     return {
-        name: values for name, feature in example.features.feature.items() if (values := _values(feature)) is not None
+        name: values
+        for name, feature in example.features.feature.items()
+        if (values := _values(feature) if only is None or name in only else []) is not None
     }
 
 

@@ -5,7 +5,8 @@
     training loop          takes prepared batches out of a short queue and measures how long it had to wait
 
 Every record stays with its split's row, and a mark follows the last record of each split, so the loop learns from the
-batch that holds it (or a later one) that the split has been read to its end.
+batch that holds it (or a later one) that the split has been read to its end. Negatives that are not sampled are left
+out before batches are cut, bad records when a batch turns out to hold some; `afo.data.pieces` keeps account of both.
 """
 
 import queue
@@ -13,19 +14,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from afo.data.example import decode
+from afo.data import sampling
+from afo.data.bad_records import BadRecords
+from afo.data.examples import first_examples, validate_first
+from afo.data.judge import Judge, sound
+from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined, sifted
 from afo.data.schema import Schema
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
-from afo.data.tfrecord import read_records
 from afo.errors import DataError
 from afo.job import Data
+from afo.models import hashing
+from afo.models.records import RecordParser
 
 #: Splits that are mixed with one another.
 OPEN_SPLITS = 2
@@ -34,8 +40,8 @@ AHEAD = 3
 #: Records of the first file that are held against the schema.
 PROBE_RECORDS = 100
 
-#: (records string [B], rows int64 [B], epochs int64 [B]) → what the training step takes.
-Prepare = Callable[[Any, Any, Any], Any]
+#: B records as the parser takes them, and where they come from → what the training step takes.
+Prepare = Callable[[Any, Origins], Any]
 
 
 class Batch(NamedTuple):
@@ -43,15 +49,23 @@ class Batch(NamedTuple):
 
     inputs: Any
     size: int
-    ended: tuple[Lease, ...]
+    ended: tuple[Ended, ...]
 
 
 class TrainingInput:
     """Iterates over `Batch` in a background thread; use it in a `with` block."""
 
-    def __init__(self, next_split: NextSplit, schema: Schema, data: Data, scratch: Path, prepare: Prepare) -> None:
+    def __init__(
+        self,
+        next_split: NextSplit,
+        schema: Schema,
+        data: Data,
+        scratch: Path,
+        parser: RecordParser,
+        prepare: Prepare,
+    ) -> None:
         self._fetcher = SplitFetcher(next_split, scratch, OPEN_SPLITS)
-        self._batcher = _Batcher(self._fetcher, schema, data, prepare)
+        self._batcher = _Batcher(self._fetcher, schema, data, parser, prepare)
         #: Seconds that `get` blocked before it gave a batch.
         self.wait_s = 0.0
 
@@ -81,15 +95,28 @@ class TrainingInput:
 class _Batcher(threading.Thread):
     """Reads the fetched splits."""
 
-    def __init__(self, fetcher: SplitFetcher, schema: Schema, data: Data, prepare: Prepare) -> None:
+    def __init__(
+        self,
+        fetcher: SplitFetcher,
+        schema: Schema,
+        data: Data,
+        parser: RecordParser,
+        prepare: Prepare,
+    ) -> None:
         super().__init__(name="batcher", daemon=True)
         self.batches: queue.Queue[Batch | Literal["end"] | BaseException] = queue.Queue(AHEAD)
         self._fetcher = fetcher
         self._schema = schema
         self._data = data
+        self._bad = BadRecords(data.max_bad_records)
+        self._parser = parser
         self._prepare = prepare
-        self._open: deque[tuple[SplitReader, Fetched]] = deque()
-        self._pending = _Pending()
+        self._judge = Judge(schema, data, self._bad)
+        self._open: deque[SplitReader] = deque()
+        #: Files of splits that are read or wait for their last batch: a bad record is looked for in its file.
+        self._files: dict[Lease, Fetched] = {}
+        self._pending = Pending()
+        self._unsampled = Carry()
         self._checked = False
         self._stop_asked = threading.Event()
 
@@ -108,7 +135,7 @@ class _Batcher(threading.Thread):
         except BaseException as error:  # crosses into the thread that trains, which raises it
             self._put(error)
         finally:
-            for _, fetched in self._open:
+            for fetched in self._files.values():
                 fetched.file.discard()
 
     def _open_more(self) -> bool:
@@ -133,50 +160,97 @@ class _Batcher(threading.Thread):
         return True
 
     def _open_split(self, fetched: Fetched) -> None:
+        lease, path = fetched.lease, fetched.file.path
+        self._files[lease] = fetched
         if not self._checked:
-            self._check_schema(fetched)
-        block = max(1, self._data.batch_size // OPEN_SPLITS)
-        self._open.append((SplitReader(fetched.lease, fetched.file.path, self._data, block), fetched))
+            self._check_schema(path, lease.url)
+        if self._bad.may_be and lease.skip:
+            self._recount(lease, path)
+        self._open.append(self._reader(lease, path, self._bad))
 
-    def _check_schema(self, fetched: Fetched) -> None:
+    def _reader(self, lease: Lease, path: Path, bad: BadRecords) -> SplitReader:
+        return SplitReader(lease, path, self._data, max(1, self._data.batch_size // OPEN_SPLITS), self._schema, bad)
+
+    def _recount(self, lease: Lease, path: Path) -> None:
+        """Count what cannot be parsed among the records that are applied already, as their first reader did.
+
+        So what a split is told to hold does not depend on how often its reader was replaced. Damaged records are not
+        counted here: whoever reads a file meets them all, wherever he begins.
+        """
+        reader = self._reader(lease._replace(skip=0), path, BadRecords(self._data.max_bad_records, named=0))
+        left = lease.skip
+        while left > 0 and (block := reader.next_block()) is not None:
+            piece = Piece.whole(lease, block).cut(0, left)
+            left -= piece.size
+            nowhere = Carry()
+            self._sound(self._sampled(piece, nowhere), nowhere)
+
+    def _check_schema(self, path: Path, url: str) -> None:
         # Damage is the reader's business, who has a budget for it.
-        records = read_records(str(fetched.file.path), self._data.compression, [])
-        first = [decode(record) for record in islice(records, PROBE_RECORDS)]
+        outputs = (self._schema.label, self._schema.sample_id)
+        known = {*self._schema.names, *(name for name in outputs if name)}
+        first = first_examples(str(path), self._data, PROBE_RECORDS, known, damaged=[], called=url)
         if first:
-            self._schema.validate_against(first, fetched.lease.url)
+            validate_first(self._schema, first, self._data, url)
             self._checked = True
 
     def _read_block(self) -> None:
         """One block of the split whose turn it is."""
         if not self._open:
             return
-        reader, fetched = self._open.popleft()
+        reader = self._open.popleft()
         block = reader.next_block()
         if block is not None:
-            self._pending.add(reader.lease, block)
-            self._open.append((reader, fetched))
+            self._pending.add(self._sampled(Piece.whole(reader.lease, block), self._unsampled))
+            self._open.append(reader)
             return
-        self._pending.add_end(reader.lease)
-        fetched.file.discard()
+        self._pending.add_end(self._unsampled.into_end(Ended(reader.lease)))
         self._fetcher.done()
+
+    def _sampled(self, piece: Piece, carry: Carry) -> Piece:
+        """The piece without the negatives that are not trained on, which go into `carry`."""
+        chosen = self._data.negative_sampling
+        if chosen is None or not piece.size:
+            return piece
+        try:
+            parsed = self._parser.outputs(piece.block)
+        except tf.errors.InvalidArgumentError as error:
+            good = self._sound(piece, carry)
+            _require_bad([piece], [good], error)
+            return self._sampled(good, carry)
+        identity = parsed.identity.numpy()
+        keep = sampling.kept(parsed.labels.numpy(), identity, chosen, self._data.shuffle.seed)
+        return sifted(piece, keep, identity, carry)
 
     def _emit(self) -> None:
         pieces, ended = self._pending.take(self._data.batch_size)
         if not pieces and not ended:
             return
-        size = sum(int(records.shape[0]) for _, records in pieces)
-        self._put(Batch(self._prepared(pieces) if size else None, size, tuple(ended)))
-
-    def _prepared(self, pieces: list[tuple[Lease, Any]]) -> Any:
-        records = tf.concat([block for _, block in pieces], axis=0)
-        sizes = [int(block.shape[0]) for _, block in pieces]
-        rows = tf.repeat(tf.constant([lease.row for lease, _ in pieces], tf.int64), sizes)
-        epochs = tf.repeat(tf.constant([lease.epoch for lease, _ in pieces], tf.int64), sizes)
         try:
-            return self._prepare(records, rows, epochs)
+            inputs = self._prepared(pieces)
         except tf.errors.InvalidArgumentError as error:
-            files = ", ".join(sorted({lease.url for lease, _ in pieces}))
-            raise DataError(f"{files}: a record does not fit the schema: {error.message.splitlines()[0]}") from error
+            good = [self._sound(piece, self._pending.taken) for piece in pieces]
+            _require_bad(pieces, good, error)
+            pieces = [piece for piece in good if piece.size]
+            inputs = self._prepared(pieces)
+        ends = tuple(self._pending.taken.into_end(each)._replace(bad=self._bad.pop(each.lease)) for each in ended)
+        self._put(Batch(inputs, sum(piece.size for piece in pieces), ends))
+        for end in ends:
+            self._files.pop(end.lease).file.discard()
+
+    def _prepared(self, pieces: list[Piece]) -> Any:
+        return self._prepare(*joined(pieces)) if pieces else None
+
+    def _sound(self, piece: Piece, carry: Carry) -> Piece:
+        """The piece without the records that cannot be parsed, which go into `carry`. Raises DataError if none may."""
+        keep = sound(self._parser, piece.block)
+        identity = np.zeros(piece.size, np.int64)
+        if not keep.all():
+            records = tf.boolean_mask(piece.block, ~keep)
+            self._judge.refuse(records, piece.lease, self._files[piece.lease].file.path)
+            # Its id may be what is wrong with it, so such a record is known by its bytes.
+            identity[~keep] = tf.bitcast(hashing.hash_strings(records), tf.int64).numpy()
+        return sifted(piece, keep, identity, carry)
 
     def _put(self, item: Any) -> None:
         while not self._stop_asked.is_set():
@@ -186,34 +260,8 @@ class _Batcher(threading.Thread):
                 continue
 
 
-class _Pending:
-    """Blocks in the order they were read, with a mark (None) behind the last block of each split."""
-
-    def __init__(self) -> None:
-        self._items: deque[tuple[Lease, Any | None]] = deque()
-        #: Records in all blocks.
-        self.size = 0
-
-    def add(self, lease: Lease, block: Any) -> None:
-        self._items.append((lease, block))
-        self.size += int(block.shape[0])
-
-    def add_end(self, lease: Lease) -> None:
-        self._items.append((lease, None))
-
-    def take(self, most: int) -> tuple[list[tuple[Lease, Any]], list[Lease]]:
-        """Blocks of together at most `most` records, and the splits that end with them."""
-        pieces: list[tuple[Lease, Any]] = []
-        ended: list[Lease] = []
-        while self._items and (most > 0 or self._items[0][1] is None):
-            lease, block = self._items.popleft()
-            if block is None:
-                ended.append(lease)
-                continue
-            if block.shape[0] > most:
-                self._items.appendleft((lease, block[most:]))
-                block = block[:most]
-            pieces.append((lease, block))
-            most -= int(block.shape[0])
-            self.size -= int(block.shape[0])
-        return pieces, ended
+def _require_bad(before: list[Piece], after: list[Piece], error: tf.errors.OpError) -> None:
+    """Raises DataError if it was no record that `error` complains of."""
+    if sum(piece.size for piece in before) == sum(piece.size for piece in after):
+        files = ", ".join(sorted({piece.lease.url for piece in before}))
+        raise DataError(f"{files}: a record does not fit the schema: {error.message.splitlines()[0]}") from error

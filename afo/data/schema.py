@@ -7,6 +7,7 @@ ignored.
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -120,7 +121,7 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
                 raise ValueError(f"feature `{self.name}`: {field} {value!r} is no value of a {self.kind} feature")
 
 
-class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, dict=True):
     """The features of a data set; `label` and `sample_id` name two int64 features that are no input of a model."""
 
     features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
@@ -191,23 +192,34 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         another kind than the schema says, or of another length.
         """
         seen: set[str] = set()
-        wanted: dict[str, tuple[ListKind, int | None]] = {
-            each.name: (each.list_kind, None if each.max_length else each.size) for each in self.features
-        }
-        wanted |= {
-            name: (self.stored.get(name, "int64"), 1) for name in (self.label, self.sample_id) if name is not None
-        }
         count = 0
         for count, record in enumerate(records, 1):
             seen |= record.keys()
-            for name in wanted.keys() & record.keys():
-                _check_values(name, record[name], wanted[name], f"{source}, record {count - 1}")
-        for name in wanted:
+            if wrong := self.misfit(record):
+                raise DataError(f"{source}, record {count - 1}: {wrong}")
+        for name in self._wanted:
             if name not in seen:
                 raise DataError(
                     f"{source}: feature `{name}` of the schema is in none of the first {count} records; "
                     + _nearest(name, sorted(seen))
                 )
+
+    def misfit(self, record: Mapping[str, Values]) -> str:
+        """What is wrong with a decoded record: the first feature of another kind or length; empty if it fits."""
+        wanted = self._wanted
+        for name in wanted.keys() & record.keys():
+            if wrong := _misfit(name, record[name], wanted[name]):
+                return wrong
+        return ""
+
+    @cached_property
+    def _wanted(self) -> dict[str, tuple[ListKind, int | None]]:
+        """Kind and number of values of each feature, label and sample id; None: any number."""
+        wanted: dict[str, tuple[ListKind, int | None]] = {
+            each.name: (each.list_kind, None if each.max_length else each.size) for each in self.features
+        }
+        outputs = (name for name in (self.label, self.sample_id) if name is not None)
+        return wanted | {name: (self.stored.get(name, "int64"), 1) for name in outputs}
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -240,13 +252,14 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f"there are: {shown}" if known else "there are none"
 
 
-def _check_values(name: str, values: Values, wanted: tuple[ListKind, int | None], where: str) -> None:
+def _misfit(name: str, values: Values, wanted: tuple[ListKind, int | None]) -> str:
     kind, size = wanted
     found = kind_of(values)
     if found != kind and len(values):
-        raise DataError(f"{where}: feature `{name}` holds {found} values where the schema needs {kind}")
+        return f"feature `{name}` holds {found} values where the schema needs {kind}"
     if size is not None and len(values) not in (0, size):
-        raise DataError(
-            f"{where}: feature `{name}` holds {len(values)} values where the schema's shape needs {size};"
+        return (
+            f"feature `{name}` holds {len(values)} values where the schema's shape needs {size};"
             " give it a `max_length` if their number varies"
         )
+    return ""

@@ -1,12 +1,15 @@
 """One split (a file) as blocks of records in an order that is fixed by seed, epoch and row."""
 
 import hashlib
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from afo.data.bad_records import BadRecords
+from afo.data.columns import columns_dataset
+from afo.data.parquet import is_parquet
+from afo.data.schema import Schema
 from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
 from afo.job import Data
@@ -25,33 +28,42 @@ class Lease(NamedTuple):
 
 
 class SplitReader:
-    """Blocks of serialized records of a lease's file; the records that were applied already are left out.
+    """Blocks of records of a lease's file; the records that were applied already are left out.
 
     `path` is where the file lies locally. The order depends on seed, epoch and row alone, so "the first n records of
-    this epoch" means the same in every process.
+    this epoch" means the same in every process. A Parquet file is read by `schema`, a TFRecord file as it is.
     """
 
-    def __init__(self, lease: Lease, path: Path, data: Data, block: int) -> None:
+    def __init__(
+        self, lease: Lease, path: Path, data: Data, block: int, schema: Schema, bad: BadRecords | None = None
+    ) -> None:
         self.lease = lease
         self._path = str(path)
         self._data = data
         self._block = block
         self._given = lease.skip
-        known = compression_of(self._path) if data.compression == "auto" else data.compression
-        self._blocks = self._arranged(tf.data.TFRecordDataset(self._path, _COMPRESSION[known], _READ_BUFFER))
-        self._may_skip = data.max_bad_records > 0
+        self._bad = BadRecords(data.max_bad_records) if bad is None else bad
+        self._is_whole = True
+        self._failed: list[Exception] = []
+        if is_parquet(data.format, lease.url):
+            self._blocks = self._arranged(columns_dataset(path, lease.url, schema, data, self._refuse, self._failed))
+        else:
+            known = compression_of(self._path) if data.compression == "auto" else data.compression
+            self._blocks = self._arranged(tf.data.TFRecordDataset(self._path, _COMPRESSION[known], _READ_BUFFER))
 
     def next_block(self) -> Any | None:
-        """String tensor [n], or None at the end.
+        """Tensors as the parser takes them: strings [n] of TFRecord; None at the end.
 
-        Raises DataError with file and offset for a damaged record, unless `data.max_bad_records` allows to skip it.
+        Raises DataError with file and offset for a damaged record, unless `data.max_bad_records` allows to skip some.
         """
         try:
             block = next(self._blocks, None)
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError) as error:
+        except tf.errors.OpError as error:
+            if self._failed:
+                raise self._failed[0] from error
             self._go_on_after(error)
             return self.next_block()
-        self._given += 0 if block is None else int(block.shape[0])
+        self._given += 0 if block is None else int(tf.nest.flatten(block)[0].shape[0])
         return block
 
     def _arranged(self, records: Any) -> Any:
@@ -67,27 +79,26 @@ class SplitReader:
 
         The order stays the same: what was given so far came of the records before the damaged one.
         """
-        skipped: list[DataError] | None = [] if self._may_skip else None
+        skipped: list[DataError] | None = [] if self._bad.may_be and self._is_whole else None
         try:
-            good = sum(1 for _ in read_records(self._path, self._data.compression, skipped))
+            for _ in read_records(self._path, self._data.compression, skipped):
+                pass
         except DataError as found:
             raise self._renamed(found) from error
         if not skipped:
             raise DataError(f"{self.lease.url}: TensorFlow cannot read it as TFRecord: {error.message}") from error
-        total, allowed = good + len(skipped), self._data.max_bad_records
-        if len(skipped) > allowed * total:
-            raise DataError(
-                f"{self._renamed(skipped[0])}; {len(skipped)} of {total} records are damaged, and"
-                f" `data.max_bad_records` allows a share of {allowed:g}"
-            ) from error
-        print(f"warning: {self._renamed(skipped[0])}; {len(skipped)} of {total} records skipped", file=sys.stderr)
-        self._may_skip = False
+        for damaged in skipped:
+            self._refuse(str(self._renamed(damaged)))
+        self._is_whole = False
         self._blocks = self._arranged(
             tf.data.Dataset.from_generator(
                 lambda: read_records(self._path, self._data.compression, []),
                 output_signature=tf.TensorSpec([], tf.string),
             )
         )
+
+    def _refuse(self, what: str) -> None:
+        self._bad.add(self.lease, what, unread=True)
 
     def _renamed(self, error: DataError) -> DataError:
         """The file by the name the user knows."""

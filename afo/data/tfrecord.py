@@ -91,10 +91,23 @@ def compression_of(url: str) -> Literal["none", "gzip", "zlib"]:
         return _detect(file)
 
 
+def locate(url: str, record: bytes, compression: Compression = "auto") -> int | None:
+    """Offset of the first record of a file that holds these bytes; None if there is none."""
+    with storage.open_input(url) as file:
+        return next((offset for offset, each in _framed(file, url, compression, []) if each == record), None)
+
+
 def read_stream(
     file: BinaryIO, name: str, compression: Compression = "auto", skipped: list[DataError] | None = None
 ) -> Iterator[bytes]:
     """As `read_records`, from an open seekable file that errors call `name`."""
+    return (record for _, record in _framed(file, name, compression, skipped))
+
+
+def _framed(
+    file: BinaryIO, name: str, compression: Compression, skipped: list[DataError] | None
+) -> Iterator[tuple[int, bytes]]:
+    """Records with their offsets."""
     known = _detect(file) if compression == "auto" else compression
     source = inflated(file, name, known)
     offset = 0
@@ -109,7 +122,7 @@ def read_stream(
                 " are there; copy or write the file again"
             )
         if masked_crc(record) == _CRC.unpack(tail)[0]:
-            yield record
+            yield offset, record
         else:
             error = DataError(
                 f"{name}: data of the record at offset {offset} is damaged: wrong checksum over {size} bytes"

@@ -19,7 +19,7 @@ class Parsed(NamedTuple):
     features: dict[str, Any]
     #: [B, labels] float32 of 0 and 1.
     labels: Any
-    #: [B] float32.
+    #: [B] float32; of a sampled negative it stands for those that were left out, too.
     weight: Any
     #: [B] int64: hash of the sample's id, or of the record where it has none.
     identity: Any
@@ -62,7 +62,14 @@ class RecordParser:
         weight = tf.ones_like(labels[:, 0]) if data.weight is None else tf.cast(parsed[data.weight], tf.float32)
         sample_id = None if data.sample_id is None else parsed[data.sample_id]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
-        return labels, weight, tf.bitcast(hashed, tf.int64)
+        return labels, self.sampled_weight(labels, weight), tf.bitcast(hashed, tf.int64)
+
+    def sampled_weight(self, labels: Any, weight: Any) -> Any:
+        """Weights [B], those of negatives multiplied so that they stand for all negatives there were."""
+        sampling = self._data.negative_sampling
+        if sampling is None or not sampling.reweight:
+            return weight
+        return tf.where(tf.reduce_any(labels > 0, axis=1), weight, weight / sampling.keep)
 
     def _filled(self, parsed: dict[str, Any]) -> dict[str, Any]:
         """Lists cut off and padded: [B, max_length]."""

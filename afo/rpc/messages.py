@@ -13,7 +13,7 @@ from afo.train.gate import Fall
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +55,21 @@ class RegisterRequest(Message, frozen=True):
     log_url: str
 
 
+#: exec        run a command in the working directory and with the environment of the task's process
+#: stacks      where each thread of the task's process stands
+#: kill        end the task's process; the task comes back as after any other end
+#: checkpoint  have the chief save at its next step
+OrderKind = Literal["exec", "stacks", "kill", "checkpoint"]
+
+
+class Order(Message, frozen=True):
+    """What a Child is to do once, because somebody asked for it. Numbers never repeat within a job."""
+
+    order: int
+    kind: OrderKind
+    argv: tuple[str, ...] = ()
+
+
 class Directive(Message, frozen=True):
     """What the AM wants of a Child now. It is a state, not an order: the same directive twice changes nothing.
 
@@ -71,6 +86,8 @@ class Directive(Message, frozen=True):
     is_chief: bool = False
     reason: str = ""
     heartbeat_s: float = 1.0
+    #: Not a part of the state: named until a heartbeat says that the Child has them.
+    orders: tuple[Order, ...] = ()
 
 
 class HeartbeatRequest(Message, frozen=True):
@@ -84,6 +101,8 @@ class HeartbeatRequest(Message, frozen=True):
     usage: Usage = Usage()
     log_bytes: int = 0
     log_dropped: int = 0
+    #: Orders that the Child has taken and whose results it has not delivered.
+    orders: tuple[int, ...] = ()
 
 
 class ExitReport(Message, frozen=True):
@@ -127,7 +146,11 @@ class SplitReply(Message, frozen=True):
 
 
 class SplitAck(Message, frozen=True):
-    """All records of a file were applied: how many, and the xor of their hashed sample ids (unsigned 64 bits)."""
+    """All records of a file were applied: how many, and the xor of their hashed sample ids (unsigned 64 bits).
+
+    `bad` records were skipped. Those of them that could not even be read (`unread`) are not in `count` and `xor`.
+    `first_bad` says of one of them where it stands and what is wrong with it.
+    """
 
     task: TaskId
     generation: int
@@ -135,6 +158,9 @@ class SplitAck(Message, frozen=True):
     epoch: int
     count: int
     xor: int
+    bad: int = 0
+    unread: int = 0
+    first_bad: str = ""
 
 
 class WarmStart(Message, frozen=True):
@@ -276,3 +302,49 @@ class KillRequest(Message, frozen=True):
 
     user: str
     reason: str = ""
+
+
+class OrderRequest(Message, frozen=True):
+    """A client wants something of a live task; of the chief if `kind` is `checkpoint`, whatever the task."""
+
+    user: str
+    kind: OrderKind
+    role: Role = "worker"
+    index: int = 0
+    #: Of `exec` alone: program and arguments; no shell reads them.
+    argv: tuple[str, ...] = ()
+
+
+class OrderReply(Message, frozen=True):
+    """The number to ask for the result with."""
+
+    order: int
+
+
+class OrderStatusRequest(Message, frozen=True):
+    """A client asks what became of its order."""
+
+    order: int
+
+
+class OrderStatusReply(Message, frozen=True):
+    """`code` is the exit code or -signal of an `exec` that ended; `output` of a failed order says why it failed."""
+
+    state: Literal["waiting", "running", "done", "failed"]
+    code: int | None = None
+    output: str = ""
+    #: More had been written than is kept.
+    truncated: bool = False
+
+
+class OrderResult(Message, frozen=True):
+    """A Child: an order is carried out, or could not be."""
+
+    task: TaskId
+    order: int
+    failed: bool = False
+    code: int | None = None
+    output: str = ""
+    truncated: bool = False
+    #: Of `stacks`: the Python code that the main thread is in, in a line.
+    place: str = ""

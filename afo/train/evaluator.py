@@ -105,6 +105,6 @@ class Evaluator:
         """String tensors [n] of all files, one after the other."""
         for row, file in enumerate(self._files):
             with local_file(file.url, self._setup.work_dir / f"eval-{row}") as path:
-                reader = SplitReader(Lease(row, 0, file.url), path, self._data, BATCH)
+                reader = SplitReader(Lease(row, 0, file.url), path, self._data, BATCH, self._setup.schema)
                 while (block := reader.next_block()) is not None:
                     yield block

@@ -4,13 +4,17 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from afo.data.pieces import Origins
 from afo.models.hashing import xor_by_group
 from afo.train.parameters import Parameters
 from afo.train.variables import PsVariable, gather_rows, ps_device, read_value
 
 
 class Origin(NamedTuple):
-    """Where a batch comes from, int64 [R] each: files, their epoch, samples of each, xor of their hashed ids."""
+    """Where a batch comes from, int64 [R] each: files, their epoch, samples of each, xor of their hashed ids.
+
+    Samples that were left out on the way (`afo.data.pieces`) count as well: they were read.
+    """
 
     files: Any
     epochs: Any
@@ -18,15 +22,15 @@ class Origin(NamedTuple):
     xors: Any
 
 
-def origin_of(identity: Any, files: Any, epochs: Any) -> Origin:
-    """All int64 [B]: hashed id, file and epoch of each sample."""
-    unique, group, counts = tf.unique_with_counts(files, out_idx=tf.int64)
+def origin_of(identity: Any, origins: Origins) -> Origin:
+    """`identity` int64 [B] are the samples' hashed ids."""
+    unique, group = tf.unique(origins.files, out_idx=tf.int64)
     size = tf.size(unique)
     return Origin(
         files=unique,
-        epochs=tf.math.unsorted_segment_max(epochs, group, size),
-        counts=counts,
-        xors=xor_by_group(identity, group, size),
+        epochs=tf.math.unsorted_segment_max(origins.epochs, group, size),
+        counts=tf.math.unsorted_segment_sum(origins.left_out + 1, group, size),
+        xors=xor_by_group(tf.bitwise.bitwise_xor(identity, origins.xors), group, size),
     )
 
 

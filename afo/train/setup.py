@@ -5,6 +5,7 @@ from pathlib import Path
 
 from afo.data.schema import Schema, read_schema
 from afo.errors import SpecError
+from afo.models.columns import parser_of
 from afo.models.records import RecordParser
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
@@ -49,4 +50,4 @@ class Setup:
     @cached_property
     def parser(self) -> RecordParser:
         """Reads records."""
-        return RecordParser(self.schema, self.job.data)
+        return parser_of(self.schema, self.job.data)

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from afo.data.pieces import Ended
 from afo.data.split_reader import Lease
 from afo.rpc import messages as m
 from afo.train.setup import Setup
@@ -40,8 +41,9 @@ class Splits:
         for row, (epoch, count, xor) in zip(rows, positions, strict=True):
             self._applied[int(row)] = (int(epoch), int(count), int(xor))
 
-    def acknowledge(self, lease: Lease) -> None:
-        """Tell the AM that the last record of a split was applied."""
+    def acknowledge(self, ended: Ended) -> None:
+        """Tell the AM that the last record of a split was applied, and how many bad ones were skipped."""
+        lease = ended.lease
         epoch, count, xor = self._applied.get(lease.row, (None, 0, 0))
         if epoch != lease.epoch:
             # Nothing was left of it to apply: what is known of it stands with the model.
@@ -54,8 +56,11 @@ class Splits:
                 generation=self._setup.task.generation,
                 row=lease.row,
                 epoch=lease.epoch,
-                count=count,
-                xor=xor % 2**64,
+                count=count + ended.left_out,
+                xor=(xor ^ ended.xor) % 2**64,
+                bad=ended.bad.bad,
+                unread=ended.bad.unread,
+                first_bad=ended.bad.first,
             )
         )
         if self._holding.get(lease.row) == lease.epoch:
@@ -63,5 +68,6 @@ class Splits:
 
     def _stored(self, row: int) -> Position:
         """A split's position as the model on the parameter servers holds it."""
-        epoch, count, xor = self._positions.read()[row]
+        # One row, not all of them: a job may have tens of thousands of files.
+        epoch, count, xor = self._positions.read_rows([row])[0]
         return int(epoch), int(count), int(xor)

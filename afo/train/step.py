@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from afo.data.pieces import Origins
 from afo.job import Schedule
 from afo.models.records import RecordParser
 from afo.optimizers import rate_at
@@ -37,14 +38,14 @@ class StepResult(NamedTuple):
 
 
 def prepare_function(model: Model, parser: RecordParser, servers: int) -> Any:
-    """A function (B records as the parser takes them, files int64 [B], epochs int64 [B]) → `Prepared`."""
+    """A function (B records as the parser takes them, their `Origins`) → `Prepared`."""
 
-    def prepare(records: Any, files: Any, epochs: Any) -> Prepared:
+    def prepare(records: Any, origins: Origins) -> Prepared:
         parsed = parser(records)
-        return Prepared(model.encode(parsed, servers), origin_of(parsed.identity, files, epochs))
+        return Prepared(model.encode(parsed, servers), origin_of(parsed.identity, origins))
 
-    signature = [parser.signature, tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.int64)]
-    return tf.function(prepare, signature, autograph=False)
+    each = tf.TensorSpec([None], tf.int64)
+    return tf.function(prepare, [parser.signature, Origins(each, each, each, each)], autograph=False)
 
 
 def prepared_signature(prepare: Any) -> Any:

@@ -1,6 +1,6 @@
 """A variable on a parameter server, shared by every client that names it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,18 @@ class VariableIo:
             return tf.identity(value)
 
         return _traced(read)().numpy()
+
+    def read_rows(self, rows: Sequence[int]) -> Any:
+        """Some rows [n, …] of a variable as numpy array."""
+        variable = self.variable
+
+        def read(wanted: Any) -> Any:
+            handle = variable.handle()
+            with tf.device(variable.device):
+                value = gather_rows(handle, wanted, variable.dtype)
+            return tf.identity(value)
+
+        return _traced(read, tf.TensorSpec([None], tf.int64))(tf.constant(rows, tf.int64)).numpy()
 
     def chunks(self) -> Iterator[tuple[int, Any]]:
         """Pairs of first row and rows as numpy array, in order. The variable itself is never copied whole."""

@@ -52,8 +52,9 @@ class Worker:
         self._await_ready()
         if self._chief is not None:
             self._trace()
-        prepare = self._prepare
-        reading = TrainingInput(self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, prepare)
+        reading = TrainingInput(
+            self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, setup.parser, self._prepare
+        )
         with reading:
             self._input = reading
             self._report("training", now=True)
@@ -108,8 +109,8 @@ class Worker:
             self._loss = loss if self._loss is None else self._loss + LOSS_WEIGHT * (loss - self._loss)
             self._splits.applied(result.files.numpy(), result.positions.numpy())
             self._samples += batch.size
-        for lease in batch.ended:
-            self._splits.acknowledge(lease)
+        for ended in batch.ended:
+            self._splits.acknowledge(ended)
 
     def _report(self, phase: Phase, *, now: bool = False) -> None:
         self._setup.progress.report(self._progress(phase), now=now)

@@ -1,6 +1,7 @@
 """Batches out of leased splits: every record once with its row, in a repeatable order; errors name the place."""
 
 import gzip
+import re
 import threading
 import zlib
 from collections.abc import Iterator
@@ -10,16 +11,21 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from click_records import SCHEMA, write_files
+from click_records import SCHEMA, expected_acks, splitmix64, write_files
 
 tf = pytest.importorskip("tensorflow")
 
+from afo.data.bad_records import BadRecords, Tally  # noqa: E402
+from afo.data.example import decode, encode  # noqa: E402
+from afo.data.pieces import Origins  # noqa: E402
 from afo.data.pipeline import OPEN_SPLITS, Batch, TrainingInput  # noqa: E402
 from afo.data.schema import Feature, Schema  # noqa: E402
 from afo.data.split_reader import Lease, SplitReader  # noqa: E402
-from afo.data.tfrecord import read_records  # noqa: E402
+from afo.data.tfrecord import RecordWriter, read_records  # noqa: E402
 from afo.errors import DataError, ProtocolError  # noqa: E402
-from afo.job import Data, Shuffle  # noqa: E402
+from afo.job import Data, NegativeSampling, Shuffle  # noqa: E402
+from afo.models.columns import parser_of  # noqa: E402
+from afo.train.position import origin_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -51,8 +57,13 @@ class Source:
 
 
 def batches(source: Source, data: Data, scratch: Path, schema: Schema = SCHEMA) -> Iterator[Batch]:
-    """All batches; a batch's inputs are its records, rows and epochs as they are."""
-    with TrainingInput(source.next_split, schema, data, scratch, lambda *tensors: tensors) as reading:
+    """All batches; a batch's inputs are its records, where they come from, and what they are parsed to."""
+    parser = parser_of(schema, data)
+
+    def prepare(records: Any, origins: Origins) -> Any:
+        return records, origins, parser(records)
+
+    with TrainingInput(source.next_split, schema, data, scratch, parser, prepare) as reading:
         while (batch := reading.get(30.0)) != "end":
             assert isinstance(batch, Batch), "a batch within 30 s"
             yield batch
@@ -63,7 +74,8 @@ def batches(source: Source, data: Data, scratch: Path, schema: Schema = SCHEMA) 
 def records_of(batch: Batch) -> list[tuple[bytes, int, int]]:
     if batch.inputs is None:
         return []
-    return list(zip(*(tensor.numpy().tolist() for tensor in batch.inputs), strict=True))
+    records, origins, _ = batch.inputs
+    return list(zip(*(each.numpy().tolist() for each in (records, origins.files, origins.epochs)), strict=True))
 
 
 def leases_of(directory: Path) -> list[Lease]:
@@ -78,8 +90,8 @@ def test_every_record_comes_once_with_its_row_and_its_end_is_told_after_it(tmp_p
         assert batch.size == len(records_of(batch)) <= 32
         for record, row, _ in records_of(batch):
             seen.setdefault(row, []).append(record)
-        for lease in batch.ended:
-            assert sorted(seen[lease.row]) == sorted(read_records(lease.url))
+        for end in batch.ended:
+            assert sorted(seen[end.lease.row]) == sorted(read_records(end.lease.url))
     assert sorted(seen) == list(range(5))
     assert source.open == 0
     assert source.most_open <= 2 * OPEN_SPLITS, "no hoarding of splits that others could read"
@@ -106,7 +118,7 @@ def test_the_order_of_a_split_depends_on_seed_epoch_and_row_alone(tmp_path: Path
 
     def order(seed: int = 1, epoch: int = 0, row: int = 0, skip: int = 0, block: int = 16) -> list[bytes]:
         data = Data(schema="", train=("x",), shuffle=Shuffle(buffer=60, seed=seed))
-        reader = SplitReader(Lease(row, epoch, str(path), skip), path, data, block)
+        reader = SplitReader(Lease(row, epoch, str(path), skip), path, data, block, SCHEMA)
         return [record for part in iter(reader.next_block, None) for record in part.numpy().tolist()]
 
     base = order()
@@ -124,14 +136,14 @@ def test_compression_is_recognised(tmp_path: Path, compress: Any) -> None:
     path = next(tmp_path.iterdir())
     plain = list(read_records(str(path)))
     path.write_bytes(compress(path.read_bytes()))
-    [block] = iter(SplitReader(Lease(0, 0, str(path)), path, DATA, 100).next_block, None)
+    [block] = iter(SplitReader(Lease(0, 0, str(path)), path, DATA, 100, SCHEMA).next_block, None)
     assert sorted(block.numpy().tolist()) == sorted(plain)
 
 
 def test_an_empty_file_only_ends(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     [batch] = batches(Source([Lease(0, 0, str(tmp_path / "empty"))]), DATA, tmp_path)
-    assert (batch.size, batch.inputs, [lease.row for lease in batch.ended]) == (0, None, [0])
+    assert (batch.size, batch.inputs, [end.lease.row for end in batch.ended]) == (0, None, [0])
 
 
 def test_damage_is_named_with_file_and_offset(tmp_path: Path) -> None:
@@ -155,8 +167,11 @@ def test_damaged_records_are_skipped_within_the_budget_without_changing_the_orde
     path.write_bytes(content)
     data = msgspec.structs.replace(DATA, max_bad_records=0.01)
 
+    bad_records = BadRecords(0.01)
+
     def order(skip: int) -> list[bytes]:
-        reader = SplitReader(Lease(0, 0, str(path), skip), path, data, 10)
+        lease = Lease(0, 0, str(path), skip)
+        reader = SplitReader(lease, path, data, 10, SCHEMA, bad_records)
         return [record for part in iter(reader.next_block, None) for record in part.numpy().tolist()]
 
     everything = order(0)
@@ -164,10 +179,21 @@ def test_damaged_records_are_skipped_within_the_budget_without_changing_the_orde
     assert order(3) == everything[3:]
     assert order(140) == everything[140:]
     [batch] = batches(Source([Lease(0, 0, str(path))]), msgspec.structs.replace(data, batch_size=300), tmp_path)
-    assert batch.size == 198
-    data = msgspec.structs.replace(DATA, max_bad_records=0.009)
-    with pytest.raises(DataError, match=r"offset \d+ is damaged.*; 2 of 200 records .* a share of 0\.009"):
-        order(0)
+    [end] = batch.ended
+    assert (batch.size, end.bad.bad, end.bad.unread) == (198, 2, 2)
+    assert re.search(rf"{path}: data of the record at offset \d+ is damaged", end.bad.first)
+
+
+def test_bad_records_are_judged_by_their_share(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = BadRecords(0.01)
+    for number in range(2):
+        bad.add("a", f"f: record at offset {number}: broken", unread=False)
+    bad.judge(200, "f")
+    with pytest.raises(DataError, match=r"2 of 199 records of f are bad, .* a share of 0\.01"):
+        bad.judge(199, "f")
+    assert capsys.readouterr().err.count("skipped") == 2
+    assert bad.pop("a") == Tally(2, 0, "f: record at offset 0: broken")
+    assert bad.pop("a") == Tally()
 
 
 def test_a_file_that_is_cut_off_is_named_with_the_offset(tmp_path: Path) -> None:
@@ -190,7 +216,125 @@ def test_what_the_master_raises_reaches_the_training_loop(tmp_path: Path) -> Non
         raise ProtocolError("generation 1 has ended")
 
     with (
-        TrainingInput(refuse, SCHEMA, DATA, tmp_path, lambda *tensors: tensors) as reading,
+        TrainingInput(refuse, SCHEMA, DATA, tmp_path, parser_of(SCHEMA, DATA), lambda *_: None) as reading,
         pytest.raises(ProtocolError, match="generation 1"),
     ):
         reading.get(30.0)
+
+
+def totals(all_batches: list[Batch]) -> dict[int, tuple[int, int]]:
+    """Count and xor of each split, as positions and ends add them up."""
+    found: dict[int, tuple[int, int]] = {}
+
+    def add(row: int, count: int, xor: int) -> None:
+        before = found.get(row, (0, 0))
+        found[row] = before[0] + count, before[1] ^ (xor % 2**64)
+
+    for batch in all_batches:
+        if batch.inputs is not None:
+            _, origins, parsed = batch.inputs
+            origin = origin_of(parsed.identity, origins)
+            for row, count, xor in zip(*(each.numpy().tolist() for each in origin[:1] + origin[2:]), strict=True):
+                add(row, count, xor)
+        for end in batch.ended:
+            add(end.lease.row, end.left_out, end.xor)
+    return found
+
+
+SAMPLED = msgspec.structs.replace(DATA, sample_id="sample_id", negative_sampling=NegativeSampling(keep=0.3))
+
+
+def test_sampled_negatives_are_the_same_ones_always_and_every_record_still_counts(tmp_path: Path) -> None:
+    write_files(tmp_path, 3, 200)
+
+    def trained(data: Data) -> tuple[dict[int, float], list[Batch]]:
+        seen = list(batches(Source(leases_of(tmp_path)), data, tmp_path))
+        weights = [
+            (int(identity), float(weight))
+            for batch in seen
+            if batch.inputs is not None
+            for identity, weight in zip(batch.inputs[2].identity.numpy(), batch.inputs[2].weight.numpy(), strict=True)
+        ]
+        return dict(weights), seen
+
+    everything, _ = trained(msgspec.structs.replace(SAMPLED, negative_sampling=None))
+    sampled, seen = trained(SAMPLED)
+    assert totals(seen) == dict(enumerate(expected_acks(3, 200)))
+    assert trained(msgspec.structs.replace(SAMPLED, batch_size=7))[0] == sampled
+    assert set(sampled) < set(everything)
+    # Kept negatives stand for all of them: 1 / keep each.
+    heavy = [weight for weight in sampled.values() if weight != 1.0]
+    assert heavy == pytest.approx([1 / 0.3] * len(heavy))
+    positives = len(sampled) - len(heavy)
+    negatives = len(everything) - positives
+    assert len(heavy) == pytest.approx(0.3 * negatives, abs=4 * (negatives * 0.3 * 0.7) ** 0.5)
+    other_seed = msgspec.structs.replace(SAMPLED, shuffle=Shuffle(seed=77))
+    assert set(trained(other_seed)[0]) != set(sampled)
+
+
+def write_with_misfits(path: Path, bad: dict[int, dict[str, Any]]) -> list[bytes]:
+    """200 records, some with features changed; returns all of them."""
+    write_files(path.parent, 1, 200)
+    records = list(read_records(str(path)))
+    for number, changed in bad.items():
+        features: dict[str, Any] = {**decode(records[number]), **changed}
+        records[number] = encode({name: values for name, values in features.items() if values is not None})
+    with RecordWriter(str(path)) as writer:
+        writer.write_all(records)
+    return records
+
+
+BAD = {120: {"age": ["old"]}, 57: {"label": None}, 150: {"liked": [1, 2, 3]}}
+
+
+@pytest.mark.parametrize("sampling", [None, NegativeSampling(keep=1.0)])
+def test_records_that_do_not_fit_are_skipped_named_and_accounted_for(
+    tmp_path: Path, sampling: NegativeSampling | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "part-00.tfrecord"
+    records = write_with_misfits(path, BAD)
+    data = msgspec.structs.replace(SAMPLED, max_bad_records=0.02, negative_sampling=sampling)
+    whole = list(batches(Source([Lease(0, 0, str(path))]), data, tmp_path))
+    assert sum(batch.size for batch in whole) == 197
+    [end] = [end for batch in whole for end in batch.ended]
+    assert (end.bad.bad, end.bad.unread) == (3, 0)
+    count, xor = totals(whole)[0]
+    identities = {number: splitmix64(number) for number in range(200) if number not in BAD}
+    left = xor
+    for each in identities.values():
+        left ^= each
+    assert count == 200
+    assert left != 0, "bad records are part of the xor, by their bytes"
+    told = capsys.readouterr().err
+    for number, words in ((120, "`age` holds bytes"), (57, "0 values of `label`"), (150, "`liked` holds 3 values")):
+        offset = sum(len(record) + 16 for record in records[:number])
+        assert re.search(rf"{path}: record at offset {offset}: .*{words}", told)
+
+
+@pytest.mark.parametrize("sampling", [None, NegativeSampling(keep=0.5)])
+@pytest.mark.parametrize("skip", [0, 64, 130, 200])
+def test_a_replaced_reader_tells_the_same_bad_records(
+    tmp_path: Path, skip: int, sampling: NegativeSampling | None
+) -> None:
+    path = tmp_path / "part-00.tfrecord"
+    write_with_misfits(path, BAD)
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    data = msgspec.structs.replace(SAMPLED, max_bad_records=0.05, negative_sampling=sampling)
+
+    def bad(begun: int) -> tuple[int, int]:
+        seen = batches(Source([Lease(0, 0, str(path), begun)]), data, tmp_path)
+        [end] = [end for batch in seen for end in batch.ended]
+        return end.bad.bad, end.bad.unread
+
+    assert bad(skip) == bad(0)
+    assert bad(0)[1] == 1
+
+
+def test_where_none_may_be_bad_the_first_one_ends_the_training_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "part-00.tfrecord"
+    records = write_with_misfits(path, {120: {"age": ["old"]}})
+    offset = sum(len(record) + 16 for record in records[:120])
+    with pytest.raises(DataError, match=rf"{path}: record at offset {offset}: .*`age` holds bytes.*max_bad_records"):
+        list(batches(Source([Lease(0, 0, str(path))]), DATA, tmp_path))

@@ -1,0 +1,126 @@
+"""A Parquet file as a dataset of what the parser of columns takes."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from afo.data.parquet import Column, batches, column, opened
+from afo.data.schema import Feature, Schema
+from afo.errors import DataError
+from afo.job import Data
+
+
+class Columns(NamedTuple):
+    """Rows of a Parquet file; [n, …] in a block."""
+
+    #: Name → [n, values], defaults in place of what is absent.
+    features: dict[str, Any]
+    #: float32 [n, labels].
+    labels: Any
+    #: float32 [n].
+    weight: Any
+    #: int64 [n]: the sample id and 0; without one the row's number and a hash of the file's URL.
+    key: Any
+    file: Any
+
+
+def signature(schema: Schema, data: Data, specs: dict[str, Any]) -> Columns:
+    """The nest of a block, of the features `specs`."""
+    return Columns(
+        features={feature.name: specs[feature.name] for feature in schema.features},
+        labels=tf.TensorSpec([None, len(data.labels)], tf.float32),
+        weight=tf.TensorSpec([None], tf.float32),
+        key=tf.TensorSpec([None], tf.int64),
+        file=tf.TensorSpec([None], tf.int64),
+    )
+
+
+def columns_dataset(
+    path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None], failed: list[Exception]
+) -> Any:
+    """A dataset of single rows in the file's order. `refuse` is told of each row that does not fit the schema.
+
+    What was raised while reading stands in `failed`: TensorFlow's own error holds no more than its text.
+    """
+    reader = _Reader(path, url, schema, data, refuse)
+
+    def blocks() -> Iterator[Columns]:
+        try:
+            yield from reader.blocks()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    first = {"categorical": np.int64, "string": np.bytes_, "dense": np.float32}
+    specs = {each.name: tf.TensorSpec([None, each.size], tf.as_dtype(first[each.kind])) for each in schema.features}
+    dataset = tf.data.Dataset.from_generator(blocks, output_signature=signature(schema, data, specs))
+    return dataset.unbatch()
+
+
+class _Reader:
+    def __init__(self, path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None]) -> None:
+        self._path = str(path)
+        self._url = url
+        self._schema = schema
+        self._data = data
+        self._refuse = refuse
+        self._file = int.from_bytes(hashlib.blake2b(url.encode(), digest_size=8).digest(), signed=True)
+        self._outputs = [Feature(name=name, kind="dense") for name in data.labels]
+        self._known = set(schema.names) | {name for name in (*data.labels, data.weight, data.sample_id) if name}
+
+    def blocks(self) -> Iterator[Columns]:
+        """The rows that fit."""
+        start = 0
+        with opened(self._url, self._path) as file:
+            self._check(file.schema_arrow.names)
+            for batch in batches(file, self._known):
+                block, fits = self._block(batch, start)
+                for row in np.flatnonzero(~fits):
+                    self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
+                yield tf.nest.map_structure(lambda values, fits=fits: values[fits], block)
+                start += batch.num_rows
+
+    def _check(self, names: list[str]) -> None:
+        for name in (*self._data.labels, self._data.weight, self._data.sample_id):
+            if name and name not in names:
+                raise DataError(f"{self._url}: there is no column `{name}`; there are: {', '.join(names[:20])}")
+
+    def _block(self, batch: Any, start: int) -> tuple[Columns, Any]:
+        features = {each.name: column(batch, each, self._url) for each in self._schema.features}
+        labels = [self._required(batch, name, "dense") for name in self._data.labels]
+        rows, data = batch.num_rows, self._data
+        weight = Column(np.ones((rows, 1), np.float32), np.ones(rows, np.bool_))
+        key = Column(np.arange(start, start + rows)[:, None], np.ones(rows, np.bool_))
+        if data.weight:
+            weight = self._required(batch, data.weight, "dense")
+        if data.sample_id:
+            key = self._required(batch, data.sample_id, "categorical")
+        fits = np.logical_and.reduce([each.fits for each in (*features.values(), *labels, weight, key)])
+        block = Columns(
+            features={name: each.values for name, each in features.items()},
+            labels=np.concatenate([each.values for each in labels], axis=1),
+            weight=weight.values[:, 0],
+            key=key.values[:, 0],
+            file=np.full(rows, 0 if data.sample_id else self._file, np.int64),
+        )
+        return block, fits
+
+    def _required(self, batch: Any, name: str, kind: Any) -> Column:
+        """A column of one value in every row."""
+        found = column(batch, Feature(name=name, kind=kind), self._url)
+        present = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return Column(found.values, found.fits & present)
+
+    def _reason(self, batch: Any, row: int) -> str:
+        one = batch.slice(row, 1)
+        for feature in self._schema.features:
+            if not column(one, feature, self._url).fits[0]:
+                return (
+                    f"column `{feature.name}` holds {len(one.column(feature.name)[0])} values where the schema's shape"
+                    f" needs {feature.size}"
+                )
+        return "it lacks its label, weight or sample id"

@@ -1,0 +1,65 @@
+"""Records of a data file by feature name, whatever its format."""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from afo.data import parquet
+from afo.data.compression import Compression
+from afo.data.example import Values, decode
+from afo.data.schema import Schema
+from afo.data.tfrecord import read_records
+from afo.errors import DataError
+from afo.job import Data
+
+#: Of records that are only looked at: read as their names say.
+LOOK = Data(train=("*",))
+
+
+def first_examples(
+    url: str,
+    data: Data,
+    count: int,
+    only: Collection[str] | None = None,
+    damaged: list[DataError] | None = None,
+    called: str = "",
+) -> list[dict[str, Values]]:
+    """The first `count` records of a file, which errors call `called`; of features not among `only` the names alone.
+
+    Raises DataError with file and place of one that is damaged; with a list for `damaged` its error goes there instead.
+    """
+    name = called or url
+    if parquet.is_parquet(data.format, name):
+        names = None if only is None else only.__contains__
+        return list(islice(parquet.rows(name, names, url), count))
+    found = islice(_decoded(url, data.compression, only, damaged, name), count)
+    return list(found)
+
+
+def all_examples(url: str, data: Data = LOOK) -> Iterator[dict[str, Values]]:
+    """Every record of a file. Raises DataError with file and place of one that is damaged."""
+    if parquet.is_parquet(data.format, url):
+        return parquet.rows(url)
+    return _decoded(url, data.compression, None, None, url)
+
+
+def validate_first(schema: Schema, records: list[dict[str, Values]], data: Data, source: str) -> None:
+    """Hold the first records of `source` against the schema, as `Schema.validate_against` does.
+
+    Where the job allows bad records, single ones that do not fit are none of this function's business.
+    """
+    if data.max_bad_records > 0:
+        records = [record for record in records if not schema.misfit(record)] or records
+    schema.validate_against(records, source)
+
+
+def _decoded(
+    url: str, compression: Compression, only: Collection[str] | None, damaged: list[DataError] | None, called: str
+) -> Iterator[dict[str, Values]]:
+    for number, record in enumerate(read_records(url, compression, damaged)):
+        try:
+            yield decode(record, only)
+        except DataError as error:
+            named = DataError(f"{called}: record {number}: {error}")
+            if damaged is None:
+                raise named from error
+            damaged.append(named)

@@ -1,0 +1,163 @@
+"""Parquet files: columns as arrays of a schema's features, and rows as if they were records.
+
+A column is one value a row, or a list of values. What stands for which kind of feature:
+
+    categorical   integers of any width and booleans
+    dense         real numbers, decimals, integers and booleans
+    string        strings and binaries
+
+Null is absent; within a list it is padding. Columns of other types (nested ones, dates, times) can be there and are
+not read. No TensorFlow here.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from afo import storage
+from afo.data.example import ListKind, Values
+from afo.data.schema import Feature
+from afo.errors import DataError
+
+SUFFIX = ".parquet"
+#: Rows that are decoded at once.
+BLOCK = 4096
+_TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
+
+
+class Column(NamedTuple):
+    """A column as arrays: `values` [n, size] with defaults in place of what is absent, and which rows fit [n]."""
+
+    values: Any
+    fits: NDArray[np.bool_]
+
+
+def is_parquet(data_format: str, url: str) -> bool:
+    """Whether a data file is read as Parquet; `data_format` is `data.format` of the job."""
+    return data_format == "parquet" or (data_format == "auto" and url.endswith(SUFFIX))
+
+
+@contextmanager
+def opened(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
+    """A Parquet file, read at `path` if given. Raises DataError by the name `url` when it is none or damaged."""
+    with storage.open_input(path or url) as file:
+        try:
+            yield pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{url}: it cannot be read as Parquet: {reason}; write the file again") from error
+
+
+def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, of the named columns that the file holds."""
+    known = [name for name in file.schema_arrow.names if name in columns]
+    found: Iterator[pa.RecordBatch] = file.iter_batches(BLOCK, columns=known, use_threads=False)
+    return found
+
+
+def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
+    """A feature's values; a file without such a column lacks it in every row.
+
+    Raises DataError for a column of another kind, or with values that the kind cannot hold.
+    """
+    rows, size = batch.num_rows, feature.size
+    default: Any = [each.encode() if isinstance(each, str) else each for each in feature.defaults()]
+    dtype = {"int64": np.int64, "float": np.float32, "bytes": object}[feature.list_kind]
+    values = np.empty((rows, size), dtype)
+    values[:] = default
+    if feature.name not in batch.schema.names:
+        return Column(values, np.ones(rows, np.bool_))
+    flat, lengths = _flat(batch.column(feature.name), feature, url)
+    starts = np.cumsum(lengths) - lengths
+    fits = np.ones(rows, np.bool_) if feature.max_length else np.isin(lengths, (0, size))
+    places = np.arange(size)
+    inside = (places < lengths[:, None]) & fits[:, None]
+    values[inside] = flat[(starts[:, None] + places)[inside]]
+    return Column(values, fits)
+
+
+def _flat(array: pa.Array, feature: Feature, url: str) -> tuple[Any, NDArray[np.int64]]:
+    """All values one behind the other, and how many of them each row has."""
+    if is_list(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0)
+        array = pc.list_flatten(array)
+    else:
+        lengths = array.is_valid().cast(pa.int64())
+        array = array.drop_null()
+    kind = kind_of_type(array.type)
+    if kind is None or not _fits(kind, feature.list_kind):
+        raise DataError(
+            f"{url}: column `{feature.name}` holds {array.type} values where the schema needs {feature.kind}"
+        )
+    return _numbers(array, feature, url), lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _numbers(array: pa.Array, feature: Feature, url: str) -> Any:
+    """Values as numpy holds them; null is the value that pads."""
+    target = _TARGET[feature.list_kind]
+    default = feature.defaults()[0]
+    try:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if pa.types.is_decimal(array.type):
+            array = array.cast(pa.float64())
+        # A 32-bit number is what a feature is: rounding to it is no loss that anybody could avoid.
+        array = array.cast(target, safe=feature.list_kind != "float")
+        filled = pc.fill_null(array, default.encode() if isinstance(default, str) else default)
+    except pa.ArrowException as error:
+        raise DataError(f"{url}: column `{feature.name}`: {str(error).partition(chr(10))[0]}") from error
+    return filled.to_numpy(zero_copy_only=False)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds any number of values a row."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def kind_of_type(kind: pa.DataType) -> ListKind | None:
+    """Which list of a `tf.Example` would hold such values; None for types that are not read."""
+    if pa.types.is_dictionary(kind) or is_list(kind):
+        return kind_of_type(kind.value_type)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "int64"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float"
+    types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return "bytes" if any(each(kind) for each in types) else None
+
+
+def _fits(found: ListKind, wanted: ListKind) -> bool:
+    return found == wanted or (found, wanted) == ("int64", "float")
+
+
+def rows(url: str, only: Callable[[str], bool] | None = None, path: str = "") -> Iterator[dict[str, Values]]:
+    """Row after row as the features of a record would be, of columns that can be features; null is absent.
+
+    Of columns that `only` refuses no values are read, as if their lists were empty. Raises DataError.
+    """
+    with opened(url, path) as file:
+        kinds = {field.name: kind for field in file.schema_arrow if (kind := kind_of_type(field.type))}
+        read = [name for name in kinds if only is None or only(name)]
+        unread: dict[str, Values] = {name: [] for name in kinds.keys() - set(read)}
+        for batch in batches(file, read):
+            columns = {name: _row_values(batch.column(name), kinds[name], name, url) for name in read}
+            for row in range(batch.num_rows):
+                yield unread | {name: found for name, values in columns.items() if (found := values[row]) is not None}
+
+
+def _row_values(array: pa.Array, kind: ListKind, name: str, url: str) -> list[Values | None]:
+    """The values of each row, None for null."""
+    kinds: dict[ListKind, Any] = {"int64": "categorical", "float": "dense", "bytes": "string"}
+    flat, lengths = _flat(array, Feature(name=name, kind=kinds[kind]), url)
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths)
+    return [
+        None if absent[row] else (list(part) if kind == "bytes" else part)
+        for row, part in enumerate(np.split(flat, ends[:-1]))
+    ]
