@@ -70,8 +70,8 @@ class Environment(Section, frozen=True):
 
     python: Annotated[
         str,
-        Meta(description="An archive (`hdfs:///envs/ctr.tar.gz`) or an interpreter's path that exists on every node; "
-             "left out: the interpreter `afo submit` runs with."),
+        Meta(description="An archive (`afo env pack`; `env.tar.gz`, `hdfs:///envs/ctr.tar.gz`) or an interpreter's "
+             "path that exists on every node; left out: the interpreter `afo submit` runs with."),
     ] = ""  # fmt: skip
     files: Annotated[
         tuple[str, ...], Meta(description="Files or folders put beside the program; relative to this file.")
@@ -81,6 +81,11 @@ class Environment(Section, frozen=True):
     )
     preload: Annotated[str, Meta(description="Allocator library for LD_PRELOAD, e.g. libjemalloc.so.2.")] = ""
     docker: Docker | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """True if `python` is an archive to unpack, not an interpreter's path."""
+        return self.python.endswith((".tar.gz", ".tgz", ".zip"))
 
 
 class Shuffle(Section, frozen=True):

@@ -178,7 +178,7 @@ def _resolved_environment(environment: Environment, resolver: _Resolver) -> Envi
     python = environment.python
     return msgspec.structs.replace(
         environment,
-        python=resolver.path(python) if "/" in python else python,
+        python=resolver.path(python) if "/" in python or environment.is_packed else python,
         files=tuple(resolver.path(file) for file in environment.files),
     )
 

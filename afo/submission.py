@@ -41,7 +41,6 @@ RESERVED = frozenset({*PRIVATE, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
 UNKNOWN_ID = "application_0_0"
 
 MORE_MEMORY_FACTOR = 1.5
-_ARCHIVES = (".tar.gz", ".tgz", ".zip")
 _MAX_TAGS, _MAX_TAG_LENGTH = 10, 100
 #: YARN writes these names into a shell script between double quotes.
 _UNSAFE_NAME = re.compile(r'["$`\\/\x00-\x1f\x7f]|^\.')
@@ -85,11 +84,11 @@ def submit_plan(
     job, code = _with_code_sent(config.job, planned)
     planned += code
     python = job.environment.python
-    if is_archive(python):
+    if job.environment.is_packed:
         planned.append(PlannedFile(name=ENVIRONMENT, source=python, archive=True))
-        interpreter = f"./{ENVIRONMENT}/bin/python"
+        python = f"./{ENVIRONMENT}/bin/python"
     planned.append(PlannedFile(name=HADOOP_CONF, source=hadoop_conf, archive=True))
-    interpreter = interpreter if is_archive(python) or not python else python
+    interpreter = python or interpreter
     localised = replace(config, job=job, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=interpreter)
     return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=interpreter)
 
@@ -111,11 +110,6 @@ def _with_code_sent(job: Job, planned: list[PlannedFile]) -> tuple[Job, list[Pla
     return with_own_code(job, sent.name), [sent]
 
 
-def is_archive(python: str) -> bool:
-    """True if `environment.python` is something to unpack, not an interpreter's path."""
-    return python.endswith(_ARCHIVES)
-
-
 def child_config(config: AmConfig, paths: JobPaths) -> ChildConfig:
     """What every Child of the job reads."""
     job = config.job
@@ -126,6 +120,7 @@ def child_config(config: AmConfig, paths: JobPaths) -> ChildConfig:
         am_address_url=paths.address,
         secret_file=config.secret_file,
         schema_file=config.schema_file,
+        files_url=paths.files,
         checkpoint_url=paths.checkpoints(job.checkpoint.dir),
         export_url=job.export.dir or paths.export,
         summary_url=paths.summaries,

@@ -69,8 +69,8 @@ def _check_own_files(job: Job) -> None:
     if code is not None and not os.path.isfile(code.path):
         raise NotFound(f"{code.where}: {code.path} is no file; give its path relative to the job file")
     python = job.environment.python
-    if "://" in python and not storage.exists(python):
-        raise NotFound(f"$.environment.python: {python} does not exist; make it, or leave `python` out")
+    if (job.environment.is_packed or "://" in python) and not storage.exists(python):
+        raise NotFound(f"$.environment.python: {python} does not exist; `afo env pack` makes one; or leave it out")
 
 
 def _check_records(url: str, data: Data, schema: Schema) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
-from afo.errors import PermissionDenied, StorageError
+from afo.errors import PermissionDenied, SpecError, StorageError
 from afo.paths import JobPaths
 from afo.storage.url import LOCAL, parse
 from afo.submission import AM_CONFIG, SCHEMA, child_config
@@ -66,6 +66,11 @@ def am_dir(paths: JobPaths) -> Path:
 
 
 def _prepared(config: AmConfig, job_id: str) -> AmConfig:
+    if config.job.environment.is_packed:
+        raise SpecError(
+            f"$.environment.python: {config.job.environment.python} is an archive, which only YARN unpacks; leave it "
+            "out on this machine (--set environment.python=), or unpack it and name its bin/python"
+        )
     folder = am_dir(JobPaths(config.jobs_root, job_id))
     return replace(
         config,

@@ -6,12 +6,9 @@ A file that is there already is not sent again, and a NodeManager that has unpac
 user uses it as it is. What is secret or made for one submission never comes here (see `afo.submission.PRIVATE`).
 """
 
-import gzip
 import hashlib
-import io
 import os
 import re
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +21,7 @@ from afo.errors import ClusterUnreachable, NotFound, SpecError
 from afo.paths import checked_job_id
 from afo.storage import hadoop_conf
 from afo.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
+from afo_client.archive import write_archive
 
 _BLOCK = 1024 * 1024
 _CONF_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
@@ -107,12 +105,7 @@ def _sha256(path: Path) -> str:
 def _packed(folder: Path, only: tuple[str, ...] | None) -> Iterator[Path]:
     """A temporary archive of a folder; the same content gives the same bytes."""
     with tempfile.NamedTemporaryFile(suffix=".tar.gz") as file:
-        with (
-            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            for path in _members(folder, only):
-                _add(archive, path, str(path.relative_to(folder)))
+        write_archive(folder, _members(folder, only), file)
         file.flush()
         yield Path(file.name)
 
@@ -127,13 +120,3 @@ def _members(folder: Path, only: tuple[str, ...] | None) -> list[Path]:
         if "__pycache__" not in Path(directory, name).parts
     )
     return sorted(found)
-
-
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    info = archive.gettarinfo(str(path), name)
-    info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
-    if info.isreg():
-        with path.open("rb") as file:
-            archive.addfile(info, file)
-    else:
-        archive.addfile(info, io.BytesIO())
