@@ -5,73 +5,21 @@ import os
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from afo import events as ev
 from afo.am_config import AmConfig
-from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
 from afo.errors import PermissionDenied
-from afo.jsonfile import encode as encode_json
-from afo.paths import JobPaths
-from afo_client import cmd_submit, start
+from afo_client import start
 from afo_client.main import run
-from afo_client.runtimes import Application
 from afo_client.user_state import UserState
+from pretender import pretend, small_job
 
 JOB = "local_1_0001"
-JOB_FILE = """name: clicks
-roles: {ps: {instances: 2, memory: 1 GiB}, worker: {memory: 2 GiB, vcores: 3}, evaluator: {}}
-environment: {variables: {MALLOC_ARENA_MAX: "16"}}
-data: {schema: schema.yaml, train: ["*.tfrecord"], eval: ["*.tfrecord"]}
-export: {dir: "out/{{dt}}"}
-"""
-
-
-class Pretender:
-    """Starts nothing: writes the verdict that a job of its state would leave."""
-
-    def __init__(self, state: str) -> None:
-        self.state = state
-        self.submitted: list[tuple[AmConfig, str, str]] = []
-
-    def start(self, config: AmConfig, schema: str, secret: str) -> str:
-        self.submitted.append((config, schema, secret))
-        paths = JobPaths(config.jobs_root, JOB)
-        Path(paths.events).mkdir(parents=True)
-        Path(paths.job).write_bytes(encode_json(config))
-        if self.state != "RUNNING":
-            Path(paths.verdict).write_bytes(msgspec.json.encode(self.verdict()))
-        return JOB
-
-    def verdict(self) -> ev.JobFinished:
-        return ev.JobFinished(
-            state=self.state, cause="succeeded", diagnostics="", metrics={"auc": 0.9}, samples=8, step=4, seconds=2.0,
-            core_hours=1.0, memory_gb_hours=1.0, restarts=0,
-        )  # fmt: skip
-
-    def application(self, job_id: str) -> Application:
-        return Application(job_id=job_id, state="RUNNING")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    (tmp_path / "schema.yaml").write_text("label: label\nfeatures: [{name: x, kind: dense}]\n")
-    (tmp_path / "job.yaml").write_text(JOB_FILE)
-    with RecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        writer.write(encode({"x": [0.5], "label": [1]}))
-    return tmp_path
-
-
-def pretend(monkeypatch: pytest.MonkeyPatch, state: str) -> Pretender:
-    pretender = Pretender(state)
-    monkeypatch.setattr(start, "_start", pretender.start)
-    monkeypatch.setattr(cmd_submit, "runtime_for", lambda name, config: pretender)
-    return pretender
+    return small_job(tmp_path, monkeypatch)
 
 
 def submit(folder: Path, *arguments: str) -> int:

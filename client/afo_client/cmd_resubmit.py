@@ -1,0 +1,42 @@
+"""`afo resubmit`."""
+
+import click
+
+from afo.config import load_config
+from afo.errors import NotFound
+from afo.jobfile import parse_variables, read_again
+from afo.units import Duration
+from afo_client.console import say
+from afo_client.examples import examples
+from afo_client.job_ref import find_job
+from afo_client.launch import Manner, launch, submit_options
+from afo_client.named_job import JobType
+from afo_client.submitted import need_config
+
+
+@click.command(
+    help="Start a job again as it was submitted: the job file of that time with its settings and variables, which "
+    "--set and --var change; the files are those that are there now. JOB left out: the one submitted last.",
+    epilog=examples(
+        "afo resubmit",
+        "afo resubmit --var dt=2026-11-20",
+        "afo resubmit application_1700000000000_0001 --set roles.worker.memory=8g --detach",
+    ),
+)
+@click.argument("job", required=False, type=JobType())
+@submit_options
+def command(
+    job: str | None, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, timeout: str | None,
+    **manner: bool,
+) -> int:  # fmt: skip
+    """Submit again; the exit code says how the new job ended."""
+    timeout_s = Duration.parse(timeout) if timeout else None
+    config = load_config(runtime)
+    ref = find_job(config, job)
+    before = need_config(config, ref)
+    if before.source is None:
+        raise NotFound(f"{ref.job_id} was submitted without a job file; `afo submit` one")
+    name = f"the job file of {ref.job_id}"
+    again, source = read_again(before.source, name, settings=settings, variables=parse_variables(variables))
+    say(f"again {ref.job_id}, from {before.source.folder}")
+    return launch(load_config(runtime or ref.runtime), again, source, Manner(timeout_s=timeout_s, **manner))
