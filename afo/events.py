@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import storage
-from afo.rpc.messages import TaskId, Usage
+from afo.rpc.messages import OrderKind, TaskId, Usage
 from afo.train.gate import Check, Fall
 from afo.train_task import Progress
 
@@ -139,13 +139,27 @@ class SplitLeased(Event, frozen=True):
 
 
 class SplitDone(Event, frozen=True):
-    """All of a file's records were applied."""
+    """All of a file's records were applied; `bad` of them were skipped, of which `unread` are not in `count`."""
 
     task: TaskId
     row: int
     epoch: int
     count: int
     xor: int
+    bad: int = 0
+    unread: int = 0
+    #: Where one bad record stands (file and offset) and what is wrong with it.
+    first_bad: str = ""
+
+
+class BadRecordsExceeded(Event, frozen=True):
+    """More records are bad than `data.max_bad_records` allows of those read; `place` is where one of them stands."""
+
+    task: TaskId
+    bad: int
+    records: int
+    allowed: float
+    place: str
 
 
 class CheckpointWritten(Event, frozen=True):
@@ -207,6 +221,25 @@ class KillRequested(Event, frozen=True):
     reason: str
 
 
+class OrderGiven(Event, frozen=True):
+    """Somebody wants something of a live task. Of a command only the program's name: arguments may hold secrets."""
+
+    task: TaskId
+    order: int
+    kind: OrderKind
+    user: str
+    program: str = ""
+
+
+class OrderDone(Event, frozen=True):
+    """An order is carried out, or could not be (`failed`)."""
+
+    task: TaskId
+    order: int
+    failed: bool
+    code: int | None = None
+
+
 class JobEnding(Event, frozen=True):
     """The verdict is reached; tasks are being ended. `first_task` is the one that failed first, if one did."""
 
@@ -232,6 +265,8 @@ class JobFinished(Event, frozen=True):
     #: From the first step to the last acknowledged file, and the share of the step time that training waited for input.
     train_seconds: float = 0.0
     input_wait: float = 0.0
+    #: Training records that were skipped.
+    bad_records: int = 0
 
 
 class Sample(Event, frozen=True):
@@ -258,12 +293,15 @@ AnyEvent = (
     | WarmStarted
     | SplitLeased
     | SplitDone
+    | BadRecordsExceeded
     | CheckpointWritten
     | Evaluated
     | StoppedEarly
     | ExportDecided
     | TaskEnded
     | KillRequested
+    | OrderGiven
+    | OrderDone
     | JobEnding
     | JobFinished
     | Sample

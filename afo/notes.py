@@ -11,6 +11,9 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
     match event:
         case ev.WarmStarted():
             return _warm_start(event)
+        case ev.BadRecordsExceeded():
+            share = f"{event.bad:,} of {event.records:,} records are bad, and {event.allowed:g} of them may be"
+            return (f"{share}; one of them: {event.place}",)
         case ev.StoppedEarly():
             return (
                 f"stopped early at step {event.step:,}: {event.evaluations} evaluations brought no better "

@@ -41,6 +41,11 @@ class SplitQueue:
         self.begun: set[int] = set()
         #: What each completed (row, epoch) held: (count, xor).
         self.totals: dict[tuple[int, int], tuple[int, int]] = {}
+        #: Of those that held bad records: (all of them, those not in its count because they could not be read).
+        self.bad: dict[tuple[int, int], tuple[int, int]] = {}
+        #: Sums of the two, so that an acknowledgement costs the same however many files there are.
+        self.records = 0
+        self.bad_records = 0
         #: Completed (row, epoch) pairs of the surviving history.
         self.done = 0
         self._heap: list[tuple[int, int, int]] = []
@@ -91,11 +96,15 @@ class SplitQueue:
                 f"split {row} of epoch {epoch} is not leased to {task} (attempt {task.attempt}) but to {holder}"
             )
 
-    def complete(self, row: int, epoch: int, count: int, xor: int) -> None:
-        """All records of `row` were applied in `epoch`."""
+    def complete(self, row: int, epoch: int, count: int, xor: int, bad: int = 0, unread: int = 0) -> None:
+        """All records of `row` were applied in `epoch`; `bad` were skipped, of which `unread` are not in `count`."""
         self.leases.pop(row, None)
         self.begun.discard(row)
         self.totals[row, epoch] = (count, xor)
+        if bad:
+            self.bad[row, epoch] = (bad, unread)
+        self.records += count + unread
+        self.bad_records += bad
         self.completed[row] = epoch + 1
         self.done += 1
         self._offer(row)
@@ -121,12 +130,25 @@ class SplitQueue:
             self.completed[row] = min(epoch + 1 if whole else epoch, self.epochs)
         self.begun = {row for row in range(self.rows) if self.completed[row] < self.epochs}
         self.totals = {key: value for key, value in self.totals.items() if key[1] < self.completed[key[0]]}
+        self.bad = {key: value for key, value in self.bad.items() if key in self.totals}
+        self.bad_records = sum(bad for bad, _ in self.bad.values())
+        self.records = self.samples() + sum(unread for _, unread in self.bad.values())
         self.done = sum(self.completed)
         self._refill()
 
     def samples(self) -> int:
         """Records of all completed splits."""
         return sum(count for count, _ in self.totals.values())
+
+    def has_too_many_bad(self, allowed: float) -> bool:
+        """Whether more records are bad than the share `allowed` of all that there will be.
+
+        How many there will be is known when all files are read; before, the files read so far stand for the others,
+        once they are a tenth of all.
+        """
+        if self.done * 10 < self.total or not self.done:
+            return False
+        return self.bad_records > allowed * self.records * self.total / self.done
 
     def _refill(self) -> None:
         self._heap = []

@@ -72,6 +72,9 @@ class JobState:
         #: YARN's number of the application attempt that wrote last; 0 before the first.
         self.am_attempt = 0
         self.restarts = 0
+        #: Number of the last order that was given, and those that are under way.
+        self.orders = 0
+        self.open_orders: dict[int, ev.OrderGiven] = {}
         #: Wall clock of the first readiness and of the last acknowledged file; 0 before.
         self.train_began = 0.0
         self.train_ended = 0.0
@@ -126,6 +129,9 @@ class JobState:
         _require(not self.ready or bool(self.ps), "ready without parameter servers")
         _require(not self.ps or len(self.ps) == self.spec("ps").count, "one address for each parameter server")
         _require(not self.finished or bool(self.verdict), "finished without a verdict")
+        for order in self.open_orders.values():
+            owner = self.task(order.task)
+            _require(owner is not None and owner.stage is Stage.REGISTERED, f"{order} is for a task that is not live")
         for task in self.tasks.values():
             _require(task.stage not in LIVE or not task.container_over, f"{task.id} lives in a container that is over")
 
@@ -197,8 +203,11 @@ class JobState:
         self.splits.lease(event.row, event.task)
 
     def _split_done(self, event: ev.SplitDone, time: float) -> None:
-        self.splits.complete(event.row, event.epoch, event.count, event.xor)
+        self.splits.complete(event.row, event.epoch, event.count, event.xor, event.bad, event.unread)
         self.train_ended = time
+
+    def _bad_records_exceeded(self, event: ev.BadRecordsExceeded, time: float) -> None:
+        """The verdict follows in its own event."""
 
     def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
         self.checkpoints[event.manifest] = event.positions
@@ -227,6 +236,13 @@ class JobState:
 
     def _kill_requested(self, event: ev.KillRequested, time: float) -> None:
         """The verdict follows in its own event."""
+
+    def _order_given(self, event: ev.OrderGiven, time: float) -> None:
+        self.orders = event.order
+        self.open_orders[event.order] = event
+
+    def _order_done(self, event: ev.OrderDone, time: float) -> None:
+        self.open_orders.pop(event.order, None)
 
     def _job_ending(self, event: ev.JobEnding, time: float) -> None:
         self.verdict, self.verdict_cause, self.diagnostics = event.state, event.cause, event.diagnostics
@@ -267,12 +283,15 @@ _APPLY: dict[type, _Apply] = {
     ev.WarmStarted: JobState._noted,
     ev.SplitLeased: JobState._split_leased,
     ev.SplitDone: JobState._split_done,
+    ev.BadRecordsExceeded: JobState._bad_records_exceeded,
     ev.CheckpointWritten: JobState._checkpoint_written,
     ev.Evaluated: JobState._evaluated,
     ev.StoppedEarly: JobState._noted,
     ev.ExportDecided: JobState._noted,
     ev.TaskEnded: JobState._task_ended,
     ev.KillRequested: JobState._kill_requested,
+    ev.OrderGiven: JobState._order_given,
+    ev.OrderDone: JobState._order_done,
     ev.JobEnding: JobState._job_ending,
     ev.JobFinished: JobState._job_finished,
     ev.Sample: JobState._sample,

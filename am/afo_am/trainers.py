@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from afo import events as ev
+from afo.data.bad_records import too_many
 from afo.errors import PermissionDenied, ProtocolError
 from afo.rpc import messages as m
 from afo.train import gate
@@ -54,8 +55,24 @@ class Trainers:
         splits = self._core.state.splits
         if not splits.is_repeated(ack.row, ack.epoch, ack.count, ack.xor):
             splits.check(ack.row, ack.epoch, task.id)
-            self._core.record(ev.SplitDone(task=task.id, row=ack.row, epoch=ack.epoch, count=ack.count, xor=ack.xor))
+            self._core.record(
+                ev.SplitDone(
+                    task=task.id, row=ack.row, epoch=ack.epoch, count=ack.count, xor=ack.xor, bad=ack.bad,
+                    unread=ack.unread, first_bad=ack.first_bad,
+                )
+            )  # fmt: skip
+        self._judge_bad_records(task, ack)
         return m.Empty()
+
+    def _judge_bad_records(self, task: Task, ack: m.SplitAck) -> None:
+        allowed, splits = self._core.state.config.job.data.max_bad_records, self._core.state.splits
+        if not splits.has_too_many_bad(allowed):
+            return
+        bad, records = splits.bad_records, splits.records
+        place = ack.first_bad or "(in files read before)"
+        self._core.record(ev.BadRecordsExceeded(task=task.id, bad=bad, records=records, allowed=allowed, place=place))
+        text = too_many(bad, records, allowed, "the training files")
+        self._core.ending.decide("FAILED", "data_error", f"{text}; one of them: {place}", task.id)
 
     def may_start(self, request: m.ReadyRequest) -> m.ReadyReply:
         """May steps begin?"""

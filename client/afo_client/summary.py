@@ -68,6 +68,8 @@ def _numbers(view: JobView) -> list[str]:
         f"{span_text(verdict.train_seconds)} training",
         f"{_rate(view):,.0f} samples/s, input wait {verdict.input_wait:.0%}, {counted(verdict.restarts, 'restart')}",
     ]
+    if verdict.bad_records:
+        lines.append(f"{counted(verdict.bad_records, 'bad record')} skipped; the tasks' logs name them")
     if verdict.metrics:
         lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))
     if verdict.samples:

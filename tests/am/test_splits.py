@@ -104,3 +104,29 @@ def test_any_order_of_leases_releases_and_ends_reads_everything_once(
         elif held[B]:
             held[B] = [] if queue.release(B) else held[B]
     assert sorted(seen) == [(row, epoch) for row in range(rows) for epoch in range(epochs)]
+
+
+def test_bad_records_count_once_however_often_a_file_is_read() -> None:
+    queue = SplitQueue(4, 1, 1, shuffled=False)
+    for row in range(2):
+        take(queue, A)
+        queue.complete(row, 0, 100, row, bad=3, unread=1)
+    assert (queue.bad_records, queue.records) == (6, 202)
+    queue.roll_back([(0, 0, 100, 0), (1, 0, 60, 9)])
+    assert (queue.bad_records, queue.records) == (3, 101), "file 1 is read again"
+    take(queue, B)
+    queue.complete(1, 0, 100, 1, bad=3, unread=1)
+    assert (queue.bad_records, queue.records) == (6, 202)
+
+
+def test_files_read_so_far_stand_for_the_others_once_they_are_a_tenth() -> None:
+    queue = SplitQueue(30, 1, 1, shuffled=False)
+    for row in range(2):
+        take(queue, A)
+        queue.complete(row, 0, 99, row, bad=50, unread=1)
+        assert not queue.has_too_many_bad(0.01), "of 30 files, two say little"
+    take(queue, A)
+    queue.complete(2, 0, 100, 0)
+    # 100 bad of 300 are read, so 3,000 records are to be expected.
+    assert queue.has_too_many_bad(0.033)
+    assert not queue.has_too_many_bad(0.034)

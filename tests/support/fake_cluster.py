@@ -52,6 +52,9 @@ class FakeTask:
     lease: m.SplitReply | None = None
     directive: m.Directive | None = None
     leaving: bool = False
+    #: Orders to carry out, and the highest number it ever heard.
+    orders: list[m.Order] = dataclasses.field(default_factory=list)
+    last_order: int = 0
 
 
 class FakeCluster:
@@ -69,8 +72,12 @@ class FakeCluster:
         #: (row, epoch) → how often its records were applied in the surviving history.
         self.applied: dict[tuple[int, int], int] = {}
         self.saved: dict[str, dict[tuple[int, int], int]] = {"": {}}
+        #: Bad records of each row that has any; all but them were applied.
+        self.bad: dict[int, int] = {}
         #: How often a turn of a worker begins with a new process in the same container.
         self.restart_rate = 0.0
+        #: Numbers of the orders that Children carried out, in that order.
+        self.carried_out: list[int] = []
         self._numbers = itertools.count(1)
         self.incarnation = 0
         self.am_attempt = 1
@@ -174,11 +181,28 @@ class FakeCluster:
                 self.tell(
                     m.HeartbeatRequest(
                         task=child.id, generation=generation, address=address, process_alive=child.running,
+                        orders=tuple(order.order for order in child.orders),
                         progress=Progress(phase="training", samples=int(self.time), step=int(self.time)),
                     )
                 )
             )  # fmt: skip
-        self._obey(child)
+        if self._carry_out_orders(child):
+            self._obey(child)
+
+    def _carry_out_orders(self, child: FakeTask) -> bool:
+        """False when one of them has ended the Child."""
+        assert child.directive is not None
+        new = [order for order in child.directive.orders if order.order > child.last_order]
+        child.last_order = max((order.order for order in new), default=child.last_order)
+        child.orders += new
+        if not child.orders or self.random.random() < 0.3:
+            return True
+        order = child.orders.pop(0)
+        self.carried_out.append(order.order)
+        self.tell(m.OrderResult(task=child.id, order=order.order, output=f"{order.kind} of {child.id}", code=0))
+        if order.kind == "kill":
+            self.exit(child, "killed_by_user", -15)
+        return order.kind != "kill"
 
     def _directive(self, reply: m.Message | None) -> m.Directive:
         assert isinstance(reply, m.Directive)
@@ -254,8 +278,15 @@ class FakeCluster:
         if self.random.random() < 0.8:
             self.tell(
                 m.SplitAck(
-                    task=child.id, generation=child.generation, row=lease.row, epoch=lease.epoch, count=count, xor=xor
-                )
+                    task=child.id,
+                    generation=child.generation,
+                    row=lease.row,
+                    epoch=lease.epoch,
+                    count=count,
+                    xor=xor,
+                    bad=self.bad.get(lease.row, 0),
+                    first_bad=f"file {lease.row}: record at offset 7",
+                )  # fmt: skip
             )
             child.lease = None
         else:  # the next turn acknowledges what is applied
