@@ -1,6 +1,6 @@
 """Which records of a block cannot be parsed, where they stand, and what is wrong with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +31,41 @@ def sound(parse: Callable[[Any], Any], block: Any) -> NDArray[np.bool_]:
     return np.ones(count, np.bool_)
 
 
+def misfit(urls: Iterable[str], error: tf.errors.OpError) -> DataError:
+    """TensorFlow's complaint of records, when it is about none of them alone."""
+    return DataError(f"{', '.join(urls)}: a record does not fit the schema: {error.message.splitlines()[0]}")
+
+
 class Judge:
     """Says of a record that cannot be parsed where it stands and what is wrong with it."""
 
-    def __init__(self, schema: Schema, data: Data, bad: BadRecords) -> None:
+    def __init__(self, schema: Schema, data: Data, bad: BadRecords, parse: Callable[[Any], Any]) -> None:
         self._schema = schema
         self._data = data
         self._bad = bad
+        self._parse = parse
 
-    def refuse(self, records: Any, lease: Lease, path: Path) -> None:
-        """Count `records` (string [n]) of a split whose file lies at `path`. Raises DataError if none may be."""
+    def computed(self, function: Callable[[Any], Any], block: Any, lease: Lease, path: Path) -> Any:
+        """What `function` makes of a block, without the records that cannot be parsed. Raises DataError if none may be.
+
+        `path` is where the split's file lies.
+        """
+        try:
+            return function(block)
+        except tf.errors.InvalidArgumentError as error:
+            keep = self.kept(block, lease, path)
+            if keep.all():
+                raise misfit([lease.url], error) from error
+            return function(tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, keep), block))
+
+    def kept(self, block: Any, lease: Lease, path: Path) -> NDArray[np.bool_]:
+        """Which records of a block can be parsed [n]; the others are counted. Raises DataError if none may be."""
+        keep = sound(self._parse, block)
+        if not keep.all():
+            self._refuse(tf.boolean_mask(block, ~keep), lease, path)
+        return keep
+
+    def _refuse(self, records: Any, lease: Lease, path: Path) -> None:
         for record in records.numpy():
             offset = locate(str(path), record, self._data.compression) if self._bad.is_named else None
             place = f"{lease.url}: record" if offset is None else f"{lease.url}: record at offset {offset}"

@@ -23,12 +23,11 @@ import tensorflow as tf
 from afo.data import sampling
 from afo.data.bad_records import BadRecords
 from afo.data.examples import first_examples, validate_first
-from afo.data.judge import Judge, sound
+from afo.data.judge import Judge, misfit
 from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined, sifted
 from afo.data.schema import Schema
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
-from afo.errors import DataError
 from afo.job import Data
 from afo.models import hashing
 from afo.models.records import RecordParser
@@ -111,7 +110,7 @@ class _Batcher(threading.Thread):
         self._bad = BadRecords(data.max_bad_records)
         self._parser = parser
         self._prepare = prepare
-        self._judge = Judge(schema, data, self._bad)
+        self._judge = Judge(schema, data, self._bad, parser)
         self._open: deque[SplitReader] = deque()
         #: Files of splits that are read or wait for their last batch: a bad record is looked for in its file.
         self._files: dict[Lease, Fetched] = {}
@@ -243,13 +242,12 @@ class _Batcher(threading.Thread):
 
     def _sound(self, piece: Piece, carry: Carry) -> Piece:
         """The piece without the records that cannot be parsed, which go into `carry`. Raises DataError if none may."""
-        keep = sound(self._parser, piece.block)
+        keep = self._judge.kept(piece.block, piece.lease, self._files[piece.lease].file.path)
         identity = np.zeros(piece.size, np.int64)
         if not keep.all():
-            records = tf.boolean_mask(piece.block, ~keep)
-            self._judge.refuse(records, piece.lease, self._files[piece.lease].file.path)
             # Its id may be what is wrong with it, so such a record is known by its bytes.
-            identity[~keep] = tf.bitcast(hashing.hash_strings(records), tf.int64).numpy()
+            hashed = hashing.hash_strings(tf.boolean_mask(piece.block, ~keep))
+            identity[~keep] = tf.bitcast(hashed, tf.int64).numpy()
         return sifted(piece, keep, identity, carry)
 
     def _put(self, item: Any) -> None:
@@ -263,5 +261,4 @@ class _Batcher(threading.Thread):
 def _require_bad(before: list[Piece], after: list[Piece], error: tf.errors.OpError) -> None:
     """Raises DataError if it was no record that `error` complains of."""
     if sum(piece.size for piece in before) == sum(piece.size for piece in after):
-        files = ", ".join(sorted({piece.lease.url for piece in before}))
-        raise DataError(f"{files}: a record does not fit the schema: {error.message.splitlines()[0]}") from error
+        raise misfit(sorted({piece.lease.url for piece in before}), error) from error
