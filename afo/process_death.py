@@ -6,6 +6,7 @@ that program's help and without running Python code between `fork` and `exec` of
 This file imports nothing but the standard library, because it is run by its path.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -13,6 +14,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PTRACER = 0x59616D61
 #: As a shell has it: the program cannot be started.
 EXIT_NOT_FOUND = 127
 
@@ -36,6 +38,12 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def allow_tracing(parent: int) -> None:
+    """Let `parent`, and what it starts, look into this process where the Yama security module restricts that."""
+    with contextlib.suppress(OSError):  # a kernel without Yama knows no such request, and needs none
+        _prctl(_PR_SET_PTRACER, parent)
+
+
 def command(program: list[str], parent: int | None = None) -> list[str]:
     """The command line that starts `program` bound to the life of `parent` (default: the calling process)."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(parent or os.getpid()), *program]
@@ -50,7 +58,9 @@ def _prctl(option: int, value: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Become the program; returns only if that fails."""
-    die_with_parent(int(arguments[0]))
+    parent = int(arguments[0])
+    die_with_parent(parent)
+    allow_tracing(parent)
     program = arguments[1:]
     try:
         os.execvp(program[0], program)

@@ -63,3 +63,15 @@ class Master:
     def kill(self, request: m.KillRequest) -> None:
         """End the job."""
         self._client.call("Kill", request)
+
+    def give_order(self, request: m.OrderRequest) -> int:
+        """Have a live task do something; returns the order's number. Tried once: repeated, it would be two orders."""
+        return cast(m.OrderReply, self._client.call("GiveOrder", request, patience_s=0.0)).order
+
+    def order_status(self, order: int) -> m.OrderStatusReply:
+        """What became of an order. Raises `NotFound` when the AM does not know it (any more)."""
+        return cast(m.OrderStatusReply, self._client.call("OrderStatus", m.OrderStatusRequest(order=order)))
+
+    def report_order(self, result: m.OrderResult) -> None:
+        """An order is carried out; not repeated here, as the next heartbeat is another occasion."""
+        self._client.call("ReportOrder", result, patience_s=0.0)

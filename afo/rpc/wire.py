@@ -27,6 +27,9 @@ METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "ReportEval": (m.EvalReport, m.Empty),
     "Status": (m.StatusRequest, m.StatusReply),
     "Kill": (m.KillRequest, m.Empty),
+    "GiveOrder": (m.OrderRequest, m.OrderReply),
+    "OrderStatus": (m.OrderStatusRequest, m.OrderStatusReply),
+    "ReportOrder": (m.OrderResult, m.Empty),
 }
 
 _T = TypeVar("_T", bound=m.Message)

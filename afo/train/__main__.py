@@ -12,6 +12,7 @@ import traceback
 from afo import jsonfile
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.process_death import die_with_parent
+from afo.stacks_file import write_on_request
 from afo.train.readiness import await_training
 from afo.train_task import EXIT_RESTART, TrainTask
 
@@ -56,6 +57,7 @@ _ROLES = {
 
 def _run(task: TrainTask) -> None:
     """Imports the role's module, and with it TensorFlow, only when it is needed."""
+    write_on_request(task.work_dir)
     if task.role == "evaluator":
         await_training(task)
     run = importlib.import_module(_ROLES[task.role]).run

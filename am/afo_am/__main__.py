@@ -24,7 +24,7 @@ from afo_am.runtime import make_runtime
 #: Which message each method hands to the core (see `afo.rpc.wire.METHODS`).
 _METHODS = (
     "Register", "Heartbeat", "ReportExit", "NextSplit", "AckSplit", "ReportReady", "Ready", "ReportCheckpoint",
-    "Export", "ReportEval", "Status", "Kill",
+    "Export", "ReportEval", "Status", "Kill", "GiveOrder", "OrderStatus", "ReportOrder",
 )  # fmt: skip
 
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and

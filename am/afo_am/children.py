@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from afo import __version__
 from afo import events as ev
 from afo.rpc import messages as m
@@ -60,7 +62,8 @@ class Children:
         if request.address and request.generation == self._core.state.generation:
             task.address, task.address_generation = request.address, request.generation
             self._form_generation()
-        return self._directive(task)
+        orders = self._core.orders.heard(task, request.orders)
+        return replace(self._directive(task), orders=orders) if orders else self._directive(task)
 
     def _form_generation(self) -> None:
         if self._core.state.ps:

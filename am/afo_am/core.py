@@ -10,7 +10,7 @@ from typing import Any
 
 from afo import events as ev
 from afo.am_config import AmConfig
-from afo.errors import AfoError, PermissionDenied, ProtocolError
+from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
@@ -18,6 +18,7 @@ from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.ending import Ending
+from afo_am.orders import Orders
 from afo_am.rates import Rates
 from afo_am.restarts import give_up_reason
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
@@ -58,6 +59,7 @@ class Core:
         self._sampled = 0
         #: Parts of the core, each for one kind of counterpart; all decide through `record` and `command`.
         self.ending = Ending(self)
+        self.orders = Orders(self)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {
             m.RegisterRequest: children.register,
@@ -71,6 +73,9 @@ class Core:
             m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.evaluated,
             m.KillRequest: self._kill_asked,
+            m.OrderRequest: self.orders.give,
+            m.OrderStatusRequest: self.orders.status,
+            m.OrderResult: self.orders.done,
             c.ContainerPlaced: containers.placed,
             c.ContainersSeen: containers.seen,
             c.CommandFailed: containers.failed,
@@ -98,6 +103,7 @@ class Core:
         if started.am_attempt > self.state.am_attempt > 0:
             self._end_containers_of_earlier_attempt()
         self.record(started)
+        self.orders.fail_lost()
         registered = (task.id for task in self.state.tasks.values() if task.stage is Stage.REGISTERED)
         self.rates.resume(self._sampled, registered)
         for task in self.state.tasks.values():
@@ -127,7 +133,7 @@ class Core:
         self._now, self._wall, self._out = now, wall, Outcome()
         try:
             self._out.reply = self._handlers[type(stimulus)](stimulus)
-        except (ProtocolError, PermissionDenied) as error:
+        except (ProtocolError, PermissionDenied, NotFound) as error:
             self._out.error = error
         # Looking at every task after every message would make a start of n tasks cost n².
         if isinstance(stimulus, c.Tick) or any(isinstance(event, _UNSETTLING) for event in self._out.events):
@@ -200,6 +206,7 @@ class Core:
                 usage=report.usage if report else task.usage,
             )
         )  # fmt: skip
+        self.orders.task_ended(task.id, cause)
         if self.state.verdict or cause == SUCCEEDED:
             return
         reason = give_up_reason(self.state, task, cause, self._wall)

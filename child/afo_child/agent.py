@@ -8,6 +8,7 @@ from afo.errors import AfoError, ClusterUnreachable, StorageError
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
+from afo_child.orders import Orders
 from afo_child.output import Output
 from afo_child.ports import PortReservation
 from afo_child.termination import EXIT_TERMINATED
@@ -23,11 +24,11 @@ class Agent:
     """One Child. All but `terminate` belongs to the main thread; `wake` is set by what cannot wait for a heartbeat."""
 
     def __init__(
-        self, task: m.TaskId, host: str, master: Master, trainer: Trainer, output: Output, wake: threading.Event,
-        *, heartbeat_s: float, stop_s: float, orphan_s: float,
+        self, task: m.TaskId, host: str, master: Master, trainer: Trainer, orders: Orders, output: Output,
+        wake: threading.Event, *, heartbeat_s: float, stop_s: float, orphan_s: float,
     ) -> None:  # fmt: skip
         self._task, self._host, self._master, self._trainer, self._output = task, host, master, trainer, output
-        self._wake, self._stop_s, self._orphan_s = wake, stop_s, orphan_s
+        self._orders, self._wake, self._stop_s, self._orphan_s = orders, wake, stop_s, orphan_s
         self._directive = m.Directive(action="wait", generation=-1, heartbeat_s=heartbeat_s)
         self._meter = UsageMeter()
         self._port: PortReservation | None = None
@@ -45,7 +46,7 @@ class Agent:
                 self._heartbeat()
             return code
         finally:
-            self._trainer.stop(self._stop_s)
+            self._stop_process(self._stop_s)
             self._release()
 
     def terminate(self) -> None:
@@ -57,10 +58,14 @@ class Agent:
     def _obey(self) -> int | None:
         """Bring about what the AM wants and wait for something new; returns an exit code when that is to leave."""
         if self._terminating.is_set():
-            self._trainer.stop(_TERMINATION_STOP_S)
+            self._stop_process(_TERMINATION_STOP_S)
             self._report(-15, "container_stopped", self._output.last_lines())
             return EXIT_TERMINATED
-        self._trainer.note_end()
+        if self._orders.kill_wanted:
+            return self._kill(self._orders.kill_wanted)
+        if self._trainer.over:
+            self._orders.stop()
+            self._trainer.note_end()
         actions = d.decide(self._directive, self._situation())
         for action in actions:
             code = self._apply(action)
@@ -89,7 +94,7 @@ class Agent:
         """Returns an exit code when the Child is to leave."""
         match action:
             case d.Stop():
-                self._trainer.stop(self._stop_s)
+                self._stop_process(self._stop_s)
             case d.Reserve(generation):
                 self._release()
                 self._port = PortReservation(self._host, generation)
@@ -103,6 +108,27 @@ class Agent:
                 return code
         return None
 
+    def _stop_process(self, grace_s: float) -> None:
+        self._orders.stop()
+        self._trainer.stop(grace_s)
+
+    def _kill(self, order: int) -> int:
+        """Somebody wants the process ended; this Child leaves as after any other end, and the task comes back."""
+        self._stop_process(self._stop_s)
+        self._orders.finish(order, output="ended; the task comes back")
+        self._report(-15, "killed_by_user", self._output.last_lines())
+        return EXIT_TERMINATED
+
+    def _deliver(self) -> None:
+        """Bring results to the AM; what does not arrive now goes with a later heartbeat."""
+        for result in self._orders.results:
+            try:
+                self._master.report_order(result)
+            except AfoError as error:
+                _LOG.info("the result of order %d could not be delivered: %s", result.order, error)
+                return
+            self._orders.delivered(result.order)
+
     def _start(self) -> int | None:
         try:
             self._trainer.start(self._directive)
@@ -115,6 +141,7 @@ class Agent:
         return None
 
     def _heartbeat(self) -> None:
+        self._deliver()
         progress = self._trainer.progress
         if progress is not None and progress.phase == "serving" and self._port is not None:
             self._port.release()
@@ -127,6 +154,7 @@ class Agent:
             usage=self._meter.sample(),
             log_bytes=self._output.total,
             log_dropped=self._output.dropped,
+            orders=self._orders.open,
         )
         try:
             self._hear(self._master.heartbeat(request, patience_s=0.0))
@@ -141,10 +169,12 @@ class Agent:
         if (newest.action, newest.generation) != (self._directive.action, self._directive.generation):
             _LOG.info("the AM wants: %s generation %d %s", newest.action, newest.generation, newest.reason)
         self._directive = newest
+        self._orders.take(received.orders)
 
     def _report(self, code: int, cause: str, tail: str) -> None:
         """Tell the AM about the end. It may be gone by now, which must not keep this Child."""
         _LOG.info("end of the task: %s (%d)", cause, code)
+        self._deliver()  # the AM takes nothing more of an attempt that has ended
         report = m.ExitReport(
             task=self._task, generation=self._directive.generation, code=code, cause=cause, tail=tail,
             progress=self._trainer.progress, usage=self._meter.sample(),

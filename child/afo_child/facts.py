@@ -5,6 +5,7 @@ import os
 import platform
 import resource
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,8 @@ def environment_report(inherited: Mapping[str, str], passed: TaskEnvironment, wo
     """Names and values, no secrets. `passed` is what the TensorFlow process will get."""
     return {
         "python": platform.python_version(),
+        "python_executable": sys.executable,
+        "python_prefix": sys.prefix,
         "tensorflow": _tensorflow_version(),
         "glibc": platform.libc_ver()[1] or "unknown",
         "kernel": platform.release(),

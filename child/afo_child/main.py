@@ -21,6 +21,7 @@ from afo.task_environment import task_environment
 from afo_child.agent import Agent
 from afo_child.facts import environment_report
 from afo_child.newest_master import NewestMaster
+from afo_child.orders import Orders
 from afo_child.output import Output
 from afo_child.termination import Termination
 from afo_child.trainer import Trainer
@@ -58,7 +59,7 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     trainer = Trainer(config, task, output, work_dir, environment, wake.set)
     host = advertised_host(config.runtime)
     agent = Agent(
-        task, host, Master(client), trainer, output, wake,
+        task, host, Master(client), trainer, Orders(task, trainer, work_dir, wake.set), output, wake,
         heartbeat_s=config.heartbeat_s, stop_s=config.stop_s, orphan_s=orphan_s,
     )  # fmt: skip
     Termination(agent.terminate, trainer.kill).start()

@@ -51,11 +51,18 @@ class Trainer:
         self.code: int | None = None
         #: Starts in place in this generation.
         self.restarts = 0
+        #: What the process was given; empty before the first start.
+        self.environment: dict[str, str] = {}
 
     @property
     def pid(self) -> int | None:
         """Process id, None when none runs."""
         return self._process.pid if self._process else None
+
+    @property
+    def over(self) -> bool:
+        """Whether the process ended by itself and `note_end` has not taken that up."""
+        return self._process is not None and not self._process.alive
 
     @property
     def progress(self) -> Progress | None:
@@ -98,7 +105,7 @@ class Trainer:
 
     def note_end(self) -> None:
         """Take up what became of a process that ended by itself."""
-        if self._process is not None and not self._process.alive:
+        if self._process is not None and self.over:
             self.code = self._process.finish()
             self._process = None
             _LOG.info("process of generation %d ended with %d", self.generation, self.code)
@@ -126,7 +133,7 @@ class Trainer:
             process.kill()
 
     def _started(self, directive: Directive) -> TrainerProcess:
-        environment = launch.environment(self._config, self._task, directive.ps, self._inherited)
+        self.environment = launch.environment(self._config, self._task, directive.ps, self._inherited)
         reader, writer = os.pipe()
         try:
             task_file = launch.write_task(self._config, self._task, directive, self._work_dir, writer)
@@ -135,6 +142,6 @@ class Trainer:
             os.close(writer)
             raise
         return TrainerProcess(
-            launch.command(self._config, task_file), environment, self._work_dir, (reader, writer),
+            launch.command(self._config, task_file), self.environment, self._work_dir, (reader, writer),
             (self._output.stdout, self._output.stderr, self._progress.feed), self._on_exit,
         )  # fmt: skip

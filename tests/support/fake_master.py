@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from afo.errors import ClusterUnreachable
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
@@ -34,9 +36,11 @@ class FakeMaster:
         self.registrations: list[m.RegisterRequest] = []
         self.heartbeats: list[m.HeartbeatRequest] = []
         self.exits: list[m.ExitReport] = []
+        self.orders: list[m.OrderResult] = []
         self.silent = threading.Event()
         self._address_url, self._incarnation = address_url, incarnation
         handlers = {"Register": self._register, "Heartbeat": self._heartbeat, "ReportExit": self._exit}
+        handlers["ReportOrder"] = self._order
         self._server = RpcServer(handlers, secret, "127.0.0.1")
         self._server.start()
 
@@ -49,6 +53,15 @@ class FakeMaster:
         self.directive = m.Directive(
             action=action, generation=generation, ps=ps, num_workers=2, num_splits=3, heartbeat_s=0.05
         )  # type: ignore[arg-type]
+
+    def order(self, number: int, kind: str, *argv: str) -> None:
+        """Give an order with every directive from now on, as an AM does that is not sure of the Child."""
+        order = m.Order(order=number, kind=kind, argv=argv)  # type: ignore[arg-type]
+        self.directive = replace(self.directive, orders=(*self.directive.orders, order))
+
+    def order_result(self, number: int) -> m.OrderResult:
+        """Wait for what an order came to."""
+        return until(lambda: [each for each in self.orders if each.order == number], f"a result of order {number}")[0]
 
     def heartbeat(self, matches: Callable[[m.HeartbeatRequest], bool], what: str) -> m.HeartbeatRequest:
         """Wait for a heartbeat, past or coming."""
@@ -76,6 +89,10 @@ class FakeMaster:
             raise ClusterUnreachable("cut off")
         self.heartbeats.append(request)
         return self.directive
+
+    def _order(self, result: m.OrderResult) -> m.Empty:
+        self.orders.append(result)
+        return m.Empty()
 
     def _exit(self, report: m.ExitReport) -> m.Empty:
         self.exits.append(report)

@@ -1,0 +1,166 @@
+"""Orders to a live task, carried out by a real Child."""
+
+import signal
+from pathlib import Path
+
+import psutil
+
+from afo_child import stacks
+from afo_child.command import BoundedCommand
+from fake_master import FakeMaster, until
+
+UP = "mark('up', str(os.getpid())); forever()"
+
+
+def _running(container, master: FakeMaster, program: str = UP) -> int:
+    """The process id of the task's program."""
+    container.start(program)
+    master.say("run", ps=("h1:1",))
+    return int(container.marked("up"))
+
+
+def test_a_command_runs_beside_the_program_with_its_environment(container, master: FakeMaster) -> None:
+    _running(container, master)
+    master.order(1, "exec", "python3", "-c", "import os; print(os.getcwd(), os.environ['GRPC_FAIL_FAST'])")
+    result = master.order_result(1)
+    assert (result.failed, result.code, result.truncated) == (False, 0, False)
+    assert result.output == f"{container.work} use_caller\n"
+    master.next_heartbeats(3)
+    assert len(master.orders) == 1, "an order that is repeated is carried out once"
+    assert master.heartbeats[-1].orders == ()
+
+
+def test_a_command_reads_no_shell_and_its_code_and_errors_arrive(container, master: FakeMaster) -> None:
+    _running(container, master)
+    master.order(1, "exec", "ls", "$HOME; echo no")
+    master.order(2, "exec", "no-such-program")
+    assert master.order_result(1).code == 2
+    assert "$HOME; echo no" in master.order_result(1).output
+    assert master.order_result(2).code == 127
+    assert "cannot start no-such-program" in master.order_result(2).output
+
+
+def test_a_command_ends_with_the_program(container, master: FakeMaster) -> None:
+    pid = _running(container, master)
+    master.order(1, "exec", "python3", "-c", "open('sleeping', 'w').close(); import time; time.sleep(600)")
+    until((container.work / "sleeping").exists, "the command's start")
+    psutil.Process(pid).kill()
+    assert master.order_result(1).code == -signal.SIGKILL
+    assert master.exit_report().cause == "killed_by_signal"
+
+
+def test_kill_9_of_the_child_ends_a_command(container, master: FakeMaster) -> None:
+    child = container.start(UP)
+    master.say("run", ps=("h1:1",))
+    container.marked("up")
+    master.order(
+        1, "exec", "python3", "-c", "import os, time; print(os.getpid(), file=open('pid', 'w')); time.sleep(600)"
+    )
+    pid = int(until(lambda: (container.work / "pid").exists() and (container.work / "pid").read_text(), "its start"))
+    child.kill()
+    until(lambda: not psutil.pid_exists(pid), "the end of the command")
+
+
+def test_time_and_output_are_bounded(tmp_path: Path) -> None:
+    noisy = BoundedCommand(["sh", "-c", "while echo yes; do :; done"], {"PATH": "/usr/bin:/bin"}, tmp_path)
+    ran = noisy.wait(limit_s=0.5, limit_bytes=10)
+    assert (ran.output, ran.truncated, ran.late, ran.code) == ("yes\nyes\nye", True, True, -signal.SIGKILL)
+    left = BoundedCommand(["sh", "-c", "sleep 600 & echo $!"], {"PATH": "/usr/bin:/bin"}, tmp_path).wait()
+    assert not left.late
+    until(lambda: not psutil.pid_exists(int(left.output)), "the end of what the command left behind")
+
+
+def test_kill_ends_the_program_and_says_who_did_it(container, master: FakeMaster) -> None:
+    child = container.start("signal.signal(signal.SIGTERM, signal.SIG_IGN); " + UP)
+    master.say("run", ps=("h1:1",))
+    pid = int(container.marked("up"))
+    master.order(1, "kill")
+    assert master.exit_report().cause == "killed_by_user"
+    assert not psutil.pid_exists(pid)
+    assert not master.order_result(1).failed
+    assert child.wait(60) == 143
+
+
+def test_nothing_is_done_while_no_program_runs(container, master: FakeMaster) -> None:
+    container.start(UP)
+    master.order(1, "kill")
+    assert master.order_result(1).failed
+    assert "no process" in master.order_result(1).output
+    assert master.exits == []
+
+
+def test_a_checkpoint_is_asked_for_only_of_a_program_that_listens(container, master: FakeMaster) -> None:
+    _running(
+        container, master,
+        "(work / 'go').exists() or signal.signal(signal.SIGUSR2, lambda *_: None);"
+        "mark('up', str(os.getpid()));\nwhile not (work / 'go').exists(): time.sleep(0.01)\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: mark('saved')); mark('listens'); forever()",
+    )  # fmt: skip
+    master.order(1, "checkpoint")
+    assert "does not save" in master.order_result(1).output
+    (container.work / "go").touch()
+    container.marked("listens")
+    master.order(2, "checkpoint")
+    assert not master.order_result(2).failed
+    container.marked("saved")
+
+
+DEEP = """
+def outer():
+    inner()
+def inner():
+    mark('up', str(os.getpid()))
+    time.sleep(600)
+outer()
+"""
+
+
+def test_stacks_name_every_frame_and_the_place(container, master: FakeMaster) -> None:
+    _running(container, master, DEEP)
+    master.order(1, "stacks")
+    result = master.order_result(1)
+    assert "in outer" in result.output
+    assert "in inner" in result.output
+    assert "sleep" in result.output.partition("in inner")[2], "native frames below the Python ones"
+    assert result.place.endswith("in inner")
+    assert "/program:" in result.place
+
+
+def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:
+    pid = _running(container, master, DEEP)
+    psutil.Process(pid).suspend()
+    master.order(1, "stacks")
+    assert master.order_result(1).place.endswith("in inner")
+    assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    psutil.Process(pid).resume()
+
+
+ASKED = """
+from afo.stacks_file import write_on_request
+write_on_request(str(work))
+"""
+
+
+def test_without_permission_the_program_itself_is_asked(container, master: FakeMaster) -> None:
+    pid = _running(container, master, ASKED + DEEP)
+    refused = BoundedCommand(
+        ["sh", "-c", "echo Operation not permitted; exit 1"], {"PATH": "/usr/bin:/bin"}, container.work
+    )
+    text = stacks.describe(pid, refused.wait(), container.work)
+    assert text.startswith("Native stacks cannot be read here: Operation not permitted")
+    assert "in outer" in text
+    assert stacks.place(text, pid).endswith("in inner")
+    assert f"{pid} S" in text
+
+
+def test_the_place_is_the_callers_where_the_innermost_code_is_a_library() -> None:
+    text = """\
+Traceback for thread 9 (python) [] (most recent call last):
+    (Python) File "/x/other.py", line 1, in wrong
+Traceback for thread 7 (python) [] (most recent call last):
+    (C) File "Modules/main.c", line 734, in Py_BytesMain (/bin/python3.11)
+    (Python) File "/job/my_ctr.py", line 12, in build
+    (Python) File "/env/lib/python3.11/site-packages/keras/src/layer.py", line 90, in call
+"""
+    assert stacks.place(text, 7) == "keras/src/layer.py:90 in call, called from job/my_ctr.py:12 in build"
+    assert stacks.place(text, 1) == ""
