@@ -151,7 +151,7 @@ def application_spec(plan: SubmitPlan, sources: Mapping[str, str], largest: int)
     return {
         "name": job.name,
         "queue": job.queue,
-        "tags": _tags(job),
+        "tags": _tags(job, plan.config.once),
         "max_attempts": job.am.attempts,
         "master": {
             "resources": {"memory": int(job.am.memory), "vcores": job.am.vcores},
@@ -230,11 +230,18 @@ def _planned(path: str, where: str) -> PlannedFile:
     return PlannedFile(name=name, source=path, archive=folder)
 
 
-def _tags(job: Job) -> list[str]:
-    tags = [TAG, *(f"{key}:{value}" for key, value in sorted(job.tags.items()))]
-    for tag, key in zip(tags[1:], sorted(job.tags), strict=True):
+def mark_tag(mark: str) -> str:
+    """The tag of an application that was submitted with an idempotency key."""
+    return f"{TAG}-once:{mark}"
+
+
+def _tags(job: Job, mark: str) -> list[str]:
+    ours = [TAG, mark_tag(mark)] if mark else [TAG]
+    tags = [f"{key}:{value}" for key, value in sorted(job.tags.items())]
+    for tag, key in zip(tags, sorted(job.tags), strict=True):
         if not tag.isascii() or len(tag) > _MAX_TAG_LENGTH:
             raise SpecError(f"$.tags.{key}: {tag!r} is no tag for YARN: at most {_MAX_TAG_LENGTH} ASCII characters")
-    if len(tags) > _MAX_TAGS:
-        raise SpecError(f"$.tags: {len(job.tags)} tags are given; YARN takes {_MAX_TAGS - 1} beside our own")
-    return tags
+    if len(ours) + len(tags) > _MAX_TAGS:
+        most = _MAX_TAGS - len(ours)
+        raise SpecError(f"$.tags: {len(tags)} tags are given; YARN takes {most} beside our own; remove some")
+    return [*ours, *tags]

@@ -1,15 +1,16 @@
 """`afo resubmit`."""
 
+from typing import Any
+
 import click
 
 from afo.config import load_config
 from afo.errors import NotFound
 from afo.jobfile import parse_variables, read_again
-from afo.units import Duration
 from afo_client.console import say
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
-from afo_client.launch import Manner, launch, submit_options
+from afo_client.launch import launch, manner_of, submit_options
 from afo_client.named_job import JobType
 from afo_client.submitted import need_config
 
@@ -26,11 +27,10 @@ from afo_client.submitted import need_config
 @click.argument("job", required=False, type=JobType())
 @submit_options
 def command(
-    job: str | None, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, timeout: str | None,
-    **manner: bool,
+    job: str | None, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, **options: Any
 ) -> int:  # fmt: skip
     """Submit again; the exit code says how the new job ended."""
-    timeout_s = Duration.parse(timeout) if timeout else None
+    manner = manner_of(**options)
     config = load_config(runtime)
     ref = find_job(config, job)
     before = need_config(config, ref)
@@ -39,4 +39,4 @@ def command(
     name = f"the job file of {ref.job_id}"
     again, source = read_again(before.source, name, settings=settings, variables=parse_variables(variables))
     say(f"again {ref.job_id}, from {before.source.folder}")
-    return launch(load_config(runtime or ref.runtime), again, source, Manner(timeout_s=timeout_s, **manner))
+    return launch(load_config(runtime or ref.runtime), again, source, manner)

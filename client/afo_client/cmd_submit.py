@@ -1,12 +1,13 @@
 """`afo submit`."""
 
+from typing import Any
+
 import click
 
 from afo.config import load_config
 from afo.jobfile import parse_variables, read_job
-from afo.units import Duration
 from afo_client.examples import examples
-from afo_client.launch import Manner, launch, submit_options
+from afo_client.launch import launch, manner_of, submit_options
 
 
 @click.command(
@@ -22,11 +23,10 @@ from afo_client.launch import Manner, launch, submit_options
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())
 @submit_options
 def command(
-    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, timeout: str | None,
-    **manner: bool,
+    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, **options: Any
 ) -> int:  # fmt: skip
     """Check, start, follow; the exit code says how the job ended."""
-    timeout_s = Duration.parse(timeout) if timeout else None
+    manner = manner_of(**options)
     config = load_config(runtime)
     job, source = read_job(job_file, settings=settings, variables=parse_variables(variables))
-    return launch(config, job, source, Manner(timeout_s=timeout_s, **manner))
+    return launch(config, job, source, manner)

@@ -7,17 +7,19 @@ import click
 from msgspec import Struct
 
 from afo.config import RUNTIMES, Config
+from afo.errors import UsageError
 from afo.job import Job
 from afo.jobfile import JobSource
+from afo.units import Duration
+from afo_client.begin import Key, Prepared, begin, prepare
 from afo_client.cmd_validate import plan_text
 from afo_client.conclusion import conclude
 from afo_client.console import print_json, print_result, say
 from afo_client.follow import DeferredInterrupt, answer_interrupt, follow
-from afo_client.inspection import inspect_job
 from afo_client.job_ref import JobRef
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
-from afo_client.start import am_config, dry_run, start_job
+from afo_client.start import dry_run
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -28,6 +30,8 @@ _CHANGES = (
 )
 _MANNER = (
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
+    click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
+    click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
     click.option("--timeout", metavar="TIME", help="Stop following after this time, e.g. 2h (exit code 7)."),
     click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking."),
     click.option("--dry-run", "only_plan", is_flag=True, help="Print what would be submitted as JSON, submit nothing."),
@@ -43,10 +47,19 @@ class Manner(Struct, frozen=True, kw_only=True):
     kill_on_interrupt: bool = False
     only_plan: bool = False
     as_json: bool = False
+    key: Key | None = None
+
+
+def manner_of(*, timeout: str | None, key: str | None, retry: bool, **flags: bool) -> Manner:
+    """The values of the options as `Manner`. Raises `UsageError`, `SpecError`."""
+    if retry and key is None:
+        raise UsageError("--retry says what a second submission with the same --idempotency-key does; give a key")
+    seconds = Duration.parse(timeout) if timeout else None
+    return Manner(timeout_s=seconds, key=None if key is None else Key(key, retry), **flags)
 
 
 def submit_options(function: _Function) -> _Function:
-    """The options of a verb that starts a job: changes of its job file, and those of `Manner`."""
+    """The options of a verb that starts a job: `settings`, `variables`, `runtime`, and those of `manner_of`."""
     for option in reversed((*_CHANGES, *_MANNER)):
         function = option(function)
     return function
@@ -54,19 +67,41 @@ def submit_options(function: _Function) -> _Function:
 
 def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
     """Check, start, follow; returns the exit code, which says how the job ended."""
-    found = inspect_job(job, config.jobs_root(config.runtime.value))
-    submitted, schema = am_config(config, job, found, source), found.schema_text.decode()
     if manner.only_plan:
-        print_json(dry_run(submitted, schema))
+        prepared = prepare(config, job, source)
+        print_json(dry_run(prepared.submitted, prepared.schema))
         return 0
-    say(plan_text(job, found, config.runtime.value))
-    with DeferredInterrupt() as interrupt:  # else Ctrl-C could leave a job behind whose id nobody knows
-        ref = start_job(config, submitted, schema)
-        if not manner.as_json:
-            print_result(ref.job_id)
-        elif manner.detach:
-            print_json({"application_id": ref.job_id, "state": "SUBMITTED"})
-    return 0 if manner.detach and not interrupt.came else _accompany(config, ref, manner, interrupted=interrupt.came)
+    start = _Announced(manner)
+    ref, new = begin(config, job, source, manner.key, start)
+    if not new:
+        say(f"{ref.job_id} was submitted with this idempotency key before")
+        _announce(ref, manner, new=False)
+    if manner.detach and not start.interrupted:
+        return 0
+    return _accompany(config, ref, manner, interrupted=start.interrupted)
+
+
+class _Announced:
+    """Starts a job and prints its id. Ctrl-C does not break it, else it could leave a job whose id nobody knows."""
+
+    def __init__(self, manner: Manner) -> None:
+        self._manner = manner
+        self.interrupted = False
+
+    def __call__(self, prepared: Prepared) -> JobRef:
+        say(plan_text(prepared.submitted.job, prepared.found, prepared.config.runtime.value))
+        with DeferredInterrupt() as interrupt:
+            ref = prepared.start()
+            _announce(ref, self._manner, new=True)
+        self.interrupted = interrupt.came
+        return ref
+
+
+def _announce(ref: JobRef, manner: Manner, *, new: bool) -> None:
+    if not manner.as_json:
+        print_result(ref.job_id)
+    elif manner.detach:
+        print_json({"application_id": ref.job_id, "state": "SUBMITTED", "new": new})
 
 
 def _accompany(config: Config, ref: JobRef, manner: Manner, *, interrupted: bool) -> int:

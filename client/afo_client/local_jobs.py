@@ -49,11 +49,13 @@ class LocalJobs:
 
     def applications(self) -> list[Application]:
         """All jobs with a directory."""
-        root = parse(self._config.jobs_root("local")).path
-        if not Path(root).is_dir():
-            return []
-        found = (folder.parent.parent.name for folder in sorted(Path(root).glob(f"local_*/am/{AM_CONFIG}")))
-        return [self.application(job_id) for job_id in found]
+        return [self.application(file.parent.parent.name) for file in self._files()]
+
+    def marked(self, mark: str) -> str | None:
+        """By what its Application Master was started with."""
+        needle = mark.encode()  # most files need not be decoded, and one of another version cannot be
+        files = (file for file in self._files() if needle in file.read_bytes())
+        return next((file.parent.parent.name for file in files if jsonfile.read(file, AmConfig).once == mark), None)
 
     def kill(self, job_id: str) -> None:
         """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
@@ -70,6 +72,11 @@ class LocalJobs:
         for lock in locks:
             locked_process.send_signal(lock, signal.SIGTERM)
         _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
+
+    def _files(self) -> list[Path]:
+        """What the Application Master of each job was started with."""
+        root = Path(parse(self._config.jobs_root("local")).path)
+        return sorted(root.glob(f"local_*/am/{AM_CONFIG}")) if root.is_dir() else []
 
 
 def _container_locks(folder: Path) -> list[Path]:

@@ -32,6 +32,9 @@ class ClientRuntime(Protocol):
     def applications(self) -> list[Application]:
         """All jobs of afo that the runtime knows, beyond those that their directories tell of."""
 
+    def marked(self, mark: str) -> str | None:
+        """The job submitted with this mark (`AmConfig.once`) if there is one that the runtime knows."""
+
     def kill(self, job_id: str) -> None:
         """End a job by force; nothing happens to one that has ended."""
 

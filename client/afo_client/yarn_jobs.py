@@ -4,7 +4,7 @@ from functools import cached_property
 
 from afo import resource_manager
 from afo.config import user_name
-from afo.submission import TAG
+from afo.submission import TAG, mark_tag
 from afo_client.runtimes import Application
 from afo_client.yarn.staging import remove_private
 
@@ -23,6 +23,10 @@ class YarnJobs:
     def applications(self) -> list[Application]:
         """Those that bear our tag and that YARN still remembers."""
         return [_application(each) for each in self._manager.applications(TAG)]
+
+    def marked(self, mark: str) -> str | None:
+        """By its tag."""
+        return next((each.id for each in self._manager.applications(mark_tag(mark))), None)
 
     def kill(self, job_id: str) -> None:
         """End the application, and remove what it keeps in HDFS for itself alone."""

@@ -56,6 +56,15 @@ def jobs(root: Path) -> LocalJobs:
     return LocalJobs(Config("", Setting("local", "test"), roots, roots, root))
 
 
+def test_a_job_is_found_by_its_mark(root: Path, config: AmConfig, jobs: LocalJobs) -> None:
+    assert jobs.marked("ab-1") is None
+    for number in (1, 2):
+        folder = root / f"local_{number}_1" / "am"
+        folder.mkdir(parents=True)
+        jsonfile.write_private(folder / "am-config.json", msgspec.structs.replace(config, once=f"ab-{number}"))
+    assert [jobs.marked(f"ab-{number}") for number in (1, 2, 3)] == ["local_1_1", "local_2_1", None]
+
+
 @pytest.fixture
 def fake_am(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Puts a supervisor and AM of one line of Python in place of ours."""

@@ -15,7 +15,7 @@ from afo import units
 from afo.am_config import AmConfig
 from afo.errors import SpecError
 from afo.job import Job
-from afo.submission import CHILD_TEMPLATE, PRIVATE, SubmitPlan, application_spec, child_template, submit_plan
+from afo.submission import CHILD_TEMPLATE, PRIVATE, SubmitPlan, application_spec, child_template, mark_tag, submit_plan
 
 GOLDEN = Path(__file__).parent / "golden" / "application_spec.json"
 
@@ -210,3 +210,13 @@ def test_a_name_that_is_accepted_survives_yarns_shell_script(name: str) -> None:
 def test_tags_that_yarn_refuses(tags: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         spec_of(plan_of(job(tags=tags)))
+
+
+def test_an_idempotency_key_is_a_tag_of_our_own() -> None:
+    plan = plan_of(job(tags={str(number): "x" for number in range(9)}))
+    marked = msgspec.structs.replace(plan, config=msgspec.structs.replace(plan.config, once="ab-1"))
+    with pytest.raises(SpecError, match=r"9 tags are given; YARN takes 8"):
+        spec_of(marked)
+    plan = plan_of(job(tags={"team": "feeds"}))
+    marked = msgspec.structs.replace(plan, config=msgspec.structs.replace(plan.config, once="ab-1"))
+    assert spec_of(marked)["tags"] == ["afo", mark_tag("ab-1"), "team:feeds"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound
+from afo.submission import mark_tag
 from afo_client.main import run
 from afo_client.yarn_jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager
@@ -36,6 +37,14 @@ def test_states(manager: FakeResourceManager) -> None:
     assert [each.job_id for each in YarnJobs().applications()] == [JOB]
     with pytest.raises(NotFound):
         YarnJobs().application("application_1_0002")
+
+
+def test_a_job_is_found_by_its_mark(manager: FakeResourceManager) -> None:
+    manager.add_application("application_1_0002", "RUNNING", applicationTags=f"afo,{mark_tag('ab-2')},team:feeds")
+    manager.add_application(JOB, "FINISHED", "FAILED", applicationTags=f"afo,{mark_tag('ab-1')}")
+    assert YarnJobs().marked("ab-1") == JOB
+    assert YarnJobs().marked("ab-2") == "application_1_0002"
+    assert YarnJobs().marked("ab-3") is None
 
 
 def test_a_job_whose_master_never_started(

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class FakeResourceManager:
 
     def add_application(self, application_id: str, state: str, final: str = "UNDEFINED", **fields: Any) -> None:
         """An application as the REST interface shows it."""
-        basics = {"id": application_id, "user": "ann", "name": "a job", "queue": "default"}
+        basics = {"id": application_id, "user": "ann", "name": "a job", "queue": "default", "applicationTags": "afo"}
         self.applications[application_id] = {**basics, "state": state, "finalStatus": final, **fields}
 
     def write_configuration(self, directory: Path, **settings: str) -> None:
@@ -49,7 +50,9 @@ class FakeResourceManager:
 
     def answer(self, method: str, path: str) -> dict[str, Any] | None:
         """What a request gets; None for what is not there."""
-        parts = path.partition("?")[0].removeprefix("/ws/v1/cluster/").split("/")
+        asked, _, query = path.partition("?")
+        parts = asked.removeprefix("/ws/v1/cluster/").split("/")
+        tag = urllib.parse.parse_qs(query).get("applicationTags", [""])[0]
         match (method, parts):
             case ("GET", ["nodes"]):
                 return {"nodes": {"node": self.nodes}}
@@ -61,7 +64,8 @@ class FakeResourceManager:
                     "maximum-resource-capability": {"memory": 4096, "vCores": 4},
                 }
             case ("GET", ["apps"]):
-                return {"apps": {"app": list(self.applications.values())}}
+                found = [each for each in self.applications.values() if tag in each["applicationTags"].split(",")]
+                return {"apps": {"app": found}}
             case ("GET", ["apps", name]) if name in self.applications:
                 return {"app": self.applications[name]}
             case ("PUT", ["apps", name, "state"]) if name in self.applications:

@@ -11,7 +11,7 @@ from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.jsonfile import encode as encode_json
 from afo.paths import JobPaths
-from afo_client import launch, start
+from afo_client import begin, launch, start
 from afo_client.runtimes import Application
 
 JOB_FILE = """name: clicks
@@ -53,8 +53,18 @@ class Pretender:
         Path(paths.events).mkdir(parents=True)
         Path(paths.job).write_bytes(encode_json(config))
         if self.state != "RUNNING":
-            Path(paths.verdict).write_bytes(msgspec.json.encode(self.verdict()))
+            self.end(self.state)
         return self.job_id
+
+    def end(self, state: str) -> None:
+        """The job started last has ended."""
+        self.state = state
+        paths = JobPaths(self.submitted[-1][0].jobs_root, self.job_id)
+        Path(paths.verdict).write_bytes(msgspec.json.encode(self.verdict()))
+
+    def marked(self, mark: str) -> str | None:
+        """The runtime knows nothing of jobs beyond their directories."""
+        return None
 
     def verdict(self) -> ev.JobFinished:
         """What the job leaves."""
@@ -72,5 +82,6 @@ def pretend(monkeypatch: pytest.MonkeyPatch, state: str) -> Pretender:
     """Jobs started from here on end in `state` at once, or never if it is RUNNING."""
     pretender = Pretender(state)
     monkeypatch.setattr(start, "_start", pretender.start)
-    monkeypatch.setattr(launch, "runtime_for", lambda name, config: pretender)
+    for module in (begin, launch):
+        monkeypatch.setattr(module, "runtime_for", lambda name, config: pretender)
     return pretender

@@ -1,0 +1,82 @@
+"""A job is checked and started: once, or once for its idempotency key. The `afo` command and Python begin alike."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from afo.am_config import AmConfig
+from afo.config import Config, RuntimeName, user_name
+from afo.errors import NotFound
+from afo.job import Job
+from afo.jobfile import JobSource
+from afo_client.inspection import Inspection, inspect_job
+from afo_client.job_ref import JobRef, job_ref
+from afo_client.job_watch import JobWatch
+from afo_client.once import Once
+from afo_client.runtimes import runtime_for
+from afo_client.start import am_config, start_job
+from afo_client.user_state import UserState
+
+
+@dataclass(frozen=True)
+class Key:
+    """An idempotency key. With `retry`, a job of it that FAILED or was KILLED is followed by another."""
+
+    text: str
+    retry: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A submission that was checked; nothing of it runs yet."""
+
+    config: Config
+    found: Inspection
+    submitted: AmConfig
+
+    @property
+    def schema(self) -> str:
+        """The schema's text."""
+        return self.found.schema_text.decode()
+
+    def start(self) -> JobRef:
+        """Start it; it is the user's last job from then on."""
+        return start_job(self.config, self.submitted, self.schema)
+
+
+def prepare(config: Config, job: Job, source: JobSource | None, mark: str = "") -> Prepared:
+    """Look at all that the job names. Raises what is wrong with it."""
+    found = inspect_job(job, config.jobs_root(config.runtime.value))
+    return Prepared(config, found, replace(am_config(config, job, found, source), once=mark))
+
+
+def begin(
+    config: Config, job: Job, source: JobSource | None, key: Key | None,
+    start: Callable[[Prepared], JobRef] = Prepared.start,
+) -> tuple[JobRef, bool]:  # fmt: skip
+    """The job, and whether it was started here by `start`, or before with the same key.
+
+    Raises what is wrong with the job or the cluster, nothing runs then; `WaitTimeout` when others contend for the key.
+    """
+    if key is None:
+        return start(prepare(config, job, source)), True
+    runtime: RuntimeName = "yarn" if config.runtime.value == "yarn" else "local"
+    once = Once(config.jobs_root(runtime), user_name(), key.text, runtime_for(runtime, config))
+    job_id, new = once.run(
+        lambda mark: start(prepare(config, job, source, mark)).job_id,
+        lambda job_id: not key.retry or _will_do(config, job_id),
+    )
+    UserState(config.state_dir).remember_last(job_id)
+    return job_ref(config, job_id), new
+
+
+def _will_do(config: Config, job_id: str) -> bool:
+    """The earlier job runs or has SUCCEEDED."""
+    ref = job_ref(config, job_id)
+    with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
+        try:
+            return watch.glance().state not in ("FAILED", "KILLED")
+        except NotFound:
+            return False

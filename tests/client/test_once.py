@@ -1,0 +1,209 @@
+"""One job for each idempotency key, whoever asks for it, how often, and whatever dies in between."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from afo import storage
+from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, PermissionDenied, UsageError
+from afo_client import once
+from afo_client.main import run
+from afo_client.once import Once
+from pretender import Pretender, pretend, small_job
+
+
+class Cluster:
+    """Starts jobs and finds them by their mark, as YARN does."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def start(self, mark: str) -> str:
+        with self._lock:
+            return self.jobs.setdefault(mark, f"application_1_{len(self.jobs) + 1:04d}")
+
+    def marked(self, mark: str) -> str | None:
+        return self.jobs.get(mark)
+
+
+def once_for(folder: Path, cluster: Cluster, key: str = "daily-2026-11-21", user: str = "ann") -> Once:
+    return Once(str(folder), user, key, cluster)  # type: ignore[arg-type]
+
+
+def always(job_id: str) -> bool:
+    return True
+
+
+def never_started(mark: str) -> str:
+    raise AssertionError("nothing is to be started here")
+
+
+def the_claim(folder: Path) -> Path:
+    return next(folder.glob("once/*/1"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(once, "POLL_S", 0.01)
+
+
+def test_of_many_at_once_one_starts_it(tmp_path: Path) -> None:
+    cluster, answers = Cluster(), []
+    barrier = threading.Barrier(8)
+
+    def client() -> None:
+        barrier.wait()
+        answers.append(once_for(tmp_path, cluster).run(cluster.start, always))
+
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {job_id for job_id, _ in answers} == {"application_1_0001"}
+    assert sorted(new for _, new in answers) == [False] * 7 + [True]
+    assert len(cluster.jobs) == 1
+
+
+def test_keys_and_users_are_apart(tmp_path: Path) -> None:
+    cluster = Cluster()
+    for key, user in (("a", "ann"), ("b", "ann"), ("a", "bob")):
+        assert once_for(tmp_path, cluster, key, user).run(cluster.start, always)[1]
+    assert len(cluster.jobs) == 3
+
+
+def test_another_one_where_the_first_will_not_do(tmp_path: Path) -> None:
+    cluster = Cluster()
+    first = once_for(tmp_path, cluster).run(cluster.start, always)[0]
+    second, new = once_for(tmp_path, cluster).run(cluster.start, lambda job_id: job_id != first)
+    assert new
+    assert second != first
+    assert once_for(tmp_path, cluster).run(never_started, lambda job_id: job_id != first) == (second, False)
+
+
+def test_what_was_refused_can_be_tried_again(tmp_path: Path) -> None:
+    cluster = Cluster()
+
+    def refuse(mark: str) -> str:
+        raise PermissionDenied("not into this queue")
+
+    with pytest.raises(PermissionDenied):
+        once_for(tmp_path, cluster).run(refuse, always)
+    assert once_for(tmp_path, cluster).run(cluster.start, always)[1]
+
+
+def test_a_job_whose_client_died_is_found_by_its_mark(tmp_path: Path) -> None:
+    cluster = Cluster()
+
+    def start_and_lose_the_answer(mark: str) -> str:
+        cluster.start(mark)
+        raise ClusterUnreachable("the answer was lost")
+
+    with pytest.raises(ClusterUnreachable):
+        once_for(tmp_path, cluster).run(start_and_lose_the_answer, always)
+    assert once_for(tmp_path, cluster).run(never_started, always) == ("application_1_0001", False)
+
+
+def test_an_unreachable_cluster_that_took_nothing_blocks_nobody(tmp_path: Path) -> None:
+    cluster = Cluster()
+
+    def unreachable(mark: str) -> str:
+        raise ClusterUnreachable("nobody there")
+
+    with pytest.raises(ClusterUnreachable):
+        once_for(tmp_path, cluster).run(unreachable, always)
+    assert once_for(tmp_path, cluster).run(cluster.start, always)[1]
+
+
+def test_a_claim_without_a_job_is_given_up_after_its_lease(tmp_path: Path) -> None:
+    cluster = Cluster()
+    once_for(tmp_path, cluster).run(cluster.start, always)
+    claim = the_claim(tmp_path)
+    Path(f"{claim}.job").unlink()
+    cluster.jobs.clear()
+    old = claim.stat().st_mtime - once.LEASE_S - 1
+    os.utime(claim, (old, old))
+    job_id, new = once_for(tmp_path, cluster).run(cluster.start, always)
+    assert (new, list(cluster.jobs.values())) == (True, [job_id])
+    assert claim.with_name("2.job").read_text() == job_id
+
+
+def test_others_are_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster()
+    once_for(tmp_path, cluster).run(cluster.start, always)
+    claim = the_claim(tmp_path)
+    Path(f"{claim}.job").unlink()
+    cluster.jobs.clear()
+    answers: list[tuple[str, bool]] = []
+    waiting = threading.Thread(target=lambda: answers.append(once_for(tmp_path, cluster).run(never_started, always)))
+    waiting.start()
+    storage.write_bytes(str(claim.parent / "1.job"), b"application_7_0007")
+    waiting.join()
+    assert answers == [("application_7_0007", False)]
+
+
+@pytest.mark.parametrize("key", ["", "  ", "a\nb", "x" * 1001])
+def test_keys_that_are_none(tmp_path: Path, key: str) -> None:
+    with pytest.raises(UsageError, match="--idempotency-key"):
+        once_for(tmp_path, Cluster(), key)
+
+
+def test_a_name_taken_by_what_is_started_is_no_lost_race(tmp_path: Path) -> None:
+    def taken(mark: str) -> str:
+        raise AlreadyExists("output exists")
+
+    with pytest.raises(AfoError, match="output exists"):
+        once_for(tmp_path, Cluster()).run(taken, always)
+
+
+class TestVerb:
+    @pytest.fixture
+    def submit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        small_job(tmp_path, monkeypatch)
+        job = str(tmp_path / "job.yaml")
+        return ["submit", job, "--runtime", "local", "--var", "dt=2026-01-02", "--idempotency-key", "k"]
+
+    def test_the_second_submission_follows_the_first_job(
+        self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pretender = pretend(monkeypatch, "RUNNING")
+        assert run([*submit, "--detach", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["new"] is True
+        pretender.end("SUCCEEDED")
+        assert run(submit) == 0
+        captured = capsys.readouterr()
+        assert captured.out == f"{pretender.job_id}\n"
+        assert "was submitted with this idempotency key before" in captured.err
+        assert len(pretender.submitted) == 1
+        assert pretender.submitted[0][0].once
+
+    @pytest.mark.parametrize(("state", "code"), [("FAILED", 1), ("KILLED", 8)])
+    def test_a_failed_job_stands_for_its_key_unless_another_is_wanted(
+        self, submit: list[str], monkeypatch: pytest.MonkeyPatch, state: str, code: int
+    ) -> None:
+        pretender: Pretender = pretend(monkeypatch, state)
+        assert run(submit) == code
+        assert run(submit) == code
+        assert len(pretender.submitted) == 1
+        pretender.state = "SUCCEEDED"
+        assert run([*submit, "--retry"]) == 0
+        assert run([*submit, "--retry"]) == 0
+        assert len(pretender.submitted) == 2
+
+    def test_wrong_data_release_the_key(
+        self, submit: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pretender = pretend(monkeypatch, "SUCCEEDED")
+        (tmp_path / "a.tfrecord").rename(tmp_path / "away")
+        assert run(submit) == 5
+        (tmp_path / "away").rename(tmp_path / "a.tfrecord")
+        assert run(submit) == 0
+        assert len(pretender.submitted) == 1
+
+    def test_retry_needs_a_key(self, submit: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*submit[:-2], "--retry"]) == 2
+        assert "--idempotency-key" in capsys.readouterr().err
