@@ -21,6 +21,8 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     job_id: str = ""
     #: Training and evaluation files, resolved at submit; their order gives the row numbers of the splits.
     train_files: tuple[str, ...]
+    #: Size in bytes and time of the last change (seconds since 1970) of each training file.
+    train_stats: tuple[tuple[int, float], ...] = ()
     eval_files: tuple[str, ...] = ()
     #: Local paths inside the container of the AM and of the Children: secret and schema as localised.
     secret_file: str

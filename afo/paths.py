@@ -24,6 +24,7 @@ class JobPaths:
     <root>/<job id>/
         job.json              the resolved job (`afo.am_config.AmConfig` without anything secret)
         schema.yaml           the feature schema as submitted
+        files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
         verdict.json          final state; written once, last
@@ -48,6 +49,11 @@ class JobPaths:
     def schema(self) -> str:
         """The feature schema as submitted."""
         return f"{self.dir}/schema.yaml"
+
+    @property
+    def files(self) -> str:
+        """The list of training files (`afo.train.lineage.InputFile`)."""
+        return f"{self.dir}/files.json"
 
     @property
     def address(self) -> str:

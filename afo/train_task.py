@@ -18,6 +18,7 @@ Phase = Literal[
 class TrainTask(Struct, frozen=True, kw_only=True):
     """One start of one task's TensorFlow process; written by the Child as JSON of mode 0600."""
 
+    job_id: str
     role: Role
     index: int
     attempt: int
@@ -29,6 +30,8 @@ class TrainTask(Struct, frozen=True, kw_only=True):
     num_workers: int
     #: Training files, in the order that gives each its row number. Known to the AM alone otherwise.
     num_splits: int
+    #: URL of the list of those files (`afo.train.lineage.InputFile`).
+    files_url: str
     job: Job
     #: Text of the feature schema (YAML) as staged with the job.
     schema_file: str
@@ -52,4 +55,6 @@ class Progress(Struct, frozen=True, kw_only=True):
     input_wait_s: float = 0.0
     step_s: float = 0.0
     loss: float | None = None
+    #: Records that could not be read and were skipped.
+    bad_records: int = 0
     message: str = ""

@@ -9,10 +9,11 @@ from afo.errors import NotFound
 
 
 class SplitFile(msgspec.Struct, frozen=True):
-    """One file of a data set; `size` in bytes."""
+    """One file of a data set; `size` in bytes, `modified` in seconds since 1970."""
 
     url: str
     size: int
+    modified: float = 0.0
 
 
 def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
@@ -26,7 +27,7 @@ def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
         matched = [each for each in storage.glob(pattern) if not storage.name(each.url).startswith(("_", "."))]
         if not matched:
             raise NotFound(f"no data file matches {pattern}; {_hint(pattern)}")
-        found.update({each.url: SplitFile(each.url, each.size) for each in matched})
+        found.update({each.url: SplitFile(each.url, each.size, each.modified) for each in matched})
     return tuple(found[url] for url in sorted(found))
 
 

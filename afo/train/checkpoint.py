@@ -6,7 +6,7 @@ batches more than the positions say: after a restore those are applied once more
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from afo import storage
 from afo.errors import DataError, NotFound
 from afo.train import initialize, manifest
 from afo.train.manifest import Manifest, Part
+from afo.train.origin import Origin
 from afo.train.parameters import Parameter, Parameters
 from afo.train.variables import PsVariable, VariableIo
 
@@ -30,8 +31,12 @@ def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]
 class CheckpointWriter:
     """Saves the variables of one generation under `checkpoint_url`."""
 
-    def __init__(self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int) -> None:
+    def __init__(
+        self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int, origin: Origin
+    ) -> None:
+        """`origin` adds to the manifest what the model is made of."""
         self._parameters = parameters
+        self._origin = origin
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
@@ -56,6 +61,9 @@ class CheckpointWriter:
                 directory=directory,
                 rows={table.name: table.rows for table in self._parameters.tables},
                 parts=tuple(parts),
+                rules=self._origin.rules,
+                sections=self._origin.sections,
+                lineage=self._origin.lineage(step, positions),
             ),
         )
         return url, step, positions
@@ -183,7 +191,7 @@ def restore(parameters: Parameters, reader: CheckpointReader) -> int:
             for part, array in reader.parts(name):
                 _scatter(array, part, shards)
     for name, shards in tensors(parameters.dense):
-        _cut(reader.whole(name), shards, reader.url)
+        cut(reader.whole(name), shards, reader.url)
     step = 0
     for variable in parameters.counters:
         value = reader.whole(variable.name.removeprefix("afo/"))
@@ -199,18 +207,27 @@ def restore(parameters: Parameters, reader: CheckpointReader) -> int:
 
 def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...]) -> None:
     """Rows of one file into the shards that own them now."""
-    writers = [VariableIo(shard).writer() for shard in shards]
+    write = row_writer(shards)
     chunk = shards[0].chunk_rows
     for start in range(0, len(array), chunk):
         values = array[start : start + chunk]
-        rows = part.part + part.parts * np.arange(start, start + len(values), dtype=np.int64)
-        for number, write in enumerate(writers):
+        write(part.part + part.parts * np.arange(start, start + len(values), dtype=np.int64), values)
+
+
+def row_writer(shards: tuple[PsVariable, ...]) -> Callable[[Any, Any], None]:
+    """A function (rows [n] of the whole tensor, values [n, …]) that overwrites them where they lie."""
+    writers = [VariableIo(shard).writer() for shard in shards]
+
+    def write(rows: Any, values: Any) -> None:
+        for number, write_here in enumerate(writers):
             mine = rows % len(shards) == number
             if mine.any():
-                write(rows[mine] // len(shards), values[mine])
+                write_here(rows[mine] // len(shards), values[mine])
+
+    return write
 
 
-def _cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
+def cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
     """A whole vector into its shards."""
     sizes = [shard.shape[0] for shard in shards]
     if vector.shape != (sum(sizes),):

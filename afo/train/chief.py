@@ -1,17 +1,21 @@
 """What the chief does beside training: prepare the variables, save them, write summaries, export."""
 
-import sys
+import signal
 import time
 from typing import Any
 
 from afo.rpc import messages as m
-from afo.train.checkpoint import CheckpointReader, CheckpointWriter, newest_complete, restore
+from afo.train.beginning import begin
+from afo.train.checkpoint import CheckpointReader, CheckpointWriter
+from afo.train.decision import chosen
 from afo.train.export import export
 from afo.train.initialize import NO_EPOCH
 from afo.train.manifest import remove_old
+from afo.train.origin import Origin
 from afo.train.parameters import Parameters
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
+from afo.train.warm_start import rules_of
 from afo.train_task import Progress
 
 #: Time between two points of a curve.
@@ -25,31 +29,27 @@ class Chief:
         self._setup = setup
         self._parameters = parameters
         task, job = setup.task, setup.job
-        self._writer = CheckpointWriter(parameters, task.checkpoint_url, setup.work_dir, task.generation)
+        self._origin = Origin(task, rules_of(parameters), setup.model.sections(parameters))
+        self._writer = CheckpointWriter(parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin)
+        self._keep = job.checkpoint.keep
         self._every_s = min(float(job.checkpoint.every), float(job.train.eval_every))
         self._summaries = Summaries(task.summary_url, f"train-g{task.generation}-a{task.attempt}", setup.work_dir)
         self._saved_at = self._summarised_at = time.monotonic()
         self._summarised: tuple[int, float, float] = (0, 0.0, 0.0)
         self._saved_step = -1
+        self._save_wanted = False
+        # `afo checkpoint now`, by way of the Child.
+        signal.signal(signal.SIGUSR1, self._want_save)
 
-    def prepare(self, manifest_url: str) -> None:
-        """Initialise the variables, or restore `manifest_url` or the newest complete one before it; tell the AM."""
-        setup = self._setup
-        restored, step = "", 0
-        if manifest_url:
-            setup.progress.report(Progress(phase="restoring"), now=True)
-            reader, problems = newest_complete(manifest_url, setup.task.checkpoint_url, setup.work_dir)
-            for problem in problems:
-                print(f"warning: {problem}; taking {reader.url}", file=sys.stderr)
-            with reader:
-                restored, step = reader.url, restore(self._parameters, reader)
-        else:
-            setup.progress.report(Progress(phase="initializing"), now=True)
-            setup.model.initialize(self._parameters)
-        setup.master.report_ready(
-            m.ReadyReport(task=setup.id, generation=setup.task.generation, restored=restored, step=step)
-        )
+    def prepare(self, reply: m.ReadyReply) -> int:
+        """Give the variables their first values and tell the AM; returns the step that the job itself began with."""
+        self._setup.master.report_ready(begin(self._setup, self._parameters, self._origin, reply))
         self._saved_at = time.monotonic()
+        return self._origin.first_step
+
+    def resume(self, first_step: int) -> None:
+        """The variables were prepared before, by an earlier process of this task."""
+        self._origin.resume(first_step)
 
     def after_step(self, progress: Progress) -> None:
         """Save and summarise when it is time."""
@@ -57,28 +57,37 @@ class Chief:
         if now - self._summarised_at >= SUMMARY_S and progress.step:
             self._summarise(progress, now - self._summarised_at)
             self._summarised_at = now
-        if now - self._saved_at >= self._every_s and progress.step > self._saved_step:
-            self._save(final=False)
+        due = self._save_wanted or now - self._saved_at >= self._every_s
+        if due and progress.step > self._saved_step:
+            self._save_wanted = False
+            _, report = self._write(final=False)
+            remove_old(self._setup.task.checkpoint_url, self._keep, self._tell(report))
             self._saved_at = time.monotonic()
 
     def finish(self, progress: Progress) -> int:
-        """The last checkpoint and, out of it, the SavedModel; returns the number of steps of all workers."""
+        """The last checkpoint and, out of it or of the best, the SavedModel; returns the steps of all workers.
+
+        Raises GateRefused where the model is not good enough.
+        """
         if progress.step:
             self._summarise(progress, time.monotonic() - self._summarised_at)
         url, report = self._write(final=True)
         setup = self._setup
+        protected = self._tell(report)
+        exported = chosen(setup, url)
         setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
-        with CheckpointReader(url, setup.work_dir) as reader:
+        with CheckpointReader(exported, setup.work_dir) as reader:
             model = setup.model.local(reader)
             export(model, setup.model.labels, setup.parser, setup.task.export_url, setup.work_dir)
-        setup.master.report_checkpoint(report)
-        remove_old(setup.task.checkpoint_url, setup.job.checkpoint.keep)
+        remove_old(setup.task.checkpoint_url, self._keep, (*protected, exported))
         return report.step
 
-    def _save(self, *, final: bool) -> None:
-        _, report = self._write(final=final)
-        self._setup.master.report_checkpoint(report)
-        remove_old(self._setup.task.checkpoint_url, self._setup.job.checkpoint.keep)
+    def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:
+        """Report a checkpoint; returns the manifests that must stay."""
+        return self._setup.master.report_checkpoint(report).protected
+
+    def _want_save(self, _number: int, _frame: object) -> None:
+        self._save_wanted = True
 
     def _write(self, *, final: bool) -> tuple[str, m.CheckpointReport]:
         url, step, positions = self._writer.save(final=final)

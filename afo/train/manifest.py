@@ -2,23 +2,33 @@
 
     <checkpoint url>/g000001-s000000001234-<random>/<tensor>.<part>.npy   a directory for each try
     <checkpoint url>/manifest-g000001-s000000001234[-final].json          written last, and only once
+    <checkpoint url>/evaluation-g000001-s000000001234[-final].json        what the evaluator found of it
+    <checkpoint url>/refused.json                                         the quality gate refused this job's model
 
 Readers take the manifest of the highest generation and step; a directory without one is not a checkpoint.
 """
 
 import re
+from collections.abc import Collection
 from pathlib import Path
+from typing import TypeVar
 
 import google_crc32c
 import msgspec
 
 from afo import storage
 from afo.errors import AlreadyExists, DataError, NotFound
+from afo.train.lineage import Evaluation, Lineage
+from afo.train.sections import Section
 
 #: Raised when a reader of an older version could not read what this one writes.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+#: Formats that are read: 1 says neither what is in the model nor which part is which.
+READABLE = (1, 2)
+REFUSAL = "refused.json"
 _NAME = re.compile(r"^manifest-g(\d{6,})-s(\d{12,})(-final)?\.json$")
 _BLOCK = 1 << 20
+_T = TypeVar("_T")
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +43,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one checkpoint. `rows` says how many rows each table has altogether."""
+    """All of one checkpoint. `rows` says how many rows each table has altogether; the last three since format 2."""
 
     version: int
     generation: int
@@ -44,6 +54,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     rows: dict[str, int]
     parts: tuple[Part, ...]
+    #: Optimizer of each parameter, by the name that the job file has for it.
+    rules: dict[str, str] = {}
+    #: Which part of the model is which range of which tensor.
+    sections: tuple[Section, ...] = ()
+    lineage: Lineage | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why the model of a job was not exported."""
+
+    manifest: str
+    reasons: tuple[str, ...]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -90,9 +112,10 @@ def read_manifest(url: str) -> Manifest:
         manifest = msgspec.json.decode(storage.read_bytes(url), type=Manifest)
     except msgspec.MsgspecError as error:
         raise DataError(f"{url}: malformed manifest: {error}") from error
-    if manifest.version != FORMAT_VERSION:
+    if manifest.version not in READABLE:
         raise DataError(
-            f"{url}: checkpoint of format {manifest.version}; this version of afo reads format {FORMAT_VERSION}"
+            f"{url}: checkpoint of format {manifest.version}; this version of afo reads formats"
+            f" {READABLE[0]} to {READABLE[-1]}"
         )
     return manifest
 
@@ -107,12 +130,51 @@ def commit(checkpoint_url: str, manifest: Manifest) -> str:
     return url
 
 
-def remove_old(checkpoint_url: str, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints; the manifest goes first, so that none names missing files."""
+def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> None:
+    """Delete all but the newest `keep` checkpoints and those whose manifests are `protected`.
+
+    The manifest goes first, so that none names missing files.
+    """
     for found in find_manifests(checkpoint_url)[:-keep]:
-        directory = read_manifest(found.url).directory
-        storage.delete(found.url)
-        storage.delete(storage.join(checkpoint_url, directory), recursive=True)
+        if found.url not in protected:
+            directory = read_manifest(found.url).directory
+            storage.delete(found.url)
+            storage.delete(_evaluation_url(found.url))
+            storage.delete(storage.join(checkpoint_url, directory), recursive=True)
+
+
+def write_evaluation(manifest_url: str, evaluation: Evaluation) -> None:
+    """Put what the evaluator found beside the manifest."""
+    storage.write_bytes(_evaluation_url(manifest_url), msgspec.json.encode(evaluation))
+
+
+def read_evaluation(manifest_url: str) -> Evaluation | None:
+    """What the evaluator found of a checkpoint; None if it was not measured. Raises DataError."""
+    return _read_beside(_evaluation_url(manifest_url), Evaluation)
+
+
+def write_refusal(checkpoint_url: str, refusal: Refusal) -> None:
+    """Mark all checkpoints of a job: no warm start takes one by its directory."""
+    storage.write_bytes(storage.join(checkpoint_url, REFUSAL), msgspec.json.encode(refusal))
+
+
+def read_refusal(checkpoint_url: str) -> Refusal | None:
+    """Why the model of this directory was refused; None if it was not. Raises DataError."""
+    return _read_beside(storage.join(checkpoint_url, REFUSAL), Refusal)
+
+
+def _evaluation_url(manifest_url: str) -> str:
+    name = storage.name(manifest_url).replace("manifest-", "evaluation-", 1)
+    return storage.join(storage.parent(manifest_url), name)
+
+
+def _read_beside(url: str, kind: type[_T]) -> _T | None:
+    try:
+        return msgspec.json.decode(storage.read_bytes(url), type=kind)
+    except NotFound:
+        return None
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{url} is malformed: {error}") from error
 
 
 def fetch_part(manifest_url: str, manifest: Manifest, part: Part, scratch: Path) -> Path:

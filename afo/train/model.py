@@ -6,6 +6,7 @@ from afo.models.records import Parsed
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.parameters import Parameters
+from afo.train.sections import Section
 
 
 class Computed(NamedTuple):
@@ -43,6 +44,9 @@ class Model(Protocol):
 
     def initialize(self, parameters: Parameters) -> None:
         """Create every variable with its first value."""
+
+    def sections(self, parameters: Parameters) -> tuple[Section, ...]:
+        """Which part of it is which range of which tensor: what another model can take over."""
 
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """What of a batch can be done ahead, on the worker alone: a nest of tensors."""

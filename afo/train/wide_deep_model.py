@@ -22,6 +22,7 @@ from afo.train.local_model import LocalWideDeep
 from afo.train.model import Computed
 from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.routing import Route, route
+from afo.train.sections import Section, sections_of
 from afo.train.variables import ps_device
 
 
@@ -79,6 +80,10 @@ class WideDeepModel:
         draws = {"deep": initialize.normal(layout.embedding_scale, seed), "wide": initialize.zeros}
         vector = wide_deep.initial_vector(layout, seed)
         initialize.create(parameters, draws, vector, {})
+
+    def sections(self, parameters: Parameters) -> tuple[Section, ...]:
+        """By feature, cross and layer."""
+        return sections_of(self._layout)
 
     def encode(self, parsed: Parsed, servers: int) -> Inputs:
         """Hash, find the different ids, sort them by server."""

@@ -16,6 +16,8 @@ from afo.train_task import Phase, Progress
 READY_POLL_S = 0.2
 #: Longest wait for a batch before the loop looks after its other duties.
 INPUT_POLL_S = 0.5
+#: Time between two questions whether the training is to end early, where it may.
+STOP_POLL_S = 5.0
 #: Weight of the newest loss in the running mean that is reported.
 LOSS_WEIGHT = 0.05
 
@@ -40,6 +42,9 @@ class Worker:
         self._input: TrainingInput | None = None
         self._chief = Chief(setup, self._parameters) if setup.task.is_chief else None
         self._step = 0
+        #: Step that ends the training, and the next time to ask whether it is to end before.
+        self._last_step: int | None = None
+        self._ask_at = 0.0
         self._samples = 0
         self._step_s = 0.0
         self._loss: float | None = None
@@ -77,10 +82,18 @@ class Worker:
         request = m.ReadyRequest(task=setup.id, generation=task.generation)
         while not (reply := setup.master.ready(request)).ready:
             if self._chief is not None:
-                self._chief.prepare(reply.restore)
+                self._begin(self._chief.prepare(reply))
                 return
             self._report("waiting")
             time.sleep(READY_POLL_S)
+        if self._chief is not None:
+            self._chief.resume(reply.first_step)
+        self._begin(reply.first_step)
+
+    def _begin(self, first_step: int) -> None:
+        """`first_step`: what the job began with, above 0 after a warm start."""
+        limit = self._setup.job.train.max_steps
+        self._last_step = None if limit is None else first_step + limit
 
     def _another_step(self, reading: TrainingInput) -> bool:
         """Wait for a batch and apply it; false when training is over."""
@@ -88,17 +101,23 @@ class Worker:
         batch = reading.get(INPUT_POLL_S)
         if batch == "end":
             return False
-        limit = self._setup.job.train.max_steps
         if isinstance(batch, Batch):
             self._apply(batch)
             self._step_s += time.monotonic() - began
-        elif limit is not None:
+        elif self._last_step is not None:
             # Others may have made the last step while this worker has nothing to read.
             self._step = int(self._global_step.read())
         if self._chief is not None:
             self._chief.after_step(self._progress("training"))
         self._report("training")
-        return limit is None or self._step < limit
+        return (self._last_step is None or self._step < self._last_step) and not self._is_to_stop()
+
+    def _is_to_stop(self) -> bool:
+        """Whether `train.early_stop` has ended the training; a worker may be in the middle of a large file."""
+        if self._setup.job.train.early_stop is None or time.monotonic() < self._ask_at:
+            return False
+        self._ask_at = time.monotonic() + STOP_POLL_S
+        return self._setup.master.ready(m.ReadyRequest(task=self._setup.id, generation=self._task.generation)).stop
 
     def _apply(self, batch: Batch) -> None:
         """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""

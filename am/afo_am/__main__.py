@@ -16,6 +16,8 @@ from afo.paths import JobPaths
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import read_secret
+from afo.train import lineage
+from afo.train.lineage import InputFile
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
@@ -88,7 +90,14 @@ def _publish_job(config: AmConfig, paths: JobPaths) -> None:
     storage.make_dirs(paths.events)
     if not storage.exists(paths.job):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
+        lineage.write_files(paths.files, input_files(config))
         storage.write_bytes(paths.job, jsonfile.encode(config))
+
+
+def input_files(config: AmConfig) -> list[InputFile]:
+    """The training files as they were at submit; of size 0 where that was not looked at."""
+    stats = config.train_stats or ((0, 0.0),) * len(config.train_files)
+    return [InputFile(url, *stat) for url, stat in zip(config.train_files, stats, strict=True)]
 
 
 def _am_attempt() -> int:

@@ -26,6 +26,7 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
         runtime="yarn" if runtime == "yarn" else "local",
         jobs_root=config.jobs_root(runtime),
         train_files=tuple(file.url for file in found.train),
+        train_stats=tuple((file.size, file.modified) for file in found.train),
         eval_files=tuple(file.url for file in found.eval),
         secret_file="",
         schema_file="",

@@ -102,9 +102,9 @@ class MiniMaster:
         self.ready = True
         return m.Empty()
 
-    def report_checkpoint(self, report: m.CheckpointReport) -> m.Empty:
+    def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
         self.checkpoints.append(report)
-        return m.Empty()
+        return m.CheckpointReply()
 
     def report_eval(self, report: m.EvalReport) -> m.Empty:
         self.evals.append(report)
@@ -155,9 +155,9 @@ class JobRun:
         work.mkdir()
         reading, writing = os.pipe()
         task = TrainTask(
-            role=role, index=index, attempt=attempt, generation=self.generation,
+            job_id="local_0_0", role=role, index=index, attempt=attempt, generation=self.generation,
             is_chief=(role, index) == self.job.chief, ps=self.ps,
-            num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), job=self.job,
+            num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), files_url="", job=self.job,
             schema_file=str(self.schema_file), am_address_url=str(self.directory / "address"),
             secret_file=str(self.directory / "secret"), work_dir=str(work),
             checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),

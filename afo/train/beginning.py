@@ -1,0 +1,71 @@
+"""How a generation's variables get their first values: restored, taken over from an earlier model, or drawn anew."""
+
+import sys
+
+from msgspec.structs import replace
+
+from afo.job import WarmStart
+from afo.rpc import messages as m
+from afo.train.checkpoint import CheckpointReader, newest_complete, restore
+from afo.train.lineage import Ancestry, continued
+from afo.train.manifest import read_evaluation
+from afo.train.origin import Origin
+from afo.train.parameters import Parameters
+from afo.train.setup import Setup
+from afo.train.warm_start import open_source, take_over
+from afo.train_task import Progress
+
+
+def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyReply) -> m.ReadyReport:
+    """Prepare all variables, and `origin` with them; returns what the Application Master is to know.
+
+    Raises NotFound or DataError where there is no model to begin with, DataError for a checkpoint of another model.
+    """
+    report = m.ReadyReport(task=setup.id, generation=setup.task.generation)
+    if reply.restore:
+        setup.progress.report(Progress(phase="restoring"), now=True)
+        restored, step = _restored(setup, parameters, reply.restore)
+        origin.resume(reply.first_step)
+        return replace(report, restored=restored, step=step)
+    setup.progress.report(Progress(phase="initializing"), now=True)
+    setup.model.initialize(parameters)
+    warm = setup.job.checkpoint.warm
+    if warm is None:
+        origin.begin(Ancestry(), 0)
+        return report
+    return _warm_started(setup, parameters, origin, warm, report)
+
+
+def _restored(setup: Setup, parameters: Parameters, manifest_url: str) -> tuple[str, int]:
+    """Out of `manifest_url`, or the newest complete checkpoint before it."""
+    reader, problems = newest_complete(manifest_url, setup.task.checkpoint_url, setup.work_dir)
+    for problem in problems:
+        print(f"warning: {problem}; taking {reader.url}", file=sys.stderr)
+    with reader:
+        return reader.url, restore(parameters, reader)
+
+
+def _warm_started(
+    setup: Setup, parameters: Parameters, origin: Origin, warm: WarmStart, report: m.ReadyReport
+) -> m.ReadyReport:
+    """`parameters` are initialised already."""
+    reader, passed_over = open_source(warm, setup.task.checkpoint_url, setup.work_dir)
+    if reader is None:
+        origin.begin(Ancestry(), 0)
+        return replace(report, warm_start=m.WarmStart(source="", passed_over=passed_over))
+    with reader:
+        plan = take_over(parameters, origin.sections, reader)
+    step = reader.manifest.step
+    origin.begin(_ancestry(reader), step)
+    begun = m.WarmStart(
+        source=reader.url, passed_over=passed_over, kept=plan.kept, made_new=plan.made_new, dropped=plan.dropped
+    )
+    return replace(report, step=step, warm_start=begun)
+
+
+def _ancestry(reader: CheckpointReader) -> Ancestry:
+    manifest = reader.manifest
+    evaluation = read_evaluation(reader.url)
+    if manifest.lineage is None:
+        return Ancestry(evaluation=evaluation)
+    return continued(manifest.lineage, reader.url, manifest.final, evaluation)

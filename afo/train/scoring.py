@@ -1,0 +1,91 @@
+"""Scores of a model over files, and what they are worth."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import tensorflow as tf
+
+from afo.data import metrics
+from afo.data.bad_records import BadRecords
+from afo.data.judge import Judge
+from afo.data.local_file import local_file
+from afo.data.schema import Schema
+from afo.data.split_reader import Lease, SplitReader
+from afo.data.splits import SplitFile
+from afo.job import Data, Shuffle
+from afo.models.records import DTYPE, RecordParser
+from afo.train.lineage import Evaluation
+from afo.train.model import LocalModel
+
+#: Records computed at once.
+BATCH = 8192
+
+
+class Scored(NamedTuple):
+    """B records as numpy arrays."""
+
+    #: [B, labels] each.
+    labels: Any
+    probabilities: Any
+    #: int64 [features of the schema]: how many of the records hold each.
+    held: Any
+
+
+class Scorer:
+    """Computes the scores of one model after another, file by file."""
+
+    def __init__(self, schema: Schema, parser: RecordParser, data: Data, scratch: Path) -> None:
+        self._schema, self._parser, self._scratch = schema, parser, scratch
+        self._data = msgspec.structs.replace(data, shuffle=Shuffle(buffer=0), batch_size=BATCH)
+
+    def scores(self, model: LocalModel, files: Iterable[SplitFile]) -> Iterator[Scored]:
+        """Of all good records in the order in which they lie. Raises DataError for more bad ones than are allowed."""
+        compute = self._function(model)
+        bad = BadRecords(self._data.max_bad_records)
+        judge = Judge(self._schema, self._data, bad, self._parser)
+        for row, file in enumerate(files):
+            with local_file(file.url, self._scratch / f"scored-{row}") as path:
+                lease = Lease(row, 0, file.url)
+                reader = SplitReader(lease, path, self._data, BATCH, self._schema, bad)
+                while (block := reader.next_block()) is not None:
+                    yield Scored(*(tensor.numpy() for tensor in judge.computed(compute, block, lease, path)))
+
+    def evaluate(
+        self, model: LocalModel, files: Iterable[SplitFile], progress: Callable[[int], None] = lambda _: None
+    ) -> Evaluation:
+        """All metrics and every feature's coverage. `progress` is told of the records so far. Raises DataError."""
+        parts: list[Scored] = []
+        samples = 0
+        for part in self.scores(model, files):
+            parts.append(part)
+            samples += len(part.labels)
+            progress(samples)
+        names = self._data.labels
+        blank = np.empty((0, len(names)), np.float32)
+        labels = np.concatenate([blank, *(part.labels for part in parts)])
+        found = metrics.by_label(names, labels, np.concatenate([blank, *(part.probabilities for part in parts)]))
+        held = np.sum([part.held for part in parts], axis=0)
+        features = (feature.name for feature in self._schema.features)
+        return Evaluation(metrics=found, coverage=dict(zip(features, (held / samples).tolist(), strict=True)))
+
+    def _function(self, model: LocalModel) -> Any:
+        def compute(records: Any) -> tuple[Any, Any, Any]:
+            parsed = self._parser(records)
+            return parsed.labels, model.probabilities(parsed.features), held(self._schema, parsed.features)
+
+        return tf.function(compute, autograph=False).get_concrete_function(self._parser.signature)
+
+
+def held(schema: Schema, features: dict[str, Any]) -> Any:
+    """int64 [features of the schema]: of so many of B records some value differs from the feature's default.
+
+    `features` [B, values] each. A record that was written without a feature holds its default afterwards.
+    """
+    counts = []
+    for feature in schema.features:
+        differs = features[feature.name] != tf.constant(feature.defaults(), DTYPE[feature.kind])
+        counts.append(tf.math.count_nonzero(tf.reduce_any(differs, axis=1)))
+    return tf.stack(counts) if counts else tf.zeros([0], tf.int64)

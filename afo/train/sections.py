@@ -1,0 +1,108 @@
+"""Which part of a model is which range of which tensor: what lets another model take over what it knows.
+
+No TensorFlow here.
+"""
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from afo.models.layout import Cross, Layout, Sparse, Weight
+
+#: Name of the vector of all dense weights.
+DENSE = "dense"
+#: Name of the state of Wide & Deep: samples, sums and sums of squares of the dense features.
+STATISTICS = "statistics"
+
+
+class Section(Struct, frozen=True):
+    """A contiguous range of a tensor: rows of a table, elements of the dense vector, columns of a state variable.
+
+    The sections of a tensor follow one another and cover all of it.
+    """
+
+    tensor: str
+    #: What it is in its tensor, e.g. `user` or `layer0/kernel/user`; once in a tensor.
+    name: str
+    #: What a person knows it by: a feature, a cross, a layer.
+    owner: str
+    first: int
+    count: int
+    #: Two sections of the same name hold the same thing if this is equal: how values become rows, and shapes.
+    kind: str
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for a person."""
+        return self.name.removesuffix(f"/{self.owner}") if self.tensor == DENSE else self.tensor
+
+
+def sections_of(layout: Layout) -> tuple[Section, ...]:
+    """The parts of a Wide & Deep model, by feature, cross and layer."""
+    found = _table_sections(layout, "deep", f" dim {layout.dim}") if layout.has_deep else []
+    if layout.has_wide:
+        found += _table_sections(layout, "wide", "")
+        for cross, first in zip(layout.crosses, layout.cross_offsets, strict=True):
+            name = " x ".join(layout.sparse[column].feature for column in cross.columns)
+            found.append(Section("wide", name, name, first, cross.buckets, _cross_kind(layout, cross)))
+    for weight in layout.weights:
+        found += _first_kernel(layout, weight) if weight.name == "layer0/kernel" else [whole_weight(weight)]
+    first = 0
+    for column in layout.dense:
+        found.append(Section(STATISTICS, column.feature, column.feature, first, column.width, "sums"))
+        first += column.width
+    return tuple(found)
+
+
+def whole_weight(weight: Weight) -> Section:
+    """A dense weight that is kept whole or not at all."""
+    owner = weight.name.split("/")[0]
+    return Section(DENSE, weight.name, owner, weight.offset, weight.size, _shape(*weight.shape))
+
+
+def whole_table(name: str, rows: int, width: int) -> Section:
+    """A table that is kept whole or not at all."""
+    return Section(name, name, name, 0, rows, _shape(rows, width))
+
+
+def _table_sections(layout: Layout, table: str, suffix: str) -> list[Section]:
+    return [
+        Section(table, column.feature, column.feature, first, column.buckets, _kind(column) + suffix)
+        for column, first in zip(layout.sparse, layout.offsets, strict=True)
+    ]
+
+
+def _first_kernel(layout: Layout, weight: Weight) -> list[Section]:
+    """The kernel of the first layer, a range for each feature that it reads: its rows are the features' values."""
+    units = weight.shape[1]
+    inputs = [(column.feature, layout.dim) for column in layout.sparse]
+    # A bucketised feature is looked up and read as a number: two ranges, told apart by their names.
+    inputs += [(f"value of {column.feature}", column.width) for column in layout.dense]
+    found, row = [], 0
+    for name, rows in inputs:
+        owner = name.removeprefix("value of ")
+        first = weight.offset + row * units
+        found.append(Section(DENSE, f"{weight.name}/{name}", owner, first, rows * units, _shape(rows, units)))
+        row += rows
+    return found
+
+
+def _kind(column: Sparse) -> str:
+    """How a value becomes a row. A vocabulary or boundaries go in by their hash: each value has its own row."""
+    kind = f"{column.how} {'string' if column.is_string else 'number'} {column.buckets}"
+    values = column.vocabulary or column.boundaries
+    if not values:
+        return kind
+    return f"{kind} {hashlib.blake2b(msgspec.json.encode(values), digest_size=6).hexdigest()}"
+
+
+def _cross_kind(layout: Layout, cross: Cross) -> str:
+    # A hashed feature goes into a cross by its value, another by its bucket.
+    columns = [layout.sparse[column] for column in cross.columns]
+    kinds = [column.how if column.how == "hash" else _kind(column) for column in columns]
+    return f"cross {cross.buckets} of {', '.join(kinds)}"
+
+
+def _shape(*sizes: int) -> str:
+    return "x".join(map(str, sizes))
