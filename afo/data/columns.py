@@ -1,7 +1,7 @@
-"""A Parquet file as a dataset of what the parser of columns takes."""
+"""A Parquet file as blocks of what the parser of columns takes, in an order that is fixed by a seed."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,26 +39,62 @@ def signature(schema: Schema, data: Data, specs: dict[str, Any]) -> Columns:
     )
 
 
-def columns_dataset(
-    path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None], failed: list[Exception]
-) -> Any:
-    """A dataset of single rows in the file's order. `refuse` is told of each row that does not fit the schema.
+def column_blocks(
+    path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None], seed: int, skip: int, size: int
+) -> Iterator[Columns]:
+    """Tensors of up to `size` rows each, without the first `skip` rows of the order that `seed` says.
 
-    What was raised while reading stands in `failed`: TensorFlow's own error holds no more than its text.
+    `refuse` is told of each row that does not fit the schema. Raises DataError for a file that cannot be read.
     """
-    reader = _Reader(path, url, schema, data, refuse)
+    blocks = _Reader(path, url, schema, data, refuse).blocks()
+    if data.shuffle.buffer > 1:
+        blocks = mixed(blocks, data.shuffle.buffer, seed)
+    for block in rebatched(blocks, skip, size):
+        yield tf.nest.map_structure(tf.convert_to_tensor, block)
 
-    def blocks() -> Iterator[Columns]:
-        try:
-            yield from reader.blocks()
-        except Exception as error:
-            failed.append(error)
-            raise
 
-    first = {"categorical": np.int64, "string": np.bytes_, "dense": np.float32}
-    specs = {each.name: tf.TensorSpec([None, each.size], tf.as_dtype(first[each.kind])) for each in schema.features}
-    dataset = tf.data.Dataset.from_generator(blocks, output_signature=signature(schema, data, specs))
-    return dataset.unbatch()
+def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns]:
+    """All rows in another order: each waits among `buffer` others until it is drawn."""
+    random = np.random.default_rng(seed)
+    pool: Columns | None = None
+    for block in blocks:
+        pool = block if pool is None else _joined([pool, block])
+        drawn = random.permutation(len(pool.weight))
+        surplus = max(0, len(drawn) - buffer)
+        if surplus:
+            yield _rows(pool, drawn[:surplus])
+            pool = _rows(pool, drawn[surplus:])
+    if pool is not None:
+        yield _rows(pool, random.permutation(len(pool.weight)))
+
+
+def rebatched(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Columns]:
+    """All rows but the first `skip`, `size` at once; fewer in the last block."""
+    waiting: list[Columns] = []
+    count = 0
+    for block in blocks:
+        rest = _rows(block, slice(skip, None))
+        skip -= min(skip, len(block.weight))
+        waiting.append(rest)
+        count += len(rest.weight)
+        if count < size:
+            continue
+        whole = _joined(waiting)
+        for start in range(0, count - count % size, size):
+            yield _rows(whole, slice(start, start + size))
+        waiting, count = [_rows(whole, slice(count - count % size, None))], count % size
+    if count:
+        yield _joined(waiting)
+
+
+def _rows(block: Columns, index: Any) -> Columns:
+    rows: Columns = tf.nest.map_structure(lambda values: values[index], block)
+    return rows
+
+
+def _joined(blocks: list[Columns]) -> Columns:
+    joined: Columns = tf.nest.map_structure(lambda *values: np.concatenate(values), *blocks)
+    return joined
 
 
 class _Reader:
@@ -81,7 +117,7 @@ class _Reader:
                 block, fits = self._block(batch, start)
                 for row in np.flatnonzero(~fits):
                     self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
-                yield tf.nest.map_structure(lambda values, fits=fits: values[fits], block)
+                yield _rows(block, fits)
                 start += batch.num_rows
 
     def _check(self, names: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.bad_records import BadRecords
-from afo.data.columns import columns_dataset
+from afo.data.columns import column_blocks
 from afo.data.parquet import is_parquet
 from afo.data.schema import Schema
 from afo.data.tfrecord import compression_of, read_records
@@ -44,9 +44,10 @@ class SplitReader:
         self._given = lease.skip
         self._bad = BadRecords(data.max_bad_records) if bad is None else bad
         self._is_whole = True
-        self._failed: list[Exception] = []
+        self._seed = order_seed(data.shuffle.seed, lease.epoch, lease.row)
+        self._blocks: Any
         if is_parquet(data.format, lease.url):
-            self._blocks = self._arranged(columns_dataset(path, lease.url, schema, data, self._refuse, self._failed))
+            self._blocks = column_blocks(path, lease.url, schema, data, self._refuse, self._seed, lease.skip, block)
         else:
             known = compression_of(self._path) if data.compression == "auto" else data.compression
             self._blocks = self._arranged(tf.data.TFRecordDataset(self._path, _COMPRESSION[known], _READ_BUFFER))
@@ -59,8 +60,6 @@ class SplitReader:
         try:
             block = next(self._blocks, None)
         except tf.errors.OpError as error:
-            if self._failed:
-                raise self._failed[0] from error
             self._go_on_after(error)
             return self.next_block()
         self._given += 0 if block is None else int(tf.nest.flatten(block)[0].shape[0])
@@ -70,8 +69,7 @@ class SplitReader:
         """Blocks of a dataset of all good records, in this split's order, without those that were given already."""
         data = self._data
         if data.shuffle.buffer > 1:
-            seed = order_seed(data.shuffle.seed, self.lease.epoch, self.lease.row)
-            records = records.shuffle(data.shuffle.buffer, seed, reshuffle_each_iteration=False)
+            records = records.shuffle(data.shuffle.buffer, self._seed, reshuffle_each_iteration=False)
         return iter(records.skip(self._given).batch(self._block).prefetch(2).with_options(_options()))
 
     def _go_on_after(self, error: tf.errors.OpError) -> None:

@@ -1,0 +1,257 @@
+"""Parquet files: what a column may hold, only wanted columns read, the same samples as from TFRecord files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from afo.data import parquet
+from afo.data.example import decode
+from afo.data.schema import Feature
+from afo.data.tfrecord import read_records
+from afo.errors import DataError
+from click_records import SCHEMA, expected_acks, splitmix64, write_files
+
+
+def only_column(values: pa.Array, feature: Feature) -> parquet.Column:
+    return parquet.column(pa.RecordBatch.from_arrays([values], [feature.name]), feature, "f.parquet")
+
+
+CATEGORICAL = Feature(name="x", kind="categorical", default=7)
+DENSE = Feature(name="x", kind="dense", default=0.5)
+STRING = Feature(name="x", kind="string", default="?")
+LIST = Feature(name="x", kind="categorical", max_length=3)
+
+
+@pytest.mark.parametrize(
+    ("values", "feature", "expected"),
+    [
+        (pa.array([1, None, 3], pa.int16()), CATEGORICAL, [[1], [7], [3]]),
+        (pa.array([True, False, None]), CATEGORICAL, [[1], [0], [7]]),
+        (pa.array([1, 2, 3], pa.uint64()), CATEGORICAL, [[1], [2], [3]]),
+        (pa.array([1.5, None, 3.0]), DENSE, [[1.5], [0.5], [3.0]]),
+        (pa.array([1, 2, None], pa.int32()), DENSE, [[1.0], [2.0], [0.5]]),
+        (pa.array(["a", None, ""]), STRING, [[b"a"], [b"?"], [b""]]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), STRING, [[b"a"], [b"?"], [b"a"]]),
+        (pa.array([b"\xff", b"b", None]), STRING, [[b"\xff"], [b"b"], [b"?"]]),
+        (pa.array([[1, 2], None, []]), LIST, [[1, 2, 0], [0, 0, 0], [0, 0, 0]]),
+        (pa.array([[1, 2, 3, 4], [5], [None, 6]]), LIST, [[1, 2, 3], [5, 0, 0], [0, 6, 0]]),
+        (pa.array([[1], [2], [3]], pa.list_(pa.int64(), 1)), LIST, [[1, 0, 0], [2, 0, 0], [3, 0, 0]]),
+    ],
+)
+def test_what_a_column_may_hold(values: pa.Array, feature: Feature, expected: list[list[Any]]) -> None:
+    found = only_column(values, feature)
+    assert found.values.tolist() == expected
+    assert found.fits.all()
+
+
+def test_decimals_are_real_numbers() -> None:
+    values = pa.array([1, 2], pa.int32()).cast(pa.decimal128(12, 2))
+    assert only_column(values, DENSE).values.tolist() == [[1.0], [2.0]]
+
+
+def test_a_list_of_another_length_than_the_shape_does_not_fit() -> None:
+    pair = Feature(name="x", kind="dense", shape=(2,))
+    found = only_column(pa.array([[1.0, 2.0], [3.0], None]), pair)
+    assert found.fits.tolist() == [True, False, True]
+    assert found.values[[0, 2]].tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "feature", "words"),
+    [
+        (pa.array(["a"]), CATEGORICAL, "`x` holds string values where the schema needs categorical"),
+        (pa.array([1.0]), CATEGORICAL, "`x` holds double values"),
+        (pa.array([{"a": 1}]), DENSE, "`x` holds struct"),
+        (pa.array([2**63], pa.uint64()), CATEGORICAL, "`x`: .*(9223372036854775808|overflow|out of)"),
+    ],
+)
+def test_a_column_that_will_not_do_is_named(values: pa.Array, feature: Feature, words: str) -> None:
+    with pytest.raises(DataError, match=rf"f\.parquet: column {words}"):
+        only_column(values, feature)
+
+
+LISTS = st.lists(st.one_of(st.none(), st.lists(st.integers(1, 2**62), max_size=5)), max_size=20)
+
+
+@given(LISTS)
+def test_any_lists_are_cut_off_and_padded(rows: list[list[int] | None]) -> None:
+    found = only_column(pa.array(rows, pa.list_(pa.int64())), LIST)
+    assert found.values.tolist() == [([*(row or []), 0, 0, 0])[:3] for row in rows]
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
+    with pytest.raises(DataError, match=r"a\.parquet: it cannot be read as Parquet: .*write the file again"):
+        list(parquet.rows(str(tmp_path / "a.parquet")))
+
+
+def as_parquet(source: Path, target: Path, **more: pa.Array) -> None:
+    """The records of a TFRecord file that `write_files` wrote, as columns."""
+    records = [decode(record) for record in read_records(str(source))]
+    columns: dict[str, pa.Array] = {}
+    for name in ("user", "age", "label", "sample_id"):
+        columns[name] = pa.array(np.concatenate([record[name] for record in records]))
+    columns["city"] = pa.array([record["city"][0].decode() for record in records])  # type: ignore[union-attr]
+    columns["liked"] = pa.array([record["liked"].tolist() for record in records])  # type: ignore[union-attr]
+    pq.write_table(pa.table({**columns, **more}), target, row_group_size=64)
+
+
+def test_rows_are_as_records(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 30)
+    as_parquet(tmp_path / "part-00.tfrecord", tmp_path / "a.parquet")
+    rows = list(parquet.rows(str(tmp_path / "a.parquet")))
+    records = [decode(record) for record in read_records(str(tmp_path / "part-00.tfrecord"))]
+    assert len(rows) == len(records)
+    for row, record in zip(rows, records, strict=True):
+        assert {name: list(values) for name, values in row.items()} == {
+            name: list(values) for name, values in record.items()
+        }
+    SCHEMA.validate_against(rows, "a.parquet")
+
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.data.bad_records import BadRecords  # noqa: E402
+from afo.data.split_reader import Lease, SplitReader  # noqa: E402
+from afo.job import Data, Shuffle  # noqa: E402
+from afo.models.columns import parser_of  # noqa: E402
+
+DATA = Data(train=("*.parquet",), sample_id="sample_id", shuffle=Shuffle(buffer=50, seed=3))
+
+
+def blocks(
+    path: Path, data: Data = DATA, size: int = 16, skip: int = 0, bad: BadRecords | None = None
+) -> Iterator[Any]:
+    reader = SplitReader(Lease(4, 0, str(path), skip), path, data, size, SCHEMA, bad)
+    return iter(reader.next_block, None)
+
+
+def identities(path: Path, data: Data = DATA, **options: Any) -> list[int]:
+    parser = parser_of(SCHEMA, data)
+    return [each % 2**64 for block in blocks(path, data, **options) for each in parser(block).identity.numpy().tolist()]
+
+
+@pytest.mark.tensorflow
+def test_samples_are_the_same_as_from_records(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 200)
+    source, target = tmp_path / "part-00.tfrecord", tmp_path / "a.parquet"
+    as_parquet(source, target)
+    plain = msgspec.structs.replace(DATA, shuffle=Shuffle(buffer=0))
+    [block] = blocks(target, plain, size=300)
+    columns = parser_of(SCHEMA, plain)(block)
+    records = parser_of(SCHEMA, Data(train=("*.tfrecord",), sample_id="sample_id"))
+    expected = records(tf.constant(list(read_records(str(source)))))
+    assert columns.features.keys() == expected.features.keys()
+    tf.nest.map_structure(lambda left, right: np.testing.assert_array_equal(left, right), columns, expected)
+    xor = int(np.bitwise_xor.reduce(columns.identity.numpy())) % 2**64
+    assert (200, xor) == expected_acks(1, 200)[0]
+
+
+@pytest.mark.tensorflow
+def test_the_order_is_repeatable_mixed_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 500)
+    path = tmp_path / "a.parquet"
+    as_parquet(tmp_path / "part-00.tfrecord", path)
+    everything = identities(path)
+    in_file = [splitmix64(number) for number in range(500)]
+    assert sorted(everything) == sorted(in_file)
+    assert everything != in_file
+    for skip, size in ((0, 7), (1, 16), (333, 20), (499, 16), (500, 16)):
+        assert identities(path, size=size, skip=skip) == everything[skip:]
+    other = msgspec.structs.replace(DATA, shuffle=Shuffle(buffer=50, seed=4))
+    assert identities(path, other) != everything
+
+
+@pytest.mark.tensorflow
+def test_without_a_sample_id_every_row_of_every_file_is_another(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 100)
+    data = msgspec.structs.replace(DATA, sample_id=None)
+    found: list[int] = []
+    for name in ("a.parquet", "b.parquet"):
+        as_parquet(tmp_path / "part-00.tfrecord", tmp_path / name)
+        found += identities(tmp_path / name, data)
+        assert identities(tmp_path / name, data) == found[-100:]
+    assert len(set(found)) == 200
+
+
+@pytest.mark.tensorflow
+def test_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 100)
+    random = np.random.default_rng(1)
+    unread = {f"unread_{number}": pa.array(random.bytes(100 * 500)[i * 500 : i * 500 + 500] for i in range(100))
+              for number in range(40)}  # fmt: skip
+    when = pa.array([0] * 100, pa.timestamp("s"))
+    wide, narrow = tmp_path / "wide.parquet", tmp_path / "narrow.parquet"
+    as_parquet(tmp_path / "part-00.tfrecord", wide, when=when, **unread)
+    as_parquet(tmp_path / "part-00.tfrecord", narrow)
+    assert wide.stat().st_size > 40 * 100 * 500
+    assert bytes_read(wide) < wide.stat().st_size / 10
+    assert len(identities(wide)) == 100
+
+
+def bytes_read(path: Path) -> int:
+    """Bytes that reading the schema's columns takes out of a file."""
+    known = {*SCHEMA.names, "label", "sample_id"}
+    count = 0
+
+    with path.open("rb") as file:
+        plain_read = file.read
+
+        class Counted:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(file, name)
+
+            def read(self, size: int = -1) -> bytes:
+                nonlocal count
+                content = plain_read(size)
+                count += len(content)
+                return content
+
+        for _ in parquet.batches(pq.ParquetFile(pa.PythonFile(Counted(), mode="r")), known):
+            pass
+    return count
+
+
+@pytest.mark.tensorflow
+def test_rows_that_do_not_fit_are_counted_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(tmp_path, 1, 100)
+    path = tmp_path / "a.parquet"
+    as_parquet(tmp_path / "part-00.tfrecord", path)
+    table = pq.read_table(path).to_pydict()
+    table["label"][13] = None
+    table["liked"][70] = [1, 2, 3]
+    pq.write_table(pa.table(table), path)
+    with pytest.raises(DataError, match=rf"{path}: row 13: it lacks its label, weight or sample id; .*max_bad_records"):
+        list(blocks(path))
+    data = msgspec.structs.replace(DATA, max_bad_records=0.05)
+    bad = BadRecords(0.05)
+    found = identities(path, data, bad=bad)
+    assert sorted(found) == sorted(splitmix64(number) for number in range(100) if number not in (13, 70))
+    tally = bad.pop(Lease(4, 0, str(path)))
+    assert (tally.bad, tally.unread) == (2, 2)
+    assert "row 70: column `liked` holds 3 values where the schema's shape needs 2" in capsys.readouterr().err
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 40), max_size=6), st.integers(0, 100), st.integers(1, 30), st.integers(0, 60))
+def test_rebatching_keeps_every_row_in_order(sizes: list[int], skip: int, size: int, buffer: int) -> None:
+    from afo.data.columns import Columns, mixed, rebatched
+
+    total = sum(sizes)
+    rows = np.arange(total)
+    cuts = np.split(rows, np.cumsum(sizes)[:-1]) if sizes else []
+    given_blocks = [Columns({"x": each}, each, each, each, each) for each in cuts]
+    out = list(rebatched(given_blocks, skip, size))
+    assert [row for block in out for row in block.key.tolist()] == rows[skip:].tolist()
+    assert all(len(block.key) == size for block in out[:-1])
+    shuffled = [row for block in mixed(given_blocks, buffer, 1) for row in block.weight.tolist()]
+    assert sorted(shuffled) == rows.tolist()
