@@ -4,6 +4,7 @@ Every class here is a section of the job file; `afo.jobfile` reads one, `docs/jo
 types. A field's `Meta(description=…)` is its documentation.
 """
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -41,7 +42,7 @@ class RoleSpec(Section, frozen=True):
     memory: Annotated[Memory, Meta(description="Per container: `8 GiB`, `8g` or `8192` (MiB).")] = Memory(2048)
     vcores: Annotated[PositiveInt, Meta(description="Virtual cores per container; sets the thread pools.")] = 1
     node_label: Annotated[str, Meta(description="YARN node label to run on.")] = ""
-    gpus: Annotated[int, Meta(ge=0, description="GPUs per container (`yarn.io/gpu`).")] = 0
+    gpus: Annotated[int, Meta(ge=0, description="GPUs per container (`yarn.io/gpu`); with 0 it sees none.")] = 0
 
     @property
     def count(self) -> int:
@@ -57,12 +58,25 @@ class MasterSpec(Section, frozen=True):
     attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 1
 
 
+#: What a NodeManager takes; these texts end up in a shell script and in a list separated by commas.
+_DOCKER_NAME = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
+_DOCKER_MOUNT = re.compile(r"/[\w./@+-]*:/[\w./@+-]*:(ro|rw)", re.ASCII)
+
+
 class Docker(Section, frozen=True):
-    """Containers of a Docker image (Docker on YARN)."""
+    """Containers of the tasks run in a Docker image (Docker on YARN); the AM's container does not."""
 
     image: Annotated[str, Meta(min_length=1, description="Image that the cluster's registries allow.")]
     mounts: Annotated[tuple[str, ...], Meta(description="`/source:/target:ro` or `:rw`, of what YARN allows.")] = ()
     network: Annotated[str, Meta(description="Docker network; left out: the cluster's default.")] = ""
+
+    def __post_init__(self) -> None:
+        for key, name in (("image", self.image), ("network", self.network)):
+            if name and not _DOCKER_NAME.fullmatch(name):
+                raise ValueError(f"`{key}` is {name!r}; write it as Docker does, e.g. `registry:5000/ads/ctr:1.2`")
+        for mount in self.mounts:
+            if not _DOCKER_MOUNT.fullmatch(mount):
+                raise ValueError(f"`mounts` has {mount!r}; write `/source:/target:ro` or `:rw`, without blanks")
 
 
 class Environment(Section, frozen=True):
@@ -71,7 +85,8 @@ class Environment(Section, frozen=True):
     python: Annotated[
         str,
         Meta(description="An archive (`afo env pack`; `env.tar.gz`, `hdfs:///envs/ctr.tar.gz`) or an interpreter's "
-             "path that exists on every node; left out: the interpreter `afo submit` runs with."),
+             "path that exists on every node (with `docker`: in the image, there `python3` where it is left out); left "
+             "out: the interpreter `afo submit` runs with."),
     ] = ""  # fmt: skip
     files: Annotated[
         tuple[str, ...], Meta(description="Files or folders put beside the program; relative to this file.")

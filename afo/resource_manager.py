@@ -19,6 +19,8 @@ from afo.storage import hadoop_conf
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
+#: YARN's name of the resource.
+GPU = "yarn.io/gpu"
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 #: States in which an application will change no more.
@@ -74,11 +76,28 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
         return self.vcores_used + self.vcores_free
 
 
+class _Type(Struct, frozen=True):
+    name: str
+    value: int
+
+
+class _Types(Struct, frozen=True):
+    all: tuple[_Type, ...] = field(name="resourceInformation", default=())
+
+
 class Resource(Struct, frozen=True, kw_only=True):
     """Size of a container, memory in MiB."""
 
     memory: int
     vcores: int = field(name="vCores")
+    types: _Types | None = field(name="resourceInformations", default=None)
+
+    @property
+    def gpus(self) -> int | None:
+        """None for a ResourceManager that does not tell all types of resources."""
+        if self.types is None:
+            return None
+        return sum(each.value for each in self.types.all if each.name == GPU)
 
 
 class QueueUse(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from afo.am_config import AmConfig
 from afo.child_config import CONFIG, ChildConfig
+from afo.docker import docker_variables
 from afo.errors import SpecError
 from afo.job import Job, Role, RoleSpec
 from afo.own_code import own_code, with_own_code
@@ -40,6 +41,8 @@ RESERVED = frozenset({*PRIVATE, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
 #: The id in the template of the Child's configuration: YARN gives the real one only when all files are uploaded.
 UNKNOWN_ID = "application_0_0"
 
+_PYTHON_OF_IMAGE = "python3"
+
 MORE_MEMORY_FACTOR = 1.5
 _MAX_TAGS, _MAX_TAG_LENGTH = 10, 100
 #: YARN writes these names into a shell script between double quotes.
@@ -63,8 +66,10 @@ class SubmitPlan(Struct, frozen=True, kw_only=True):
     schema: str
     #: Everything else that containers need, private files excepted.
     files: tuple[PlannedFile, ...]
-    #: The interpreter as a container sees it.
+    #: The interpreter as the AM's container sees it.
     interpreter: str
+    #: As those of the tasks see it: with Docker, in the image.
+    task_interpreter: str
 
 
 def submit_plan(
@@ -83,14 +88,23 @@ def submit_plan(
             raise SpecError(f"$.environment.files[{number}]: two files are called {name!r}; rename one")
     job, code = _with_code_sent(config.job, planned)
     planned += code
-    python = job.environment.python
     if job.environment.is_packed:
-        planned.append(PlannedFile(name=ENVIRONMENT, source=python, archive=True))
-        python = f"./{ENVIRONMENT}/bin/python"
+        planned.append(PlannedFile(name=ENVIRONMENT, source=job.environment.python, archive=True))
     planned.append(PlannedFile(name=HADOOP_CONF, source=hadoop_conf, archive=True))
-    interpreter = python or interpreter
-    localised = replace(config, job=job, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=interpreter)
-    return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=interpreter)
+    master, task = _interpreters(job, interpreter)
+    localised = replace(config, job=job, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=master)
+    return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=master, task_interpreter=task)
+
+
+def _interpreters(job: Job, ours: str) -> tuple[str, str]:
+    """Of the AM and of the tasks. skein's ApplicationMaster is Java of the node, so the AM never runs in an image."""
+    environment = job.environment
+    if environment.is_packed:
+        packed = f"./{ENVIRONMENT}/bin/python"
+        return packed, packed
+    if environment.docker is not None:
+        return ours, environment.python or _PYTHON_OF_IMAGE
+    return (environment.python or ours,) * 2
 
 
 def _with_code_sent(job: Job, planned: list[PlannedFile]) -> tuple[Job, list[PlannedFile]]:
@@ -170,15 +184,17 @@ def application_spec(plan: SubmitPlan, sources: Mapping[str, str], largest: int)
 def _service(plan: SubmitPlan, spec: RoleSpec, files: Mapping[str, Any], most: int) -> dict[str, Any]:
     memory = int(spec.memory)
     more = max(memory, min(int(memory * MORE_MEMORY_FACTOR), most))
+    runtime = docker_variables(plan.config.job.environment.docker)
     return {
         # Containers are asked for one by one, and nothing that happens to them ends the application: the AM decides.
         "instances": 0,
         "max_restarts": 0,
         "allow_failures": True,
-        "resources": {"memory": more, "vcores": spec.vcores},
+        "resources": {"memory": more, "vcores": spec.vcores, **({"gpus": spec.gpus} if spec.gpus else {})},
         "node_label": spec.node_label,
-        "script": _child_script(plan.interpreter),
+        "script": _child_script(plan.task_interpreter),
         "files": {name: file for name, file in files.items() if name != AM_CONFIG},
+        **({"env": runtime} if runtime else {}),
     }
 
 

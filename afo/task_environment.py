@@ -9,6 +9,8 @@ from afo.job import Job, Role
 
 #: Roles in TF_CONFIG's cluster. The evaluator stands outside: TensorFlow would count it among the training tasks.
 _CLUSTER_ROLES: tuple[Role, ...] = ("chief", "worker", "ps")
+#: TensorFlow takes nearly all memory of every GPU that it sees, and not every cluster hides those of other containers.
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
 
 
 class TaskEnvironment(Struct, frozen=True):
@@ -51,6 +53,7 @@ def task_environment(
         # Lets the server bind the port that the Child keeps reserved.
         "TF_GRPC_REUSE_PORT": "1",
         "TF_CONFIG": tf_config(job, role, index, ps),
+        **({} if job.roles[role].gpus else _NO_GPU),
         **_without_proxy(ps, inherited),
         **_preload(job, inherited),
         **job.environment.variables,

@@ -3,7 +3,7 @@
 import click
 
 from afo.config import RUNTIMES, Config, load_config, user_name
-from afo.job import ROLES, Job
+from afo.job import ROLES, Job, RoleSpec
 from afo.jobfile import load_job, parse_variables
 from afo.units import Memory
 from afo_client.console import counted, print_json, print_result, size_text
@@ -49,11 +49,13 @@ def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     """What would run, in a few lines."""
     roles = [
-        f"  {role} × {spec.count}: {spec.memory}, {counted(spec.vcores, 'vcore')} each"
+        f"  {role} × {spec.count}: {spec.memory}, {counted(spec.vcores, 'vcore')}{_special(spec)} each"
         for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
     ]
     containers, memory, vcores = _totals(job)
     lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {counted(job.am.vcores, 'vcore')}"]
+    if job.environment.docker is not None:
+        lines.append(f"  tasks in {job.environment.docker.image}")
     lines.append(f"  together {counted(containers, 'container')}, {memory}, {counted(vcores, 'vcore')}")
     for name, files in (("train", found.train), ("eval", found.eval)):
         lines.append(f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}")
@@ -61,6 +63,11 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
     return "\n".join(lines)
+
+
+def _special(spec: RoleSpec) -> str:
+    gpus = f", {counted(spec.gpus, 'GPU')}" if spec.gpus else ""
+    return f"{gpus}, on nodes with the label {spec.node_label!r}" if spec.node_label else gpus
 
 
 def _totals(job: Job) -> tuple[int, Memory, int]:
@@ -75,7 +82,7 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
     containers, memory, vcores = _totals(job)
     return {
         "roles": {
-            role: {"instances": spec.count, "memory_mib": int(spec.memory), "vcores": spec.vcores}
+            role: {"instances": spec.count, "memory_mib": int(spec.memory), "vcores": spec.vcores, "gpus": spec.gpus}
             for role, spec in job.roles.items()
         },
         "containers": containers,

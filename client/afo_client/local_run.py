@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
 from afo.errors import PermissionDenied, SpecError, StorageError
+from afo.job import Environment
 from afo.paths import JobPaths
 from afo.storage.url import LOCAL, parse
 from afo.submission import AM_CONFIG, SCHEMA, child_config
@@ -66,11 +67,7 @@ def am_dir(paths: JobPaths) -> Path:
 
 
 def _prepared(config: AmConfig, job_id: str) -> AmConfig:
-    if config.job.environment.is_packed:
-        raise SpecError(
-            f"$.environment.python: {config.job.environment.python} is an archive, which only YARN unpacks; leave it "
-            "out on this machine (--set environment.python=), or unpack it and name its bin/python"
-        )
+    _check_environment(config.job.environment)
     folder = am_dir(JobPaths(config.jobs_root, job_id))
     return replace(
         config,
@@ -79,6 +76,19 @@ def _prepared(config: AmConfig, job_id: str) -> AmConfig:
         schema_file=str(folder / SCHEMA),
         python=config.job.environment.python or sys.executable,
     )
+
+
+def _check_environment(environment: Environment) -> None:
+    if environment.is_packed:
+        raise SpecError(
+            f"$.environment.python: {environment.python} is an archive, which only YARN unpacks; leave it "
+            "out on this machine (--set environment.python=), or unpack it and name its bin/python"
+        )
+    if environment.docker is not None:
+        raise SpecError(
+            f"$.environment.docker: only YARN starts containers of an image ({environment.docker.image}); leave it out "
+            "on this machine (--set environment.docker=), or use --runtime yarn"
+        )
 
 
 def _new_id() -> str:

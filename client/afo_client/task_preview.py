@@ -19,6 +19,8 @@ def _preview(job: Job, role: Role, index: int) -> dict[str, object]:
         "task": f"{role}:{index}",
         "memory_mib": int(spec.memory),
         "vcores": spec.vcores,
+        "gpus": spec.gpus,
+        "node_label": spec.node_label,
         "tf_config": json.loads(variables.pop("TF_CONFIG")),
         "environment": variables,
         "removed_from_environment": list(environment.removed),

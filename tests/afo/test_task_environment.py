@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from afo.job import Data, Environment, Job, Role, RoleSpec
@@ -34,6 +35,17 @@ def test_threads_follow_the_cores_and_the_job_wins_over_everything() -> None:
     env = task_environment(job, "ps", 1, 8, inherited).applied_to(inherited)
     assert (env["OMP_NUM_THREADS"], env["TF_NUM_INTRAOP_THREADS"], env["TF_NUM_INTEROP_THREADS"]) == ("5", "8", "8")
     assert (env["GRPC_FAIL_FAST"], env["TF_GRPC_REUSE_PORT"], env["HADOOP_CONF_DIR"]) == ("false", "1", "/mine")
+
+
+def test_a_task_without_gpus_sees_none() -> None:
+    job = make_job()
+    given = {"CUDA_VISIBLE_DEVICES": "1"}
+    assert task_environment(job, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
+    with_gpu = msgspec.structs.replace(job, roles={**job.roles, "worker": RoleSpec(gpus=1)})
+    assert task_environment(with_gpu, "worker", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert task_environment(with_gpu, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
+    own = make_job(CUDA_VISIBLE_DEVICES="0")
+    assert task_environment(own, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 def test_the_allocator_comes_first_and_keeps_company() -> None:

@@ -6,17 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from afo import __version__, jsonfile, locked_process, units
 from afo.am_config import AmConfig
 from afo.child_config import ChildConfig
 from afo.config import Config, Setting
-from afo.errors import NotFound, StorageError
-from afo.job import Job
+from afo.errors import NotFound, SpecError, StorageError
+from afo.job import Environment, Job
 from afo.paths import JobPaths
 from afo_client import local_run
 from afo_client.local_jobs import LocalJobs
@@ -158,3 +160,22 @@ def test_dry_run_writes_nothing(config: AmConfig, root: Path) -> None:
     assert child.runtime == "local"
     assert SECRET not in str(context)
     assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        (
+            {"python": "/x/env.tar.gz"},
+            r"\$\.environment\.python: /x/env\.tar\.gz .*only YARN unpacks",
+        ),
+        (
+            {"docker": {"image": "ads/ctr:1"}},
+            r"\$\.environment\.docker: only YARN .*ads/ctr:1.*--set",
+        ),
+    ],
+)
+def test_what_only_yarn_does_is_refused(config: AmConfig, environment: dict[str, Any], message: str) -> None:
+    job = replace(config.job, environment=msgspec.convert(environment, Environment))
+    with pytest.raises(SpecError, match=message):
+        local_run.dry_run(replace(config, job=job))

@@ -18,11 +18,11 @@ from afo_client.yarn.staging import StagedFile, stage
 from afo_client.yarn.submit import private_files
 
 
-def job(python: str = "", label: str = "") -> Job:
+def job(python: str = "", label: str = "", gpus: int = 0) -> Job:
     """A small job."""
     data = {
         "name": "n",
-        "roles": {"ps": {"memory": 2048, "node_label": label}, "worker": {"memory": 1024}},
+        "roles": {"ps": {"memory": 2048, "node_label": label, "gpus": gpus}, "worker": {"memory": 1024}},
         "data": {"schema": "s", "train": ["x"]},
         "environment": {"python": python},
     }
@@ -114,6 +114,21 @@ def test_labels_decide_which_nodes_count() -> None:
         check_sizes(job(label="cpu"), [node(1024), node(4096, "gpu")], largest)
     with pytest.raises(SpecError, match=r"\$\.roles\.ps\.memory: 2 GiB is more .* largest is 1 GiB"):
         check_sizes(job(), [node(1024), node(4096, "gpu")], largest)
+
+
+def test_gpus_are_checked_where_the_cluster_tells() -> None:
+    def answer(**values: int) -> Resource:
+        types = [{"name": f"yarn.io/{name}", "value": value, "units": ""} for name, value in values.items()]
+        told = {"memory": 4096, "vCores": 4, "resourceInformations": {"resourceInformation": types}}
+        return msgspec.convert(told, Resource)
+
+    check_sizes(job(gpus=2), [node(4096)], answer(gpu=2))
+    check_sizes(job(gpus=2), [node(4096)], Resource(memory=4096, vcores=4))
+    check_sizes(job(), [node(4096)], answer())
+    with pytest.raises(SpecError, match=r"\$\.roles\.ps\.gpus: 3 is more .* largest is 2"):
+        check_sizes(job(gpus=3), [node(4096)], answer(gpu=2))
+    with pytest.raises(SpecError, match=r"\$\.roles\.ps\.gpus: 1 are asked for.* no resource yarn.io/gpu"):
+        check_sizes(job(gpus=1), [node(4096)], answer(fpga=4))
 
 
 def test_queues_by_path_or_last_part() -> None:

@@ -117,6 +117,64 @@ def test_an_interpreter_of_the_nodes_runs_as_it_is() -> None:
     assert "environment" not in spec["master"]["files"]
 
 
+IMAGE = {
+    "image": "registry:5000/ads/ctr:1.2",
+    "mounts": ["/etc/passwd:/etc/passwd:ro", "/data:/data:rw"],
+    "network": "host",
+}
+
+
+def test_tasks_run_in_an_image_by_yarns_variables_and_the_am_does_not() -> None:
+    spec = spec_of(plan_of(job(environment={"docker": IMAGE})))
+    for service in spec["services"].values():
+        assert service["env"] == {
+            "YARN_CONTAINER_RUNTIME_TYPE": "docker",
+            "YARN_CONTAINER_RUNTIME_DOCKER_IMAGE": "registry:5000/ads/ctr:1.2",
+            "YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS": "/etc/passwd:/etc/passwd:ro,/data:/data:rw",
+            "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK": "host",
+        }
+    assert "env" not in spec["master"]
+    message = skein.ApplicationSpec.from_dict(spec).to_protobuf()
+    assert message.services["ps-more-memory"].env["YARN_CONTAINER_RUNTIME_TYPE"] == "docker"
+    plain = spec_of(plan_of(job(environment={"docker": {"image": "ctr"}})))["services"]["ps"]["env"]
+    assert set(plain) == {"YARN_CONTAINER_RUNTIME_TYPE", "YARN_CONTAINER_RUNTIME_DOCKER_IMAGE"}
+
+
+@pytest.mark.parametrize(
+    ("python", "master", "task"),
+    [
+        ("", "/here/python", "python3"),
+        ("/opt/py", "/here/python", "/opt/py"),
+        ("e.tgz", "./environment/bin/python", ""),
+    ],
+)
+def test_the_interpreter_of_an_image(python: str, master: str, task: str) -> None:
+    environment = {"docker": {"image": "ctr"}, "python": python}
+    spec = spec_of(plan_of(job(environment=environment), interpreter="/here/python"))
+    assert f"exec {master} -P -m afo_am" in spec["master"]["script"]
+    assert f"exec {task or master} -P -m afo_child" in spec["services"]["worker"]["script"]
+
+
+@pytest.mark.parametrize(
+    "docker",
+    [
+        {"image": ""}, {"image": "a b"}, {"image": 'a"b'}, {"image": "$HOME"}, {"image": "a", "network": "a;b"},
+        *({"image": "a", "mounts": [mount]} for mount in ("/a:/b", "a:/b:ro", "/a:/b:rx", "/a,/b:/c:ro", "/a:/b:ro\n")),
+    ],
+)  # fmt: skip
+def test_what_no_node_manager_would_take_as_an_image(docker: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"environment\.docker"):
+        job(environment={"docker": docker})
+
+
+def test_gpus_are_asked_for_where_the_role_wants_them() -> None:
+    roles = {"ps": {}, "worker": {"gpus": 2}}
+    spec = spec_of(plan_of(job(roles=roles, data={"train": ["hdfs:///x"]})))
+    message = skein.ApplicationSpec.from_dict(spec).to_protobuf()
+    gpus = {name: service.resources.gpus for name, service in message.services.items()}
+    assert gpus == {"ps": 0, "ps-more-memory": 0, "worker": 2, "worker-more-memory": 2}
+
+
 @pytest.mark.parametrize("interpreter", ["/opt/py thon's/bin/python", '/a "b"/$HOME/`id`', "/ü/模"])
 def test_scripts_are_right_bash_for_every_interpreter(interpreter: str, tmp_path: Path) -> None:
     plan = plan_of(job(), interpreter=interpreter)

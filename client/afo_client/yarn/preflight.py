@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from afo.errors import ClusterUnreachable, SpecError
 from afo.job import Job
-from afo.resource_manager import ClusterNode, Queue, Resource, ResourceManager
+from afo.resource_manager import GPU, ClusterNode, Queue, Resource, ResourceManager
 from afo.units import Memory
 
 
@@ -44,6 +44,16 @@ def check_sizes(job: Job, nodes: Sequence[ClusterNode], largest: Resource) -> No
         if vcores > largest.vcores:
             raise SpecError(_too_large(f"{where}.vcores", str(vcores), str(largest.vcores)))
         _check_label(where, memory, label, nodes)
+    _check_gpus(job, largest.gpus)
+
+
+def _check_gpus(job: Job, most: int | None) -> None:
+    for role, spec in job.roles.items():
+        where = f"$.roles.{role}.gpus"
+        if most == 0 and spec.gpus:
+            raise SpecError(f"{where}: {spec.gpus} are asked for, but the cluster has no resource {GPU}; set it to 0")
+        if most is not None and spec.gpus > most:
+            raise SpecError(_too_large(where, str(spec.gpus), str(most)))
 
 
 def _containers(job: Job) -> Iterator[tuple[str, int, int, str]]:
