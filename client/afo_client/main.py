@@ -17,6 +17,7 @@ from afo_client.examples import examples
 
 #: A verb: the module that holds it, and what it does. Modules are loaded when their verb is called.
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("afo_client.cmd_init", "Write a job file with comments, and a schema."),
     "submit": ("afo_client.cmd_submit", "Start a training job and follow it."),
     "resubmit": ("afo_client.cmd_resubmit", "Start a job again as it was submitted, or with changes."),
     "validate": ("afo_client.cmd_validate", "Check a job file and what it names, and say what would run."),

@@ -1,0 +1,130 @@
+"""The text of a new job file, with the keys that a first job needs, and further ones to take the `# ` from."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from afo.data.inspect import infer_schema, inspect_files
+from afo.data.schema import Schema
+from afo.data.synth import schema_of
+from afo.data.teacher import TeacherSpec
+from afo.errors import UsageError
+
+_TEMPLATE = """\
+# A training job. `afo validate {file}` checks it, `afo submit {file}` starts it.
+# Relative paths are relative to this file. Every key, with values and defaults: docs/job-file.md.
+name: {name}
+# queue: default                                    # of YARN
+# tags: {{team: feeds}}                               # of the application on YARN
+{variables}
+roles:
+  ps: {{instances: 1, memory: 1 GiB, vcores: 1}}      # hold the model's variables
+  worker: {{instances: 2, memory: 1536 MiB, vcores: 1}}
+{evaluator}
+  # chief: {{memory: 1536 MiB}}                       # saves and exports; left out: worker 0 does it, too
+
+data:
+  schema: schema.yaml
+  train: {train}
+{eval}
+  label: {label}
+{sample_id}
+  batch_size: 1024
+  # epochs: 1
+  # wait_for: _SUCCESS                              # a marker that every directory must hold before
+  # max_bad_records: 0.001                          # share of corrupt records that is skipped
+
+model:
+  kind: wide_deep
+  hidden_units: [128, 64, 32]
+  embedding: {{dim: 8, hash_buckets: 100000}}         # of features whose size the schema does not say
+  # wide: {{crosses: [{cross}]}}
+# model: {{entry: my_ctr.py:build}}                   # a model of your own instead: a function that returns it
+
+# optimizer: {{deep: {{adam: {{learning_rate: 0.001}}}}}}
+{train_section}
+checkpoint: {{every: 5m, keep: 3}}
+# export: {{dir: model}}                              # left out: in the job's own directory
+"""
+#: Where comments begin.
+_COLUMN = 52
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a job reads. `train` and `eval` as they stand in its file; `notes` on the schema are for review."""
+
+    schema: Schema
+    train: tuple[str, ...]
+    eval: tuple[str, ...]
+    label: str
+    notes: tuple[str, ...] = ()
+    variables: str = ""
+
+
+def synthetic_inputs() -> Inputs:
+    """What `afo data synth data` makes."""
+    schema = schema_of(TeacherSpec())
+    return Inputs(
+        schema, ("{{data}}/train/*",), ("{{data}}/eval/*",), schema.label or "",
+        variables=f"{'vars: {data: data}':<{_COLUMN}}# `afo data synth data --train 100000` makes one",
+    )  # fmt: skip
+
+
+def inputs_of(train: Sequence[str], evaluation: Sequence[str], label: str | None, folder: Path) -> Inputs:
+    """The schema inferred from the first records of `train`, globs relative to the present directory.
+
+    Raises `UsageError` when no feature looks like the label and none is named, and what reading the files raises.
+    """
+    report = inspect_files(train)
+    schema, notes = infer_schema(report)
+    names = [feature.name for feature in report.features]
+    chosen = label or schema.label
+    if chosen is None or chosen not in names:
+        what = f"--label {label}: no such feature in the data" if label else "no feature looks like the label"
+        raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
+    features = tuple(feature for feature in schema.features if feature.name != chosen)
+    schema = Schema(features=features, label=chosen, sample_id=schema.sample_id)
+    return Inputs(schema, _relative(train, folder), _relative(evaluation, folder), chosen, tuple(notes))
+
+
+def _relative(globs: Sequence[str], folder: Path) -> tuple[str, ...]:
+    return tuple(glob if "://" in glob or os.path.isabs(glob) else os.path.relpath(glob, folder) for glob in globs)
+
+
+def job_text(name: str, file: str, inputs: Inputs) -> str:
+    """The job file."""
+    evaluated = bool(inputs.eval)
+    cross = [feature.name for feature in inputs.schema.features if feature.kind != "dense"][:2]
+    return _TEMPLATE.format(
+        file=file,
+        name=json.dumps(name, ensure_ascii=False),
+        variables=inputs.variables or f"{'# vars: {dt: 2026-11-19}':<{_COLUMN}}# used as {{{{dt}}}}, {{{{dt-1}}}}",
+        evaluator=_unless(evaluated, "  evaluator: {memory: 1536 MiB, vcores: 1}", "measures each checkpoint"),
+        train=_words(inputs.train),
+        eval=_unless(evaluated, f"  eval: {_words(inputs.eval or ('eval/*',))}", "for the evaluator"),
+        label=json.dumps(inputs.label, ensure_ascii=False),
+        sample_id=_unless(
+            inputs.schema.sample_id is not None, f"  sample_id: {json.dumps(inputs.schema.sample_id or 'id')}",
+            "an integer that names a sample",
+        ),
+        cross=_words(cross) if len(cross) == 2 else "[a, b]",
+        train_section=_unless(evaluated, "train: {eval_every: 5m}", "how often the evaluator measures"),
+    )  # fmt: skip
+
+
+def schema_text(inputs: Inputs) -> str:
+    """The schema file, with what was left out of it."""
+    return "".join(f"# {note}\n" for note in inputs.notes) + inputs.schema.to_yaml()
+
+
+def _words(words: Sequence[str]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)
+
+
+def _unless(wanted: bool, line: str, words: str) -> str:
+    """A line of the job file, made a comment unless wanted."""
+    text = line if wanted else line.replace(line.lstrip(), f"# {line.lstrip()}")
+    return f"{text:<{_COLUMN}}# {words}"

@@ -1,0 +1,82 @@
+"""`afo init`: files that are valid as they are, also with each line that is offered as a comment."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from afo.data.example import encode
+from afo.data.schema import read_schema
+from afo.data.tfrecord import RecordWriter
+from afo.jobfile import load_job
+from afo_client.main import run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_records(folder: Path, part: str, label: str) -> None:
+    (folder / part).mkdir(parents=True)
+    with RecordWriter(str(folder / part / "a.tfrecord")) as writer:
+        for number in range(4):
+            writer.write(encode({label: [number % 2], "user": [number], "page": [b"x"], "n": [0.5]}))
+
+
+def test_what_it_writes_is_valid_with_synthetic_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init"]) == 0
+    assert capsys.readouterr().out == "job.yaml\nschema.yaml\n"
+    assert run(["data", "synth", "data", "--train", "200", "--eval", "100", "--processes", "1"]) == 0
+    assert run(["validate", "job.yaml", "--runtime", "local"]) == 0
+    assert load_job("job.yaml").name == folder.name
+
+
+def test_each_line_that_is_offered_is_valid(folder: Path) -> None:
+    assert run(["init", "--name", 'it\'s "mine": #1']) == 0
+    text = Path("job.yaml").read_text()
+    offered = re.findall(r"^ *# [a-z_]+: .*$", text, re.M)
+    assert len(offered) > 8
+    for line in offered:
+        key = line.strip().removeprefix("# ").partition(":")[0]
+        changed = text.replace(line, line.replace("# ", "", 1))
+        if key == "model":  # in place of the section above it
+            changed = text[: text.index("model:")] + text[text.index("# model:") + 2 :]
+        Path("changed.yaml").write_text(changed)
+        assert load_job("changed.yaml").name == 'it\'s "mine": #1'
+
+
+def test_data_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for part in ("train", "eval"):
+        write_records(folder / "clicks", part, "bought")
+    assert run(["init", "mine", "--train", "clicks/train/*"]) == 2
+    assert "--label; there are: bought, n, page, user" in capsys.readouterr().err
+    assert not (folder / "mine").exists()
+    given = ["--train", "clicks/train/*", "--label", "bought"]
+    assert run(["init", "mine", *given, "--eval", "clicks/eval/*"]) == 0
+    assert run(["validate", "mine/job.yaml", "--runtime", "local"]) == 0
+    job = load_job("mine/job.yaml")
+    assert (job.data.label, job.data.eval) == ("bought", (f"{folder}/clicks/eval/*",))
+    assert [each.name for each in read_schema("mine/schema.yaml").features] == ["n", "page", "user"]
+    assert run(["init", "untested", *given]) == 0
+    assert run(["validate", "untested/job.yaml", "--runtime", "local"]) == 0
+    assert "evaluator" not in load_job("untested/job.yaml").roles
+
+
+@pytest.mark.parametrize("existing", ["job.yaml", "schema.yaml"])
+def test_nothing_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str], existing: str) -> None:
+    Path(existing).write_text("mine")
+    assert run(["init"]) == 1
+    assert f"{existing} is there already and stays as it is" in capsys.readouterr().err
+    assert Path(existing).read_text() == "mine"
+    assert [path.name for path in folder.glob("*.yaml")] == [existing]
+
+
+def test_options_that_belong_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "--eval", "x/*"]) == 2
+    assert run(["init", "--train", "gone/*"]) == 5
+    assert "gone/*" in capsys.readouterr().err
