@@ -295,6 +295,8 @@ class StatusReply(Message, frozen=True):
     splits_done: int
     splits_total: int
     started: float
+    #: What a person should know of how the model came about (`afo.notes`).
+    notes: tuple[str, ...] = ()
 
 
 class KillRequest(Message, frozen=True):

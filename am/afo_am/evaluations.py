@@ -41,7 +41,8 @@ class Evaluations:
 
     def note(self, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
         """Something was decided, or became known, that a person should see."""
-        self.notes += notes_of(event)
+        # What is said again after a restart is no news.
+        self.notes += tuple(note for note in notes_of(event) if note not in self.notes)
         if isinstance(event, ev.ExportDecided):
             self.decided = event
         self.stopping = self.stopping or isinstance(event, ev.StoppedEarly)

@@ -24,6 +24,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         splits_done=state.splits.done,
         splits_total=state.splits.total,
         started=state.started,
+        notes=state.evaluations.notes,
     )
 
 

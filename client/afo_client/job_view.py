@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from afo import events as ev
+from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
 
@@ -55,6 +56,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     splits_done: int = 0
     splits_total: int = 0
     generation: int = 1
+    #: What a person should know of how the model came about (`afo.notes`).
+    notes: tuple[str, ...] = ()
     verdict: ev.JobFinished | None = None
     failure: Failure | None = None
 
@@ -92,6 +95,7 @@ def from_status(reply: StatusReply) -> JobView:
         metrics=reply.metrics,
         splits_done=reply.splits_done,
         splits_total=reply.splits_total,
+        notes=reply.notes,
         generation=reply.generation,
     )
 
@@ -129,6 +133,7 @@ class LogReader:
         """Add records in their order."""
         for record in records:
             if isinstance(record, ev.Record):
+                self._note(record.event)
                 self._apply(record.event)
 
     @property
@@ -136,6 +141,12 @@ class LogReader:
         """The job after all records taken so far."""
         first = self._failures.get(self._first) if self._first else None
         return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first)
+
+    def _note(self, event: ev.AnyEvent) -> None:
+        # What is said again after a restart is no news.
+        news = tuple(note for note in notes_of(event) if note not in self._view.notes)
+        if news:
+            self._change(notes=self._view.notes + news)
 
     def _apply(self, event: ev.AnyEvent) -> None:
         match event:

@@ -39,6 +39,7 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
     lines = [f"{view.job_id} {view.state}", *_why(view)]
     if view.verdict is not None:
         lines += _numbers(view)
+    lines += [without_control(note) for note in view.notes]
     width = max(map(len, where))
     lines += [f"  {name.ljust(width)}  {url}" for name, url in where.items()]
     return "\n".join(lines)
@@ -100,6 +101,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "final": view.ended,
         "diagnostics": view.message,
         "metrics": view.metrics,
+        "notes": list(view.notes),
         "step": view.step,
         "samples": view.samples,
         "samples_per_s": _rate(view),

@@ -1,0 +1,33 @@
+"""How a model came about, told with its job's summary."""
+
+from pathlib import Path
+
+from afo import events as ev
+from afo_client.event_tail import EventTail
+from afo_client.job_view import LogReader
+from afo_client.summary import summary_json, summary_text
+from job_writer import DONE, JobWriter, task_id
+
+
+def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_said(tmp_path: Path) -> None:
+    chief = task_id("worker")
+    begun = ev.WarmStarted(
+        task=chief, generation=1, step=94, source="/models/manifest-g000001-s000000000094-final.json",
+        passed_over=("/models/dt=2: the quality gate refused it: auc 0.5",), kept=("user (deep)", "city (deep)"),
+        made_new=("device: new (deep)",), dropped=("liked: not in this model (deep)",),
+    )  # fmt: skip
+    refused = ev.ExportDecided(
+        manifest="/m", step=188, allowed=False, checks=(ev.Check("auc", False, "auc 0.6 is not within >=0.7"),)
+    )
+    job = JobWriter(str(tmp_path), DONE, "clicks").begin().log(begun, begun, refused)
+    job.end("FAILED", "quality_gate", "no export")
+    log = LogReader(DONE)
+    log.take(EventTail(job.paths.events).poll())
+    notes = [
+        "warm start: passed over /models/dt=2: the quality gate refused it: auc 0.5",
+        "warm start from /models/manifest-g000001-s000000000094-final.json at step 94: 2 parts kept;"
+        " made new: device: new (deep); dropped: liked: not in this model (deep)",
+        "quality gate refused (step 188): auc 0.6 is not within >=0.7",
+    ]
+    assert summary_json(log.view, {"model": "/m"}, 1)["notes"] == notes
+    assert all(f"\n{note}\n" in summary_text(log.view, {"model": "/m"}) for note in notes)
