@@ -3,6 +3,7 @@
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 from afo.errors import AfoError, ClusterUnreachable, WaitTimeout
 from afo_client.console import say
@@ -33,7 +34,7 @@ def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt
     line = LiveLine()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     try:
-        return _until_end(watch, line, deadline)
+        return await_end(watch, deadline, line.show)
     except KeyboardInterrupt:
         line.clear()
         return answer_interrupt(watch, kill_on_interrupt)
@@ -66,14 +67,18 @@ class DeferredInterrupt:
         self.came = True
 
 
-def _until_end(watch: JobWatch, line: LiveLine, deadline: float | None) -> JobView:
+def await_end(watch: JobWatch, deadline: float | None, show: Callable[[JobView], None] = lambda view: None) -> JobView:
+    """The job once it has ended; `show` sees it every second before. `deadline` is of the monotonic clock.
+
+    Raises `WaitTimeout`, and `ClusterUnreachable` after `PATIENCE_S` without an answer.
+    """
     silent_since = None
     while True:
         try:
             view, silent_since = watch.look(), None
             if view.ended:
                 return view
-            line.show(view)
+            show(view)
         except ClusterUnreachable:
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > PATIENCE_S:
