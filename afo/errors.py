@@ -67,6 +67,16 @@ class TrainingError(AfoError, RuntimeError):
     """Training cannot go on."""
 
 
+class ModelError(AfoError, ValueError):
+    """The user's own model raised, or is not what the trainer can train; the text names the user's line."""
+
+    exit_code = 3
+
+
+class NotFinite(TrainingError):
+    """A loss, weight, gradient or input is not a number; the text names the step, the files and which one it is."""
+
+
 class GateRefused(TrainingError):
     """A model did not pass `export.require`; the text names every bound that does not hold."""
 

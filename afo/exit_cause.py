@@ -26,6 +26,8 @@ _EXCEPTIONS = {
     "SpecError": "spec_error",
     "Unsupported": "spec_error",
     "GateRefused": "quality_gate",
+    "ModelError": "model_error",
+    "NotFinite": "not_finite",
     "NotFound": "file_not_found",
     "FileNotFoundError": "file_not_found",
     "PermissionDenied": "permission_denied",

@@ -71,6 +71,16 @@ _ALL = (
         "before (`afo data inspect`). The previous export is untouched, and no warm start takes this model.",
     ),
     _cause(
+        "model_error", "user", False, "The model of `model.entry` raised, or is not what the trainer can train.",
+        "The message names the line; the whole traceback is on stderr. Build the model and call it on a few made-up "
+        "samples in a plain Python process first.",
+    ),
+    _cause(
+        "not_finite", "user", False, "A loss, weight, gradient or input was not a number.",
+        "The message names step, files and culprit. A feature: clean it, or clip it in the model. A gradient: lower "
+        "the learning rate, or warm it up (`optimizer.schedule.warmup_steps`).",
+    ),
+    _cause(
         "failed", "user", True, "The program ended with an exit code that says nothing more.",
         "Look at the last lines of its stderr and stdout.",
     ),

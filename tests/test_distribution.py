@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
 #: Parts of the library that are TensorFlow's own (docs/architecture.md); everything else must do without.
 ON_TENSORFLOW = (
+    "afo.layers",
     "afo.models",
     "afo.optimizers",
     "afo.train.",

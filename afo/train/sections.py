@@ -66,6 +66,11 @@ def whole_table(name: str, rows: int, width: int) -> Section:
     return Section(name, name, name, 0, rows, _shape(rows, width))
 
 
+def whole_state(name: str, shape: tuple[int, ...]) -> Section:
+    """A state variable that is kept whole or not at all."""
+    return Section(name, name, name, 0, (1, *shape)[-1], _shape(*shape))
+
+
 def _table_sections(layout: Layout, table: str, suffix: str) -> list[Section]:
     return [
         Section(table, column.feature, column.feature, first, column.buckets, _kind(column) + suffix)

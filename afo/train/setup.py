@@ -44,7 +44,12 @@ class Setup:
 
     @cached_property
     def model(self) -> Model:
-        """The model that the job names. Raises SpecError where it contradicts the schema."""
+        """The model that the job names. Raises SpecError where it contradicts the schema, ModelError if it raises."""
+        if self.job.model.entry:
+            # Keras takes a second to load, which the other model need not wait for.
+            from afo.train.entry_model import EntryModel
+
+            return EntryModel(self.schema, self.job)
         return WideDeepModel(self.schema, self.job)
 
     @cached_property

@@ -1,7 +1,5 @@
 """Two parameter servers, two workers, an evaluator: real processes on a small data set."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,20 +10,14 @@ from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.train.manifest import find_manifests
 from afo.train_task import EXIT_RESTART
 from afo.units import Duration
-from click_records import SCHEMA, expected_acks, write_files
+from click_records import expected_acks, write_files
+from served import served_auc
 from training_job import JobRun, wait_until
 
 pytestmark = pytest.mark.tensorflow
 
 FILES, RECORDS = 6, 1500
 RunJob = Callable[..., JobRun]
-
-
-@pytest.fixture
-def schema_file(tmp_path: Path) -> Path:
-    path = tmp_path / "schema.yaml"
-    path.write_text(SCHEMA.to_yaml())
-    return path
 
 
 @pytest.fixture
@@ -82,32 +74,6 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
         measured.metrics["auc"], abs=1e-6
     )
-
-
-SERVE = """
-import glob, sys
-import tensorflow as tf
-model = tf.saved_model.load(sys.argv[1])
-files = tf.data.TFRecordDataset(sorted(glob.glob(sys.argv[2])))
-records = list(files.as_numpy_iterator())
-scores = model.signatures["serving_default"](examples=tf.constant(records))["probabilities"].numpy()
-features = {
-    "user": tf.io.FixedLenFeature([1], tf.int64), "city": tf.io.FixedLenFeature([1], tf.string),
-    "liked": tf.io.FixedLenFeature([2], tf.int64), "age": tf.io.FixedLenFeature([1], tf.float32),
-}
-by_feature = model.signatures["predict"](**tf.io.parse_example(records, features))["probabilities"].numpy()
-assert (scores == by_feature).all()
-label = tf.io.parse_example(records, {"label": tf.io.FixedLenFeature([], tf.int64)})["label"].numpy().astype(bool)
-higher = scores[label][:, None] - scores[~label][None, :]
-assert "afo" not in sys.modules
-print(((higher > 0) + 0.5 * (higher == 0)).mean())
-"""
-
-
-def served_auc(export: Path, data: Path) -> float:
-    """AUC of the SavedModel in a process that has TensorFlow and nothing of ours."""
-    command = [sys.executable, "-I", "-c", SERVE, str(export), f"{data}/eval-*"]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
 
 
 def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(

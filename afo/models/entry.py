@@ -1,0 +1,96 @@
+"""The user's own model: a function in a Python file, loaded and called."""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from afo.data.schema import Schema
+from afo.errors import AfoError, ModelError, NotFound, SpecError
+from afo.job import Model
+from afo.own_code import split_entry
+
+#: Argument of the function that is given the schema's features.
+FEATURES = "features"
+
+
+def build_model(model: Model, schema: Schema) -> Any:
+    """What the function of `model.entry` returns for `model.params`.
+
+    The function gets the schema's features by name (`afo.data.schema.Feature`) if it has an argument `features`.
+    Raises NotFound, SpecError for a function or parameters that are not there, ModelError if the user's code raises.
+    """
+    function = load(model.entry)
+    arguments: dict[str, Any] = dict(model.params)
+    signature = inspect.signature(function)
+    if FEATURES in signature.parameters and FEATURES not in arguments:
+        arguments[FEATURES] = {feature.name: feature for feature in schema.features}
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise SpecError(
+            f"$.model.params: {error}; `{function.__name__}` of {model.entry} takes {signature}, and it is given"
+            f" {', '.join(sorted(arguments)) or 'nothing'}"
+        ) from error
+    with user_code(model.entry):
+        return function(**arguments)
+
+
+def load(entry: str) -> Callable[..., Any]:
+    """The function of `my_ctr.py:build`. Its file may import what lies beside it or in the working directory."""
+    path, name = split_entry(entry)
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise NotFound(f"$.model.entry: there is no file {path} (looked for {file})")
+    for directory in (str(Path.cwd()), str(file.parent)):
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+    # A name of its own where it would take that of a library.
+    module_name = file.stem if file.stem not in sys.modules else f"afo_entry_{file.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"$.model.entry: {path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Before it runs: layers that Keras registers and dataclasses look their module up by name.
+    sys.modules[module_name] = module
+    with user_code(entry):
+        spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        there = [each for each, value in vars(module).items() if inspect.isfunction(value) and not each.startswith("_")]
+        raise SpecError(f"$.model.entry: {path} has no function `{name}`; it has {', '.join(there) or 'none'}")
+    return function  # type: ignore[no-any-return]
+
+
+@contextmanager
+def user_code(entry: str) -> Iterator[None]:
+    """What is raised inside becomes a ModelError that names the user's line; the whole traceback goes to stderr."""
+    try:
+        yield
+    except AfoError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise ModelError(f"{entry}: {type(error).__name__}{_place(error, entry)}: {_first_line(error)}") from error
+
+
+def _place(error: Exception, entry: str) -> str:
+    """The innermost line of the user's folder on the way to the error."""
+    folder = Path(split_entry(entry)[0]).absolute().parent
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno} of {Path(error.filename or '').name}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if folder in Path(frame.filename).parents and "site-packages" not in frame.filename
+    ]
+    return f" in line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else "no message"

@@ -1,0 +1,153 @@
+"""A user's own model as the trainer knows a model: a table for each `afo.layers.Embedding`, a vector of all weights.
+
+A step pulls the vector into the model's variables, runs the model forward and backward, and pushes the gradients of the
+mean loss of the batch. What the model changes by itself (moving averages of BatchNormalization) lies on the servers as
+well: a step adds what it changed, so that the changes of all workers add up.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from afo.data.schema import Schema
+from afo.errors import DataError
+from afo.job import Job, OptimizerChoice
+from afo.layers.lookup import answered_by
+from afo.models.records import DTYPE, Parsed
+from afo.optimizers import rule_of
+from afo.optimizers.compiled import compiled_choice
+from afo.train import initialize
+from afo.train.checkpoint import CheckpointReader
+from afo.train.draws import draw_of
+from afo.train.exchange import Exchange
+from afo.train.lookups import LocalLookup, ServerLookup
+from afo.train.model import Computed
+from afo.train.own_module import OwnModule
+from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
+from afo.train.resources import resources
+from afo.train.sections import Section, whole_state, whole_table, whole_weight
+
+
+class Inputs(NamedTuple):
+    """A batch of B samples: the features that the model reads [B, values], labels [B, labels], weight [B]."""
+
+    features: dict[str, Any]
+    labels: Any
+    weight: Any
+
+
+class EntryModel:
+    """The model of `model.entry`. Raises what `OwnModule` raises, and Unsupported for its optimizer."""
+
+    def __init__(self, schema: Schema, job: Job) -> None:
+        self.labels = job.data.labels
+        self._schema, self._job = schema, job
+        self._own = OwnModule(schema, job)
+        self._rule = rule_of(self._choice())
+
+    def parameters(self, servers: int, splits: int) -> Parameters:
+        """A table for each embedding; the state is whatever the model itself changes."""
+        own, rule = self._own, self._rule
+        tables = [table(name, layer.input_dim, layer.output_dim, rule, servers) for name, layer in own.embeddings]
+        dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
+        return parameters_of(tuple(tables), dense, own.weights, self._state(), splits)
+
+    def sections(self, parameters: Parameters) -> tuple[Section, ...]:
+        """Every table, weight and state is kept whole or not at all."""
+        tables = [whole_table(each.name, each.rows, each.width) for each in parameters.tables]
+        state = [whole_state(each.name.removeprefix("afo/"), each.shape) for each in parameters.state]
+        return (*tables, *(whole_weight(weight) for weight in parameters.weights), *state)
+
+    def initialize(self, parameters: Parameters) -> None:
+        """As Keras would: every layer by its initializers."""
+        seed = self._job.data.shuffle.seed
+        draws = {name: draw_of(layer, parameters.servers, seed) for name, layer in self._own.embeddings}
+        flat = [tf.reshape(variable, [-1]) for variable in self._own.trained]
+        vector = tf.concat(flat, axis=0).numpy() if flat else tf.zeros([0]).numpy()
+        state = zip(parameters.state, self._own.state, strict=True)
+        initialize.create(parameters, draws, vector, {each.name: value.numpy() for each, value in state})
+
+    def encode(self, parsed: Parsed, servers: int) -> Inputs:
+        """What the model reads; it finds its ids itself."""
+        return Inputs(self._own.read(parsed.features), parsed.labels, parsed.weight)
+
+    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
+        """The model's own loss and its gradients."""
+        own = self._own
+        vector = exchange.vector()
+        own.assign(vector, state)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(own.trained)
+            lookup = ServerLookup(own.embeddings, exchange, tape)
+            with answered_by(lookup):
+                outputs = own.outputs(inputs.features, training=True)
+                loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
+        weights, rows = tape.gradient(loss, [own.trained, lookup.rows])
+        return Computed(
+            loss=loss,
+            rows=lookup.summed(rows),
+            vector=_joined(own.trained, weights),
+            added=tuple(after - before for after, before in zip(own.state, state, strict=True)),
+        )
+
+    def numbers(self, inputs: Inputs) -> dict[str, Any]:
+        """The dense features that the model reads, labels and weight."""
+        dense = {name: inputs.features[name] for name in self._own.inputs if self._is_dense(name)}
+        labels = {name: inputs.labels[:, at] for at, name in enumerate(self.labels)}
+        return {**dense, **labels, self._job.data.weight or "weight": inputs.weight}
+
+    def local(self, reader: CheckpointReader) -> "LocalEntryModel":
+        """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
+        return LocalEntryModel(self._own, self.parameters(1, 0), reader)
+
+    def _choice(self) -> OptimizerChoice:
+        given, module = self._job.optimizer.deep, self._own.module
+        optimizer = getattr(module, "optimizer", None)
+        if given is not None or optimizer is None:
+            return self._job.optimizer.deep_or_default
+        return compiled_choice(optimizer)
+
+    def _state(self) -> tuple[Any, ...]:
+        return tuple(
+            state_variable(f"state.{name.replace('/', '.')}", tuple(variable.shape.as_list()), variable.dtype.name)
+            for name, variable in zip(self._own.state_names, self._own.state, strict=True)
+        )
+
+    def _is_dense(self, name: str) -> bool:
+        return bool(DTYPE[self._schema[name].kind] == tf.float32)
+
+
+class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+    """A user's model with its tables in this process."""
+
+    def __init__(self, own: OwnModule, parameters: Parameters, reader: CheckpointReader) -> None:
+        """Raises DataError if the checkpoint is of another model."""
+        super().__init__(name="own_model")
+        vector = reader.whole(parameters.dense.name)
+        if vector.shape != (parameters.dense.rows,):
+            raise DataError(
+                f"{reader.url} holds {vector.size} dense weights where the model has {parameters.dense.rows}: layers"
+                " have changed; start without this checkpoint"
+            )
+        own.assign(tf.constant(vector), [reader.whole(each.name.removeprefix("afo/")) for each in parameters.state])
+        self._own = own
+        # What the traced model refers to is saved only if it hangs here.
+        self.resources = resources(own.module)
+        self.tables = {
+            each.name: tf.Variable(reader.table(each.name, each.rows, each.width), trainable=False)
+            for each in parameters.tables
+        }
+
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        """float32 [B, labels]."""
+        with answered_by(LocalLookup(self._own.embeddings, self.tables)):
+            return self._own.probabilities(features)
+
+
+def _joined(variables: list[Any], gradients: list[Any]) -> Any:
+    """The gradient of the dense vector; none where the loss does not depend on a weight."""
+    parts = [
+        tf.zeros([variable.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
+        for variable, gradient in zip(variables, gradients, strict=True)
+    ]
+    return tf.concat(parts, axis=0) if parts else tf.zeros([0])

@@ -1,0 +1,218 @@
+"""A user's Keras model or `tf.Module` as the trainer sees it: what it reads, its variables, its answers, its loss."""
+
+import inspect
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from afo.data.schema import Schema
+from afo.errors import DataError, ModelError
+from afo.job import Job
+from afo.layers.lookup import answered_by
+from afo.models.entry import build_model, user_code
+from afo.models.layout import Weight
+from afo.models.records import feature_specs
+from afo.train.lookups import Embeddings, Named
+
+#: What a step can add to on a parameter server.
+_STATE_DTYPES = ("float32", "float64", "int32", "int64")
+
+
+class OwnModule:
+    """Built once in a process. Raises what `build_model` raises, and ModelError for what cannot be trained."""
+
+    def __init__(self, schema: Schema, job: Job) -> None:
+        # First weights, dropout and initializers without a seed follow the job's.
+        keras.utils.set_random_seed(job.data.shuffle.seed)
+        self._job = job
+        self.entry = job.model.entry
+        found = Embeddings()
+        with answered_by(found):
+            #: The user's object.
+            self.module = build_model(job.model, schema)
+            if not isinstance(self.module, keras.Model | tf.Module):
+                raise ModelError(
+                    f"{self.entry} returned {_kind(self.module)}; it must return a keras.Model or tf.Module"
+                )
+            #: Names of the features that it reads.
+            self.inputs = _inputs(self.module, schema, self.entry)
+            self._trace(feature_specs(schema))
+        #: Its layers whose tables lie on the servers.
+        self.embeddings: tuple[Named, ...] = found.named()
+        trained, state = _variables(self.module)
+        #: tf.Variables that the optimizer changes, and those that the model itself changes.
+        self.trained, self.state = [value for _, value in trained], [value for _, value in state]
+        #: Where each of the first stands in the dense vector, and names of the second.
+        self.weights, self.state_names = _weights(trained), [name for name, _ in state]
+        self._check_dtypes(trained, state)
+
+    @property
+    def compiled(self) -> Any:
+        """The Keras model if it brings its own loss, else None."""
+        module = self.module
+        has_loss = isinstance(module, keras.Model) and module.compiled and module.loss is not None
+        return module if has_loss else None
+
+    @property
+    def gives_logits(self) -> bool:
+        """Whether its outputs are log odds: the job says so, or the loss that it was compiled with does."""
+        losses = tf.nest.flatten(self.compiled.loss) if self.compiled else []
+        return self._job.model.from_logits or any(getattr(loss, "from_logits", False) for loss in losses)
+
+    def read(self, features: dict[str, Any]) -> dict[str, Any]:
+        """The features that it reads."""
+        return {name: features[name] for name in self.inputs}
+
+    def assign(self, vector: Any, state: Iterable[Any]) -> None:
+        """Give all variables their values; `vector` as `weights` places them. Eagerly or in a function."""
+        parts = tf.split(vector, [weight.size for weight in self.weights]) if self.weights else []
+        for variable, weight, part in zip(self.trained, self.weights, parts, strict=True):
+            variable.assign(tf.reshape(part, weight.shape))
+        for variable, value in zip(self.state, state, strict=True):
+            variable.assign(tf.reshape(value, variable.shape))
+
+    def outputs(self, features: dict[str, Any], *, training: bool) -> Any:
+        """What it returns for features [B, values] each, as it returns it."""
+        given = self.read(features)
+        with user_code(self.entry):
+            if _takes_training(self.module):
+                return self.module(given, training=training)
+            return self.module(given)
+
+    def answers(self, outputs: Any) -> Any:
+        """Its outputs as float32 [B, labels], in the order of `data.label`. Raises ModelError for another shape."""
+        labels = self._job.data.labels
+        if isinstance(outputs, dict):
+            if set(outputs) != set(labels):
+                self._refuse(f"a dict with {', '.join(sorted(map(str, outputs)))}")
+            outputs = [outputs[label] for label in labels]
+        parts = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        wide = [tf.cast(part if len(part.shape) != 1 else part[:, tf.newaxis], tf.float32) for part in parts]
+        widths = [part.shape[-1] for part in wide]
+        whole = len(wide) == 1 and widths == [len(labels)]
+        if any(len(part.shape) != 2 for part in wide) or not (whole or widths == [1] * len(labels)):
+            self._refuse(" and ".join(str(part.shape.as_list()) for part in parts))
+        return tf.concat(wide, axis=1)
+
+    def loss(self, features: dict[str, Any], labels: Any, weight: Any, outputs: Any) -> Any:
+        """Mean loss of a batch, a scalar. `labels` [B, labels], `weight` [B].
+
+        A compiled model's own. Otherwise binary cross-entropy: the mean over the samples by weight, summed over the
+        labels, and what layers add (`add_loss`, regularizers).
+        """
+        answers = self.answers(outputs)
+        data = self._job.data
+        if self.compiled:
+            weighted = data.weight is not None or data.negative_sampling is not None
+            given = {"x": features, "y": self._targets(labels, outputs), "y_pred": outputs}
+            with user_code(self.entry):
+                return self.compiled.compute_loss(**given, sample_weight=weight if weighted else None)
+        losses = keras.ops.binary_crossentropy(labels, answers, from_logits=self.gives_logits)
+        mean = tf.reduce_sum(losses * weight[:, tf.newaxis]) / tf.maximum(tf.reduce_sum(weight), 1e-12)
+        return tf.add_n([mean, *(tf.reduce_sum(each) for each in getattr(self.module, "losses", ()))])
+
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        """float32 [B, labels]."""
+        answers = self.answers(self.outputs(features, training=False))
+        return tf.sigmoid(answers) if self.gives_logits else answers
+
+    def _targets(self, labels: Any, outputs: Any) -> Any:
+        """The labels [B, labels] in the structure and shapes of the outputs."""
+        if not isinstance(outputs, dict | list | tuple):
+            return labels if len(outputs.shape) == 2 else labels[:, 0]
+        names = self._job.data.labels
+        if isinstance(outputs, dict):
+            return {name: self._targets(labels[:, at : at + 1], outputs[name]) for at, name in enumerate(names)}
+        if len(outputs) == 1:
+            return [self._targets(labels, outputs[0])]
+        return [self._targets(labels[:, at : at + 1], each) for at, each in enumerate(outputs)]
+
+    def _trace(self, specs: dict[str, Any]) -> None:
+        """Call it once without running it: creates all variables, finds all embeddings, checks the outputs."""
+
+        def call(features: dict[str, Any], labels: Any, weight: Any) -> Any:
+            return self.loss(features, labels, weight, self.outputs(features, training=True))
+
+        labels = tf.TensorSpec([None, len(self._job.data.labels)], tf.float32)
+        used = {name: specs[name] for name in self.inputs}
+        tf.function(call, autograph=False).get_concrete_function(used, labels, tf.TensorSpec([None], tf.float32))
+
+    def _refuse(self, given: str) -> None:
+        labels = self._job.data.labels
+        count = len(labels)
+        allowed = f"[batch, {count}]" + (f", {count} outputs of [batch, 1], or a dict of them" if count > 1 else "")
+        raise ModelError(
+            f"{self.entry}: the model gives {given} for {count} label{'s' if count > 1 else ''}"
+            f" ({', '.join(labels)}); it must give {allowed}"
+        )
+
+    def _check_dtypes(self, trained: list[tuple[str, Any]], state: list[tuple[str, Any]]) -> None:
+        for variables, allowed in ((trained, ("float32",)), (state, _STATE_DTYPES)):
+            for name, variable in variables:
+                if variable.dtype.name not in allowed:
+                    raise ModelError(
+                        f"{self.entry}: variable `{name}` is {variable.dtype.name}; the parameter servers hold"
+                        f" {', '.join(allowed)} here"
+                    )
+
+
+def _inputs(module: Any, schema: Schema, entry: str) -> tuple[str, ...]:
+    """The features that a model of named inputs asks for; every other model gets all."""
+    if not getattr(module, "inputs", None):
+        return schema.names
+    wanted = module.input
+    names = list(wanted) if isinstance(wanted, dict) else [each.name for each in module.inputs]
+    for name in names:
+        try:
+            schema[name]
+        except DataError as error:
+            raise ModelError(f"{entry}: the model reads an input `{name}`: {error}") from error
+    return tuple(names)
+
+
+def _takes_training(module: Any) -> bool:
+    return isinstance(module, keras.Model) or "training" in inspect.signature(module.__call__).parameters
+
+
+def _variables(module: Any) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """(name, tf.Variable) of what is trained, and of what the model changes by itself; no states of random numbers."""
+    if isinstance(module, keras.Model):
+        return _named(module.trainable_weights), _named(module.non_trainable_weights)
+    layers = module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer))
+    inside = [variable for layer in layers for variable in layer.weights]
+    every = [*module.variables, *inside]
+    return _named(v for v in every if v.trainable), _named(v for v in every if not v.trainable)
+
+
+def _named(variables: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Names that are paths without what TensorFlow and file names cannot have, each once."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for variable in variables:
+        value = variable.value if isinstance(variable, keras.Variable) else variable
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        path = getattr(variable, "path", variable.name).split(":")[0]
+        name, number = path, 1
+        while name in found:
+            number += 1
+            name = f"{path}_{number}"
+        found[name] = value
+    return list(found.items())
+
+
+def _weights(variables: list[tuple[str, Any]]) -> tuple[Weight, ...]:
+    weights, offset = [], 0
+    for name, variable in variables:
+        shape = tuple(variable.shape.as_list())
+        weights.append(Weight(name, shape, offset))
+        offset += prod(shape)
+    return tuple(weights)
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__name__}"

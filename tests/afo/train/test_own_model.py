@@ -1,0 +1,55 @@
+"""A user's own model on two parameter servers, with two workers and an evaluator: real processes, small data."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from afo.job import Adagrad, Data, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
+from click_records import write_files
+from served import served_auc
+from training_job import JobRun
+
+pytestmark = pytest.mark.tensorflow
+
+OWN = Path(__file__).parents[2] / "support" / "own_ctr.py"
+RunJob = Callable[..., JobRun]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    write_files(tmp_path / "data", 4, 1500)
+    write_files(tmp_path / "data", 2, 500, "eval", first_id=10**6)
+    return Job(
+        name="own",
+        roles={"ps": RoleSpec(instances=2), "worker": RoleSpec(instances=2), "evaluator": RoleSpec()},
+        data=Data(
+            schema="schema.yaml", train=(f"{tmp_path}/data/part-*",), eval=(f"{tmp_path}/data/eval-*",),
+            sample_id="sample_id", batch_size=64, epochs=2, shuffle=Shuffle(buffer=300),
+        ),
+        model=Model(entry=f"{OWN}:build"),
+        optimizer=Optimizer(deep=OptimizerChoice(adagrad=Adagrad(learning_rate=0.1))),
+    )  # fmt: skip
+
+
+def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    run = run_job(job, schema_file)
+    run.start_servers()
+    names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
+    run.finish(*names)
+    measured = run.master.evals[-1]
+    assert measured.final
+    # The log odds that made the labels reach 0.840 on these files.
+    assert measured.metrics["auc"] > 0.82
+    served = served_auc(run.directory / "export", schema_file.parent / "data")
+    assert served == pytest.approx(measured.metrics["auc"], abs=1e-6)
+
+
+def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    model = Model(entry=f"{OWN}:build_module", from_logits=True)
+    roles = {"ps": RoleSpec(instances=2), "worker": RoleSpec(), "evaluator": RoleSpec()}
+    run = run_job(replace(job, model=model, roles=roles), schema_file)
+    run.start_servers()
+    run.finish(run.start("worker", 0), run.start("evaluator", 0))
+    assert run.master.evals[-1].metrics["auc"] > 0.82

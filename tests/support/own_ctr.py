@@ -1,0 +1,46 @@
+"""Models of a user over the records of `click_records`, written as if there were no afo but for one import."""
+
+import keras
+import tensorflow as tf
+from keras import layers, ops
+
+from afo.layers import Embedding
+
+
+def build(units=8, dim=4):
+    """Functional, not compiled; one table is asked twice, and batch normalisation has a state of its own."""
+    inputs = {
+        "user": keras.Input((1,), dtype="int64", name="user"),
+        "city": keras.Input((1,), dtype="string", name="city"),
+        "liked": keras.Input((2,), dtype="int64", name="liked"),
+        "age": keras.Input((1,), name="age"),
+    }
+    items = Embedding(500, dim, name="items")
+    cities = Embedding(8, dim, embeddings_initializer="glorot_uniform", name="cities")
+    user = items(layers.Hashing(500)(inputs["user"]))
+    liked = items(inputs["liked"])
+    city = cities(layers.StringLookup(vocabulary=["Bonn", "Ulm", "Trier", "Köln"])(inputs["city"]))
+    x = ops.concatenate([layers.Flatten()(each) for each in (user, liked, city)], axis=1)
+    x = ops.concatenate([x, layers.BatchNormalization(momentum=0.9)(inputs["age"])], axis=1)
+    x = layers.Dropout(0.1)(layers.Dense(units, activation="relu")(x))
+    return keras.Model(inputs, layers.Dense(1, activation="sigmoid")(x))
+
+
+class Module(tf.Module):
+    """Plain TensorFlow: log odds out of an embedding, a weight and a layer of Keras."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.names = sorted(features)
+        self.cities = Embedding(100, 1)
+        self.slope = tf.Variable([0.0], name="slope")
+        self.out = layers.Dense(1)
+
+    def __call__(self, features):
+        ids = tf.strings.to_hash_bucket_fast(features["city"], 100)
+        age = (features["age"] - 45) / 20
+        return self.cities(ids)[:, 0] + self.slope * age + self.out(age)
+
+
+def build_module(features):
+    return Module(features)
