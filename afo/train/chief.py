@@ -9,6 +9,7 @@ from afo.train.beginning import begin
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter
 from afo.train.decision import chosen
 from afo.train.export import export
+from afo.train.exported import Exported
 from afo.train.initialize import NO_EPOCH
 from afo.train.manifest import remove_old
 from afo.train.origin import Origin
@@ -77,8 +78,10 @@ class Chief:
         exported = chosen(setup, url)
         setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
         with CheckpointReader(exported, setup.work_dir) as reader:
-            model = setup.model.local(reader)
-            export(model, setup.model.labels, setup.parser, setup.task.export_url, setup.work_dir)
+            model, labels = setup.model.local(reader), setup.model.labels
+            saved = reader.manifest
+            source = Exported(manifest=exported, step=saved.step, labels=labels, lineage=saved.lineage)
+            export(model, labels, setup.parser, setup.task.export_url, setup.work_dir, source)
         remove_old(setup.task.checkpoint_url, self._keep, (*protected, exported))
         return report.step
 

@@ -4,23 +4,31 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import tensorflow as tf
 
 from afo import storage
 from afo.models.records import RecordParser
+from afo.train import exported
+from afo.train.exported import Exported
 from afo.train.model import LocalModel
 
 
-def export(model: LocalModel, labels: tuple[str, ...], parser: RecordParser, url: str, scratch: Path) -> None:
+def export(
+    model: LocalModel, labels: tuple[str, ...], parser: RecordParser, url: str, scratch: Path, source: Exported
+) -> None:
     """Write the SavedModel to `url`, replacing one that is there.
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. The file `saved_model.pb` is uploaded last.
+    the name of each label. The file `saved_model.pb` is uploaded last; `source` goes with it (`afo.train.exported`).
     """
     local = scratch / "export"
     shutil.rmtree(local, ignore_errors=True)
     tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parser))
+    about = local.joinpath(*exported.FILE)
+    about.parent.mkdir(parents=True, exist_ok=True)
+    about.write_bytes(msgspec.json.encode(source))
     storage.delete(url, recursive=True)
     paths = [path for path in sorted(local.rglob("*")) if path.is_file()]
     for path in sorted(paths, key=lambda each: each.name == "saved_model.pb"):

@@ -30,6 +30,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "queue": ("afo_client.cmd_queue", "Show the queue of a job, and whether it has room."),
     "compare": ("afo_client.cmd_compare", "Show two jobs side by side: settings, metrics, speed, cost."),
     "kill": ("afo_client.cmd_kill", "End a job."),
+    "checkpoint": ("afo_client.cmd_checkpoint", "List a job's checkpoints, or have it write one now."),
+    "lineage": ("afo_client.cmd_lineage", "Show what files are in a model, through all its warm starts."),
     "history": ("afo_client.cmd_history", "Show jobs in a browser."),
     "data": ("afo_client.cmd_data", "Make, convert and inspect training data."),
     "demo": ("afo_client.cmd_demo", "Make clicks, train on them here, and compare with the best reachable."),

@@ -1,0 +1,28 @@
+"""What an exported model says of itself: `assets.extra/afo.json` beside TensorFlow's own files. No TensorFlow here."""
+
+import msgspec
+from msgspec import Struct
+
+from afo import storage
+from afo.errors import DataError
+from afo.train.lineage import Lineage
+
+FILE = ("assets.extra", "afo.json")
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """Where a SavedModel comes from, and what is in it. Its checkpoint may be gone meanwhile."""
+
+    manifest: str
+    step: int
+    labels: tuple[str, ...]
+    lineage: Lineage | None = None
+
+
+def read(url: str) -> Exported:
+    """Of the SavedModel in the directory `url`. Raises NotFound, or DataError if it is malformed."""
+    place = storage.join(url, *FILE)
+    try:
+        return msgspec.json.decode(storage.read_bytes(place), type=Exported)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{place} is malformed: {error}") from error

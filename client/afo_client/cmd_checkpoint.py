@@ -1,0 +1,131 @@
+"""`afo checkpoint`: the checkpoints of a job, and another one at once."""
+
+import time
+from contextlib import closing
+
+import click
+import msgspec
+
+from afo import storage
+from afo.config import load_config, user_name
+from afo.errors import NotFound, PermissionDenied, UsageError, WaitTimeout
+from afo.rpc import messages as m
+from afo.train.manifest import Found, find_manifests, read_evaluation, read_manifest, read_refusal
+from afo_client.console import iso, print_json, print_result, size_text, table
+from afo_client.examples import examples
+from afo_client.job_ref import find_job
+from afo_client.job_watch import JobWatch
+from afo_client.model_ref import checkpoint_place
+from afo_client.named_job import JobType
+from afo_client.runtimes import runtime_for
+from afo_client.summary import places
+
+_POLL_S = 0.3
+
+
+class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint; `metrics` are empty where the evaluator passed it over."""
+
+    manifest: str
+    generation: int
+    step: int
+    final: bool
+    bytes: int
+    written: str
+    metrics: dict[str, float]
+
+
+@click.group()
+def command() -> None:
+    """List the checkpoints of a job, or have it write one now."""
+
+
+@command.command(
+    epilog=examples("afo checkpoint ls", "afo checkpoint ls application_1700000000000_0001 --json"),
+)
+@click.argument("job", required=False, type=JobType())
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def ls(job: str | None, as_json: bool) -> None:
+    """List checkpoints, oldest first. JOB is a job or a directory; left out: the job submitted last."""
+    place = checkpoint_place(load_config(), job)
+    found = [_described(each) for directory in _directories(place) for each in find_manifests(directory)]
+    if not found and not storage.exists(place):
+        raise NotFound(f"{place} does not exist: nothing was saved there yet (see `checkpoint.every`)")
+    refusals = [each for each in map(read_refusal, _directories(place)) if each is not None]
+    reasons = [reason for refusal in refusals for reason in refusal.reasons]
+    if as_json:
+        print_json({"directory": place, "checkpoints": msgspec.to_builtins(found), "refused": reasons})
+        return
+    print_result(_table(found) if found else f"{place} holds no checkpoint")
+    for reason in reasons:
+        print_result(f"not exported, refused by the quality gate: {reason}")
+
+
+@command.command(
+    epilog=examples("afo checkpoint now", "afo checkpoint now application_1700000000000_0001 --timeout 600"),
+)
+@click.argument("job", required=False, type=JobType())
+@click.option("--timeout", default=300.0, show_default=True, type=click.FloatRange(min=0), help="Seconds to wait.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def now(job: str | None, timeout: float, as_json: bool) -> None:
+    """Have the chief of a running job save at its next step, and print the manifest once it is there."""
+    config = load_config()
+    ref = find_job(config, job)
+    place = places(ref)["checkpoints"]
+    before = {each.url for each in find_manifests(place)}
+    with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
+        url = _saved(watch, place, before, time.monotonic() + timeout)
+    if as_json:
+        print_json({"application_id": ref.job_id, "manifest": url})
+    else:
+        print_result(url)
+
+
+def _saved(watch: JobWatch, place: str, before: set[str], deadline: float) -> str:
+    """Give the order and wait for a manifest that was not there before."""
+    job_id = watch.ref.job_id
+    if watch.look().ended:
+        raise UsageError(f"{job_id} has ended; `afo checkpoint ls {job_id}` shows what it saved")
+    if watch.master is None:
+        raise PermissionDenied(f"only who submitted {job_id}, and from the same machine, gives orders to it")
+    order = watch.master.give_order(m.OrderRequest(user=user_name(), kind="checkpoint"))
+    while True:
+        new = [each.url for each in find_manifests(place) if each.url not in before]
+        if new:
+            return new[-1]
+        reply = watch.master.order_status(order)
+        if reply.state == "failed":
+            raise NotFound(f"{job_id} does not save now: {reply.output}")
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"{job_id} has not saved in the time given; it does so at its next step")
+        time.sleep(_POLL_S)
+
+
+def _directories(place: str) -> list[str]:
+    """A directory of checkpoints, and those in it: of a day's jobs, each has its own."""
+    try:
+        return [place, *sorted(each.url for each in storage.list_dir(place) if each.is_dir)]
+    except NotFound:
+        return []
+
+
+def _described(found: Found) -> CheckpointLine:
+    manifest, evaluation = read_manifest(found.url), read_evaluation(found.url)
+    return CheckpointLine(
+        manifest=found.url,
+        generation=found.generation,
+        step=found.step,
+        final=found.final,
+        bytes=sum(part.size for part in manifest.parts),
+        written=iso(storage.info(found.url).modified) or "",
+        metrics=evaluation.metrics if evaluation else {},
+    )
+
+
+def _table(found: list[CheckpointLine]) -> str:
+    rows = [
+        (f"{each.step:,}", str(each.generation), "yes" if each.final else "", size_text(each.bytes), each.written,
+         f"{each.metrics['auc']:.4f}" if "auc" in each.metrics else "", each.manifest)
+        for each in found
+    ]  # fmt: skip
+    return table(("STEP", "GENERATION", "FINAL", "SIZE", "WRITTEN", "AUC", "MANIFEST"), rows)

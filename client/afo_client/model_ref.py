@@ -1,0 +1,58 @@
+"""Which model a command means: that of a job, of a directory of checkpoints, of a manifest, or of an export."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+
+from afo.config import Config
+from afo.errors import NotFound, SpecError
+from afo.paths import checked_job_id
+from afo.train import exported
+from afo.train.manifest import Manifest, read_manifest
+from afo.train.sources import newest
+from afo_client.job_ref import JobRef, find_job, job_ref
+from afo_client.summary import places
+
+
+@dataclass(frozen=True)
+class ModelRef:
+    """A checkpoint, by its manifest."""
+
+    url: str
+    manifest: Manifest
+
+    def job(self, config: Config) -> JobRef:
+        """The job that wrote it. Raises `NotFound` for a checkpoint that does not say."""
+        if self.manifest.lineage is None:
+            raise NotFound(
+                f"{self.url} is of an older version of afo, which does not say what job it is of; name the job"
+            )
+        return job_ref(config, self.manifest.lineage.own.job_id)
+
+
+def find_model(config: Config, named: str | None) -> ModelRef:
+    """The model of a job (the last one if nothing is named), or of a path. Raises `NotFound` or `DataError`.
+
+    Of several checkpoints the final one is taken, else the newest; one that the quality gate refused only by itself.
+    """
+    place = checkpoint_place(config, named)
+    with suppress(NotFound):  # then it is no export, but a directory of checkpoints or a manifest
+        place = exported.read(place).manifest
+    url = newest(place)
+    return ModelRef(url, read_manifest(url))
+
+
+def checkpoint_place(config: Config, named: str | None) -> str:
+    """The URL of a job's checkpoints, or what was named as one; a path as an absolute one."""
+    if named is None or is_job(named):
+        return places(find_job(config, named))["checkpoints"]
+    return named if "://" in named else os.path.abspath(os.path.expanduser(named))
+
+
+def is_job(named: str) -> bool:
+    """Whether a text is a job's id."""
+    try:
+        checked_job_id(named)
+    except SpecError:
+        return False
+    return True
