@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from afo.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
 from afo.rpc import messages as m
 from afo_child import stacks
-from afo_child.command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
 from afo_child.trainer import Trainer
 
 #: What makes the chief save; `afo.train.chief` has the handler.

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from afo.bounded_command import Ran
 from afo.stacks_file import FILE, SIGNAL
-from afo_child.command import Ran
 
 #: The file of the process is complete when it has not grown for so long.
 _SETTLED_S = 0.3

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import psutil
 
+from afo.bounded_command import BoundedCommand
 from afo_child import stacks
-from afo_child.command import BoundedCommand
 from fake_master import FakeMaster, until
 
 UP = "mark('up', str(os.getpid())); forever()"

@@ -1,4 +1,4 @@
-"""A command with bounds: of time, of output, and never longer than this Child."""
+"""A command with bounds: of time, of output, and never longer than the process that runs it."""
 
 import os
 import selectors
