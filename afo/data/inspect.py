@@ -1,29 +1,28 @@
 """What lies in a data set: its files, and the features that the first records hold."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from afo.data.example import ListKind, Values, decode, kind_of
-from afo.data.schema import Feature, Kind, Schema
+from afo.data import parquet
+from afo.data.example import ListKind, Values, kind_of
+from afo.data.examples import LOOK, first_examples
 from afo.data.splits import SplitFile, find_splits
-from afo.data.tfrecord import compression_of, count_records, read_records
+from afo.data.tfrecord import compression_of, count_records
 from afo.errors import DataError
-
-_KIND: dict[ListKind, Kind] = {"int64": "categorical", "bytes": "string", "float": "dense"}
-_LABEL_NAMES = ("label", "click", "clicked")
-_SAMPLE_ID_NAMES = ("sample_id",)
+from afo.job import Data
 
 
 class FileReport(msgspec.Struct, frozen=True):
-    """One file; `records` is None unless all were counted, which also verifies every checksum."""
+    """One file; `records` is None unless all were counted, which also verifies every checksum of TFRecord."""
 
     url: str
     bytes: int
     compression: str
     records: int | None
+    format: Literal["tfrecord", "parquet"] = "tfrecord"
 
 
 class FeatureReport(msgspec.Struct, frozen=True):
@@ -54,45 +53,46 @@ def inspect_files(globs: Iterable[str], records: int = 1000, files: int = 4, cou
     with file and offset for a damaged record.
     """
     splits = find_splits(globs)
+    features, looked_at = look(splits[:files], LOOK, records)
+    return Report(tuple(_file_report(split, count) for split in splits), features, looked_at)
+
+
+def look(files: Sequence[SplitFile], data: Data, records: int) -> tuple[tuple[FeatureReport, ...], int]:
+    """The features of the first `records` records of each file by name, and how many records that were."""
     seen: dict[str, _Seen] = {}
     looked_at = 0
-    for split in splits[:files]:
-        for features in first_examples(split.url, records):
+    for file in files:
+        for features in first_examples(file.url, data, records):
             looked_at += 1
             for name, values in features.items():
-                seen.setdefault(name, _Seen(name, kind_of(values))).add(values, split.url)
-    reports = (_file_report(split, count) for split in splits)
-    return Report(tuple(reports), tuple(seen[name].report() for name in sorted(seen)), looked_at)
-
-
-def first_examples(url: str, records: int) -> Iterator[dict[str, Values]]:
-    """The first records of a file, decoded. Raises DataError with file and number of the record."""
-    for number, record in enumerate(islice(read_records(url), records)):
-        try:
-            yield decode(record)
-        except DataError as error:
-            raise DataError(f"{url}: record {number}: {error}") from error
+                seen.setdefault(name, _Seen(name)).add(values, file.url)
+    return tuple(seen[name].report() for name in sorted(seen)), looked_at
 
 
 def _file_report(split: SplitFile, count: bool) -> FileReport:
-    records = count_records(split.url) if count else None
-    return FileReport(split.url, split.size, compression_of(split.url), records)
+    if parquet.is_parquet("auto", split.url):
+        rows, compression = parquet.facts(split.url)
+        return FileReport(split.url, split.size, compression, rows if count else None, "parquet")
+    return FileReport(split.url, split.size, compression_of(split.url), count_records(split.url) if count else None)
 
 
 class _Seen:
     """Gathers what is known of one feature."""
 
-    def __init__(self, name: str, kind: ListKind) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._kind = kind
+        #: Of the first list that was not empty: an empty one says nothing.
+        self._kind: ListKind | None = None
         self._lengths: list[int] = []
         self._values: set[int | float | bytes] = set()
 
     def add(self, values: Values, url: str) -> None:
-        if len(values) and kind_of(values) != self._kind:
-            raise DataError(
-                f"{url}: feature `{self._name}` holds {kind_of(values)} values here and {self._kind} before"
-            )
+        if len(values):
+            self._kind = self._kind or kind_of(values)
+            if kind_of(values) != self._kind:
+                raise DataError(
+                    f"{url}: feature `{self._name}` holds {kind_of(values)} values here and {self._kind} before"
+                )
         self._lengths.append(len(values))
         self._values.update(values.tolist() if isinstance(values, np.ndarray) else values)
 
@@ -100,7 +100,7 @@ class _Seen:
         numbers = [value for value in self._values if not isinstance(value, bytes)]
         return FeatureReport(
             name=self._name,
-            kind=self._kind,
+            kind=self._kind or "bytes",
             present=len(self._lengths),
             min_length=min(self._lengths),
             max_length=max(self._lengths),
@@ -108,34 +108,3 @@ class _Seen:
             min=min(numbers, default=None),
             max=max(numbers, default=None),
         )
-
-
-def infer_schema(report: Report) -> tuple[Schema, list[str]]:
-    """A schema for review, and notes on what it leaves out.
-
-    Integers become categorical, byte strings string, real numbers dense. A feature named `label` or `click` that holds
-    0 and 1 alone becomes the label, `sample_id` the sample id. Raises DataError when no feature can be described.
-    """
-    label = _named(report, _LABEL_NAMES, lambda each: each.min in (0, 1) and each.max in (0, 1))
-    sample_id = _named(report, _SAMPLE_ID_NAMES, lambda each: each.distinct == report.looked_at)
-    features, notes = [], []
-    for each in report.features:
-        if each.name in (label, sample_id):
-            continue
-        if each.min_length == each.max_length > 0:
-            shape = () if each.max_length == 1 else (each.max_length,)
-            features.append(Feature(name=each.name, kind=_KIND[each.kind], shape=shape))
-        else:
-            notes.append(
-                f"{each.name} is left out: {each.min_length} to {each.max_length} values a record, not a fixed number"
-            )
-    if not features:
-        raise DataError(f"no feature of a fixed number of values in the {report.looked_at} records that were looked at")
-    return Schema(features=tuple(features), label=label, sample_id=sample_id), notes
-
-
-def _named(report: Report, names: Iterable[str], fits: Callable[[FeatureReport], bool]) -> str | None:
-    for each in report.features:
-        if each.name in names and each.kind == "int64" and each.max_length == 1 and fits(each):
-            return each.name
-    return None

@@ -54,6 +54,15 @@ def opened(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
             raise DataError(f"{url}: it cannot be read as Parquet: {reason}; write the file again") from error
 
 
+def facts(url: str) -> tuple[int, str]:
+    """Rows of a file and the compression of its first column, as its footer says. Raises DataError."""
+    with opened(url) as file:
+        footer = file.metadata
+        first = footer.row_group(0) if footer.num_row_groups else None
+        compression = first.column(0).compression if first is not None and first.num_columns else "NONE"
+        return int(footer.num_rows), compression.replace("UNCOMPRESSED", "NONE").lower()
+
+
 def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
     """The rows in their order, of the named columns that the file holds."""
     known = [name for name in file.schema_arrow.names if name in columns]

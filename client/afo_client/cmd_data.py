@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from afo.data.convert import CsvFormat, convert_csv
-from afo.data.inspect import FeatureReport, Report, infer_schema, inspect_files
+from afo.data.infer import infer_schema, text_of
+from afo.data.inspect import FeatureReport, Report, inspect_files
 from afo.data.schema import read_schema
 from afo.data.splits import find_splits
 from afo.data.synth import Answer, SynthParameters, synthesize
@@ -138,7 +139,7 @@ def convert(
 
 
 @command.command(
-    short_help="Say what TFRecord files hold.",
+    short_help="Say what data files hold.",
     epilog=examples(
         "afo data inspect 'hdfs:///ctr/dt=2026-11-19/part-*' --count",
         "afo data inspect 'clicks/*' --infer > schema.yaml",
@@ -147,15 +148,14 @@ def convert(
 @click.argument("files", nargs=-1, required=True)
 @click.option("--records", default=1000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
 @click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to look into.")
-@click.option("--count", is_flag=True, help="Count all records of all files and verify their checksums.")
+@click.option("--count", is_flag=True, help="Count all records of all files; of TFRecord verify the checksums.")
 @click.option("--infer", is_flag=True, help="Print a schema (YAML) for review.")
 @_as_json
 def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, infer: bool, as_json: bool) -> None:
-    """Say what TFRecord FILES (paths, URLs or globs) hold, by their first records."""
+    """Say what TFRecord or Parquet FILES (paths, URLs or globs) hold, by their first records."""
     report = inspect_files(files, records, look_at, count)
     if infer:
-        schema, notes = infer_schema(report)
-        click.echo("".join(f"# {note}\n" for note in notes) + schema.to_yaml(), nl=False)
+        click.echo(text_of(*infer_schema(report.features, report.looked_at)), nl=False)
     elif as_json:
         print_json(msgspec.to_builtins(report))
     else:
@@ -164,11 +164,17 @@ def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, inf
 
 def _print_report(report: Report) -> None:
     files = [
-        (file.url, f"{file.bytes:,}", file.compression, "" if file.records is None else f"{file.records:,}")
+        (
+            file.url,
+            f"{file.bytes:,}",
+            file.format,
+            file.compression,
+            "" if file.records is None else f"{file.records:,}",
+        )
         for file in report.files
     ]
     features = [_cells(feature, report.looked_at) for feature in report.features]
-    print_result(table(("FILE", "BYTES", "COMPRESSION", "RECORDS"), files))
+    print_result(table(("FILE", "BYTES", "FORMAT", "COMPRESSION", "RECORDS"), files))
     print_result(f"\nin the first {report.looked_at:,} records:")
     print_result(table(("FEATURE", "VALUES", "PRESENT", "LENGTH", "DISTINCT", "MIN", "MAX"), features))
 

@@ -1,22 +1,30 @@
 """Looks at everything that a job names before any of it runs: schema, files, first records, output directories."""
 
-import itertools
 import os
 import secrets
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from afo import storage
-from afo.data.example import decode
+from afo.data.examples import first_examples, validate_first
+from afo.data.infer import infer_for_job, text_of
+from afo.data.inspect import look
+from afo.data.parquet import is_parquet
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
-from afo.data.tfrecord import read_records
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
 from afo.job import Data, Job
 from afo.own_code import own_code
 
 #: Records of the first training and evaluation file that are compared with the schema.
 FIRST_RECORDS = 100
+#: Files and records of each that a schema is inferred from.
+INFER_FILES = 4
+INFER_RECORDS = 1000
+
+Format = Literal["tfrecord", "parquet"]
 
 
 class Inspection(Struct, frozen=True):
@@ -25,23 +33,55 @@ class Inspection(Struct, frozen=True):
     schema_text: bytes
     train: tuple[SplitFile, ...]
     eval: tuple[SplitFile, ...]
+    #: What `data.format` says, or `auto` comes to.
+    format: Format = "tfrecord"
+    #: The job names no schema, so this one was made from the first records.
+    inferred: bool = False
 
 
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
-    text = storage.read_bytes(job.data.schema)
-    schema = parse_schema(text, job.data.schema)
-    _check_names(job, schema)
+    # Before the files, which take longer to list.
+    text = storage.read_bytes(job.data.schema) if job.data.schema else b""
+    schema = parse_schema(text, job.data.schema) if text else None
     _check_own_files(job)
-    train = _files("data.train", job.data.train)
-    evaluation = _files("data.eval", job.data.eval) if job.data.eval else ()
-    for files in (train, evaluation):
-        if files:
-            _check_records(files[0].url, job.data, schema)
+    found = Inspection(text, (), ()) if job.program else _inspect_data(job, text, schema)
     for directory in (jobs_root, job.checkpoint.dir, job.export.dir):
         if directory:
             check_writable(directory)
-    return Inspection(text, train, evaluation)
+    return found
+
+
+def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
+    if schema is not None:
+        _check_names(job, schema)
+    train = _files("data.train", job.data.train)
+    evaluation = _files("data.eval", job.data.eval) if job.data.eval else ()
+    data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
+    if schema is None:
+        inferred, notes = infer_for_job(*look(train[:INFER_FILES], data, INFER_RECORDS), data)
+        text, schema = text_of(inferred, notes).encode(), inferred
+        _check_names(job, schema)
+    for files in (train, evaluation):
+        if files:
+            _check_records(files[0].url, data, schema)
+    return Inspection(
+        text, train, evaluation, "parquet" if data.format == "parquet" else "tfrecord", not job.data.schema
+    )
+
+
+def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:
+    """The one format of all files. Raises DataError where there are two."""
+    parquet = [file.url for file in files if is_parquet(data.format, file.url)]
+    if not parquet:
+        return "tfrecord"
+    if len(parquet) < len(files):
+        other = next(file.url for file in files if not is_parquet(data.format, file.url))
+        raise DataError(
+            f"$.data: {parquet[0]} is Parquet by its name and {other} is not; a job reads one format: narrow the "
+            "globs, or say `data.format: parquet` or `tfrecord` if all files are of it"
+        )
+    return "parquet"
 
 
 def _files(key: str, globs: tuple[str, ...]) -> tuple[SplitFile, ...]:
@@ -75,8 +115,10 @@ def _check_own_files(job: Job) -> None:
 
 def _check_records(url: str, data: Data, schema: Schema) -> None:
     """The first records hold the schema's features, the label and whatever else the job reads of them."""
-    records = [decode(record) for record in itertools.islice(read_records(url, data.compression), FIRST_RECORDS)]
-    schema.validate_against(records, url)
+    outputs = {name for name in (*data.labels, data.weight, data.sample_id) if name}
+    damaged: list[DataError] | None = [] if data.max_bad_records else None
+    records = first_examples(url, data, FIRST_RECORDS, {*schema.names, *outputs}, damaged)
+    validate_first(schema, records, data, url)
     present = {name for record in records for name in record}
     for key, name in (
         *(("label", name) for name in data.labels),

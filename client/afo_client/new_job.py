@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afo.data.inspect import infer_schema, inspect_files
+from afo.data.infer import infer_schema, text_of
+from afo.data.inspect import inspect_files
 from afo.data.schema import Schema
 from afo.data.synth import schema_of
 from afo.data.teacher import TeacherSpec
@@ -79,7 +80,7 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], label: str | None
     Raises `UsageError` when no feature looks like the label and none is named, and what reading the files raises.
     """
     report = inspect_files(train)
-    schema, notes = infer_schema(report)
+    schema, notes = infer_schema(report.features, report.looked_at)
     names = [feature.name for feature in report.features]
     chosen = label or schema.label
     if chosen is None or chosen not in names:
@@ -117,7 +118,7 @@ def job_text(name: str, file: str, inputs: Inputs) -> str:
 
 def schema_text(inputs: Inputs) -> str:
     """The schema file, with what was left out of it."""
-    return "".join(f"# {note}\n" for note in inputs.notes) + inputs.schema.to_yaml()
+    return text_of(inputs.schema, inputs.notes)
 
 
 def _words(words: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
     """What the Application Master will be told; the runtime fills in paths inside of the container, and the id."""
     runtime = config.runtime.value
     return AmConfig(
-        job=job,
+        job=replace(job, data=replace(job.data, format=found.format)),
         user=user_name(),
         afo_version=__version__,
         runtime="yarn" if runtime == "yarn" else "local",

@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.inspect import FileReport, infer_schema, inspect_files
-from afo.data.schema import Feature
+from afo.data.infer import infer_for_job, infer_schema
+from afo.data.inspect import FileReport, Report, inspect_files
+from afo.data.schema import Feature, Schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError
+from afo.job import Data
 
 
 def write(path: Path, records: list[dict[str, list[object]]], compression: str = "none") -> str:
@@ -48,16 +52,60 @@ def test_only_the_first_files_and_records_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_the_inferred_schema(tmp_path: Path) -> None:
-    schema, notes = infer_schema(inspect_files([write(tmp_path / "a", RECORDS)]))
+    schema, notes = inferred(inspect_files([write(tmp_path / "a", RECORDS)]))
     assert (schema.label, schema.sample_id) == ("click", "sample_id")
-    assert schema.features == (Feature(name="city", kind="string"), Feature(name="x", kind="dense", shape=(2,)))
-    assert notes == ["tags is left out: 0 to 2 values a record, not a fixed number"]
+    assert schema.features == (
+        Feature(name="city", kind="string"),
+        Feature(name="tags", kind="categorical", max_length=2),
+        Feature(name="x", kind="dense", shape=(2,)),
+    )
+    assert notes == ["tags held 0 to 2 values: is that its `max_length`?"]
+
+
+def inferred(report: Report) -> tuple[Schema, list[str]]:
+    return infer_schema(report.features, report.looked_at)
+
+
+def test_what_never_holds_a_value_or_names_the_sample_is_pointed_out(tmp_path: Path) -> None:
+    records: list[dict[str, list[object]]] = [{"a": [n % 3], "session": [f"s{n}"], "none": []} for n in range(30)]
+    schema, notes = inferred(inspect_files([write(tmp_path / "a", records)]))
+    assert schema.names == ("a", "session")
+    assert notes == [
+        "none is left out: it held no value in the 30 records that were looked at",
+        "session held another value in every record: does it name the sample? then take it out",
+    ]
+
+
+def test_what_the_job_names_is_no_feature_however_it_is_stored(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", [{"a": [1], "ctr": [1.0], "cvr": [0], "w": [2], "id": [7]}])
+    report = inspect_files([path])
+    data = Data(train=(path,), label=("ctr", "cvr"), weight="w", sample_id="id")
+    schema, _ = infer_for_job(report.features, report.looked_at, data)
+    assert (schema.names, schema.label, schema.sample_id) == (("a",), None, "id")
+    assert schema.stored == {"ctr": "float", "w": "int64"}
+    report = inspect_files([write(tmp_path / "b", [{"a": ["yes"], "x": [1]}])])
+    with pytest.raises(DataError, match=r"\$\.data\.label: `a` holds byte strings"):
+        infer_for_job(report.features, report.looked_at, Data(train=(path,), label="a"))
+
+
+def test_parquet_is_looked_at_as_well(tmp_path: Path) -> None:
+    table = pa.table({"click": [0, 1, 1], "city": ["a", None, "b"], "tags": [[1, 2], [], [3]], "x": [0.5, 1.5, None]})
+    pq.write_table(table, tmp_path / "a.parquet", compression="gzip")
+    report = inspect_files([str(tmp_path / "*")], count=True)
+    size = (tmp_path / "a.parquet").stat().st_size
+    assert report.files == (FileReport(str(tmp_path / "a.parquet"), size, "gzip", 3, "parquet"),)
+    assert {each.name: each.present for each in report.features} == {"click": 3, "city": 2, "tags": 3, "x": 2}
+    schema, _ = inferred(report)
+    assert schema.label == "click"
+    assert [(each.name, each.kind, each.max_length) for each in schema.features] == [
+        ("city", "string", None),
+        ("tags", "categorical", 2),
+        ("x", "dense", None),
+    ]
 
 
 def test_a_click_count_is_no_label(tmp_path: Path) -> None:
-    schema, _ = infer_schema(
-        inspect_files([write(tmp_path / "a", [{"click": [n], "sample_id": [1]} for n in range(3)])])
-    )
+    schema, _ = inferred(inspect_files([write(tmp_path / "a", [{"click": [n], "sample_id": [1]} for n in range(3)])]))
     assert (schema.label, schema.sample_id) == (None, None)
     assert schema.names == ("click", "sample_id")
 
@@ -69,5 +117,5 @@ def test_records_that_disagree_or_are_no_example(tmp_path: Path) -> None:
         writer.write(b"\xff")
     with pytest.raises(DataError, match=r"b: record 0: not a tf\.Example"):
         inspect_files([str(tmp_path / "b")])
-    with pytest.raises(DataError, match="no feature of a fixed number"):
-        infer_schema(inspect_files([write(tmp_path / "c", [])]))
+    with pytest.raises(DataError, match="no feature with a value in the 0 records"):
+        inferred(inspect_files([write(tmp_path / "c", [])]))

@@ -1,0 +1,76 @@
+"""What a job will read, as `afo submit` finds it: format, schema, first records."""
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from afo.config import load_config
+from afo.data.schema import parse_schema
+from afo.errors import DataError
+from afo.job import Job
+from afo.jobfile import load_job
+from afo_client.inspection import Inspection, inspect_job
+from afo_client.start import am_config
+from pretender import small_job
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return small_job(tmp_path, monkeypatch)
+
+
+def job_of(folder: Path, **data: object) -> Job:
+    job = load_job(str(folder / "job.yaml"), variables={"dt": "2026-01-02"})
+    return msgspec.structs.replace(job, data=msgspec.structs.replace(job.data, **data))
+
+
+def inspected(folder: Path, **data: object) -> Inspection:
+    return inspect_job(job_of(folder, **data), str(folder / "jobs"))
+
+
+def test_the_format_is_settled_before_the_job_starts(folder: Path) -> None:
+    assert inspected(folder).format == "tfrecord"
+    pq.write_table(pa.table({"x": [0.5, 1.5], "label": [0, 1]}), folder / "part-0")
+    pattern = (str(folder / "part-*"),)
+    with pytest.raises(DataError, match=r"part-0: .*TFRecord"):
+        inspected(folder, train=pattern)
+    job = job_of(folder, train=pattern, eval=pattern, format="parquet")
+    found = inspect_job(job, str(folder / "jobs"))
+    assert found.format == "parquet"
+    (folder / "part-0").rename(folder / "part-0.snappy.parquet")
+    job = job_of(folder, train=pattern, eval=pattern)
+    assert (job.data.format, inspect_job(job, str(folder / "jobs")).format) == ("auto", "parquet")
+    submitted = am_config(load_config("local"), job, inspect_job(job, str(folder / "jobs")))
+    assert submitted.job.data.format == "parquet", "tasks do not guess by a glob what the files are"
+
+
+def test_one_job_reads_one_format(folder: Path) -> None:
+    pq.write_table(pa.table({"x": [0.5], "label": [0]}), folder / "b.parquet")
+    with pytest.raises(DataError, match=r"\$\.data: .*b\.parquet is Parquet by its name and .*a\.tfrecord is not"):
+        inspected(folder, eval=(str(folder / "b.parquet"),))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"x": [1.0], "click": [1]}, r"b\.parquet: feature `label` .* is in none .* there are: click, x"),
+        ({"y": [1.0], "label": [1]}, r"feature `x` of the schema is in none of the first 1 records"),
+        ({"x": ["a"], "label": [1]}, r"record 0: feature `x` holds bytes values where the schema needs float"),
+    ],
+)
+def test_columns_are_held_against_the_schema(folder: Path, columns: dict[str, list[object]], words: str) -> None:
+    pq.write_table(pa.table(columns), folder / "b.parquet")
+    pattern = (str(folder / "b.parquet"),)
+    with pytest.raises(DataError, match=words):
+        inspected(folder, train=pattern, eval=pattern)
+
+
+def test_without_a_schema_one_is_inferred(folder: Path) -> None:
+    found = inspected(folder, schema="")
+    assert found.inferred
+    schema = parse_schema(found.schema_text, "inferred")
+    assert (schema.names, schema.label) == (("x",), "label")
+    assert not inspected(folder).inferred
