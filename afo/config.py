@@ -7,17 +7,22 @@ import getpass
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
+from afo.defaults import KEY as DEFAULTS
+from afo.defaults import Layer
 from afo.errors import NotFound, UsageError
-from afo.job import Section
+from afo.job import Job, Section
+from afo.limits import NO_LIMITS, Limits, check_limits
 from afo.paths import checked_job_id
 from afo.storage import hadoop_conf
-from afo.yamlfile import load_yaml
+from afo.yamlfile import convert
+from afo.yamltree import Document, read_yaml
 
 FILE_NAME = "afo-site.yaml"
+NO_FILE = Document("", None)
 SYSTEM_DIR = Path("/etc/afo")
 RuntimeName = Literal["local", "yarn"]
 RUNTIMES: tuple[RuntimeName, ...] = ("local", "yarn")
@@ -33,8 +38,17 @@ class JobsRoots(Section, frozen=True):
 class Site(Section, frozen=True):
     """The content of `afo-site.yaml`."""
 
+    defaults: Annotated[
+        dict[str, Any], Meta(description="Keys of a job file, which hold where a job and its defaults say nothing.")
+    ] = field(default_factory=dict)
+    limits: Limits = Limits()
+
     runtime: Annotated[Literal["", "local", "yarn"], Meta(description="Where jobs run when nothing else says.")] = ""
     jobs_root: JobsRoots = JobsRoots()
+
+    def __post_init__(self) -> None:
+        for key in {"name", DEFAULTS} & self.defaults.keys():
+            raise ValueError(f"`defaults` cannot have the key `{key}`; each job says that itself")
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,21 @@ class Config:
     local_root: Setting
     yarn_root: Setting
     state_dir: Path
+    limits: Limits = NO_LIMITS
+    #: The file's tree, which knows the lines.
+    site: Document = NO_FILE
+
+    @property
+    def defaults(self) -> Layer | None:
+        """What holds below every job file."""
+        tree = self.site.value
+        if not isinstance(tree, dict) or not tree.get(DEFAULTS):
+            return None
+        return Layer(self.site.below(DEFAULTS), os.path.dirname(os.path.abspath(self.site_file)))
+
+    def check(self, job: Job) -> None:
+        """Raises `SpecError` for a job that this site does not allow."""
+        check_limits(job, self.limits, self.site)
 
     def jobs_root(self, runtime: str) -> str:
         """Directory of all jobs of a runtime. Raises `NotFound` when there is no cluster to hold it."""
@@ -77,7 +106,8 @@ def runtime_of(job_id: str) -> RuntimeName:
 
 def load_config(runtime: str | None = None) -> Config:
     """Read file and environment. `runtime` is the flag's value. Raises `SpecError`, `UsageError`, `NotFound`."""
-    path, site = _site()
+    document, site = _site()
+    path = document.name
     state_dir = Path(os.environ.get("AFO_STATE_DIR") or Path.home() / ".afo")
     return Config(
         site_file=path,
@@ -85,6 +115,8 @@ def load_config(runtime: str | None = None) -> Config:
         local_root=_root(site.jobs_root.local, f"{path}", str(state_dir / "jobs")),
         yarn_root=_root(site.jobs_root.yarn, f"{path}", _cluster_root()),
         state_dir=state_dir,
+        limits=site.limits,
+        site=document,
     )
 
 
@@ -93,17 +125,18 @@ def user_name() -> str:
     return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
-def _site() -> tuple[str, Site]:
+def _site() -> tuple[Document, Site]:
     named = os.environ.get("AFO_CONF_DIR")
     path = Path(named or SYSTEM_DIR) / FILE_NAME
     try:
-        return str(path), load_yaml(path, Site)
+        document = read_yaml(path)
+        return document, convert(document, Site)
     except NotFound as error:
         if named:
             raise NotFound(
                 f"AFO_CONF_DIR is {named}, but {path} does not exist; create it or unset AFO_CONF_DIR"
             ) from error
-        return "", Site()
+        return NO_FILE, Site()
 
 
 def _runtime(flag: str | None, path: str, site: Site) -> Setting:

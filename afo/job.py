@@ -402,7 +402,10 @@ class Job(Section, frozen=True):
     """A training job."""
 
     name: Name
-    roles: Annotated[dict[Role, RoleSpec], Meta(description="`ps` and `worker` at least.")]
+    roles: Annotated[dict[Role, RoleSpec], Meta(description="`ps` and `worker` at least; of a `program`, `worker`.")]
+    defaults: Annotated[
+        str, Meta(description="A file of the same keys, which hold where this one says nothing; relative to this file.")
+    ] = ""
     data: Annotated[Data, Meta(description="Needed by `model`; a `program` reads what it likes.")] = Data()
     program: Annotated[
         str, Meta(description="Your own script, in place of `model`: runs in every role; relative to this file.")
@@ -423,9 +426,13 @@ class Job(Section, frozen=True):
     export: Export = Export()
     restart: Restart = Restart()
     timeouts: Timeouts = Timeouts()
+    on_end: Annotated[
+        tuple[str, ...],
+        Meta(description="Command that the AM runs once the job has ended, e.g. `[curl, -d, '@verdict.json', URL]`."),
+    ] = ()
 
     def __post_init__(self) -> None:
-        for role in ("ps", "worker"):
+        for role in ("worker",) if self.program else ("ps", "worker"):
             if role not in self.roles or self.roles[role].count < 1:
                 raise ValueError(f"`roles` needs `{role}` with at least one instance")
         for role in ("chief", "evaluator"):
@@ -454,6 +461,17 @@ class Job(Section, frozen=True):
         for key, wanted in wants.items():
             if wanted:
                 raise ValueError(f"`{key}` goes by evaluations: add `roles.evaluator` and `data.eval`, or leave it out")
+
+    @property
+    def listening(self) -> tuple[Role, ...]:
+        """Roles whose tasks have an address: parameter servers; of a program all but the evaluator."""
+        wanted: tuple[Role, ...] = ("chief", "worker", "ps") if self.program else ("ps",)
+        return tuple(role for role in wanted if role in self.roles)
+
+    @property
+    def restarts_together(self) -> bool:
+        """With one of its listening tasks, the processes of all others are started anew."""
+        return not self.program or self.restart.scope == "job"
 
     @property
     def chief(self) -> tuple[Role, int]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from afo.defaults import KEY as DEFAULTS
+from afo.defaults import Inherited, Layer, with_defaults
 from afo.errors import SpecError, UsageError
 from afo.job import Checkpoint, Data, Environment, Job, Model
 from afo.own_code import split_entry
@@ -24,39 +26,57 @@ class JobSource(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     #: Those of the command line; they win over the `vars` of the tree.
     variables: dict[str, str] = {}
+    #: What it does not say itself (see `afo.defaults.Layer`).
+    inherited: dict[str, Inherited] = {}
 
 
-def load_job(path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> Job:
-    """Read a job file. `settings` are `roles.worker.memory=4g`, `variables` win over the file's `vars`.
+def load_job(
+    path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None,
+    below: Layer | None = None,
+) -> Job:  # fmt: skip
+    """Read a job file and the defaults that it names, above those of `below` (`Config.defaults`).
 
+    `settings` are `roles.worker.memory=4g`, `variables` win over the file's `vars`.
     Raises `NotFound` when there is no such file, `UsageError` for a malformed setting, `SpecError` otherwise.
     """
-    return read_job(path, settings=settings, variables=variables)[0]
+    return read_job(path, settings=settings, variables=variables, below=below)[0]
 
 
 def read_job(
-    path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None
-) -> tuple[Job, JobSource]:
+    path: str | Path, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None,
+    below: Layer | None = None,
+) -> tuple[Job, JobSource]:  # fmt: skip
     """As `load_job`; the source, too."""
-    return _job_of(read_yaml(path), Path(path).absolute().parent, settings, variables or {})
+    document = read_yaml(path)
+    of_defaults = [setting for setting in settings if setting.partition("=")[0] == DEFAULTS]
+    for setting in of_defaults:
+        document, _ = with_setting(document, setting)
+    layer = with_defaults(document, str(Path(path).absolute().parent), below)
+    return _job_of(layer, [each for each in settings if each not in of_defaults], variables or {})
 
 
 def read_again(
     source: JobSource, name: str, *, settings: Sequence[str] = (), variables: Mapping[str, str] | None = None
 ) -> tuple[Job, JobSource]:
     """The job of an earlier submission's source, which errors call `name`, with more settings and variables."""
+    if any(setting.partition("=")[0] == DEFAULTS for setting in settings):
+        raise UsageError(f"--set {DEFAULTS}: the defaults of that time are part of {name}; submit the job file itself")
     given = {**source.variables, **(variables or {})}
-    return _job_of(Document(name, source.tree), Path(source.folder), settings, given)
+    return _job_of(Layer(Document(name, source.tree), source.folder, source.inherited), settings, given)
 
 
-def _job_of(
-    document: Document, folder: Path, settings: Sequence[str], variables: Mapping[str, str]
-) -> tuple[Job, JobSource]:
+def _job_of(layer: Layer, settings: Sequence[str], variables: Mapping[str, str]) -> tuple[Job, JobSource]:
     for setting in settings:
-        document = with_setting(document, setting)
-    job = _resolved(convert(document, Job), document, folder, dict(variables))
-    tree = document.value if isinstance(document.value, dict) else {}
-    return job, JobSource(tree=tree, folder=str(folder), variables=dict(variables))
+        document, steps = with_setting(layer.document, setting)
+        layer = layer.replaced(steps, document)
+    job = _resolved(convert(layer.document, Job), layer, dict(variables))
+    tree = layer.document.value if isinstance(layer.document.value, dict) else {}
+    return job, JobSource(tree=tree, folder=layer.folder, variables=dict(variables), inherited=layer.inherited)
+
+
+def places_of(source: JobSource) -> dict[str, str]:
+    """Where what the job file does not say itself was written: `queue` → `/etc/afo/afo-site.yaml:7`."""
+    return {key: inherited.place for key, inherited in source.inherited.items()}
 
 
 def parse_variables(texts: Sequence[str]) -> dict[str, str]:
@@ -64,15 +84,15 @@ def parse_variables(texts: Sequence[str]) -> dict[str, str]:
     return dict(_pair(text, "--var") for text in texts)
 
 
-def with_setting(document: Document, setting: str) -> Document:
-    """The document with one value replaced or added; the value is read as YAML."""
+def with_setting(document: Document, setting: str) -> tuple[Document, Steps]:
+    """The document with one value replaced or added, and its place; the value is read as YAML."""
     dotted, text = _pair(setting, "--set")
     steps: Steps = tuple(dotted.split("."))
     source = f"--set {setting}"
     inner = parse_yaml(text, source)
     value = _replaced(document.value, steps, inner.value, source)
     kept = {at: place for at, place in document.places.items() if at[: len(steps)] != steps}
-    return Document(document.name, value, {**kept, steps: source})
+    return Document(document.name, value, {**kept, steps: source}), steps
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
@@ -95,8 +115,7 @@ def _replaced(tree: Value, steps: Steps, value: Value, source: str) -> Value:
 class _Resolver:
     """Expands variables and makes paths absolute; an error names the place in the file."""
 
-    document: Document
-    folder: Path
+    layer: Layer
     variables: dict[str, str]
 
     def many(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
@@ -116,11 +135,11 @@ class _Resolver:
             raise self.error(steps, f"{text!r} is a URL; name a file on this machine, it is sent to the containers")
         return self.one(text, steps)
 
-    def path(self, text: str) -> str:
-        """A URL as it is; a path relative to the job file's folder. A slash at its end says that it is a folder."""
+    def path(self, text: str, steps: Steps) -> str:
+        """A URL as it is; a path relative to the folder of its file. A slash at its end says that it is a folder."""
         if not text or "://" in text:
             return text
-        path = os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+        path = os.path.normpath(os.path.join(self.layer.origin(steps).folder, os.path.expanduser(text)))
         return f"{path}/" if text.endswith("/") and path != "/" else path
 
     def words(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
@@ -128,7 +147,7 @@ class _Resolver:
         return tuple(one for index, text in enumerate(texts) for one in self._expanded(text, (*steps, index)))
 
     def _expand(self, text: str, steps: Steps) -> list[str]:
-        return [self.path(one) for one in self._expanded(text, steps)]
+        return [self.path(one, steps) for one in self._expanded(text, steps)]
 
     def _expanded(self, text: str, steps: Steps) -> list[str]:
         try:
@@ -137,11 +156,11 @@ class _Resolver:
             raise self.error(steps, str(error)) from error
 
     def error(self, steps: Steps, what: str) -> SpecError:
-        return SpecError(f"{self.document.place(steps)}: {path_text(steps)}: {what}")
+        return SpecError(f"{self.layer.document.place(steps)}: {path_text(steps)}: {what}")
 
 
-def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str]) -> Job:
-    resolver = _Resolver(document, folder, {**job.vars, **given})
+def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
+    resolver = _Resolver(layer, {**job.vars, **given})
     return msgspec.structs.replace(
         job,
         vars=resolver.variables,
@@ -150,6 +169,7 @@ def _resolved(job: Job, document: Document, folder: Path, given: dict[str, str])
         model=_resolved_model(job.model, resolver),
         program=resolver.local(job.program, ("program",)),
         args=_resolved_args(job, resolver),
+        on_end=resolver.words(job.on_end, ("on_end",)),
         checkpoint=_resolved_checkpoint(job.checkpoint, resolver),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
@@ -175,11 +195,12 @@ def _resolved_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpo
 
 
 def _resolved_environment(environment: Environment, resolver: _Resolver) -> Environment:
-    python = environment.python
+    python, steps = environment.python, ("environment", "python")
+    files = enumerate(environment.files)
     return msgspec.structs.replace(
         environment,
-        python=resolver.path(python) if "/" in python or environment.is_packed else python,
-        files=tuple(resolver.path(file) for file in environment.files),
+        python=resolver.path(python, steps) if "/" in python or environment.is_packed else python,
+        files=tuple(resolver.path(file, ("environment", "files", index)) for index, file in files),
     )
 
 

@@ -109,7 +109,7 @@ def submit(
     config = load_config(runtime)
     dotted = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (settings or {}).items()]
     given = {name: str(value) for name, value in (variables or {}).items()}
-    job, source = read_job(Path(job_file), settings=dotted, variables=given)
+    job, source = read_job(Path(job_file), settings=dotted, variables=given, below=config.defaults)
     key = None if idempotency_key is None else Key(idempotency_key, retry)
     ref, new = begin(config, job, source, key)
     return Job(config, ref, new=new)

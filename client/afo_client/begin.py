@@ -48,6 +48,7 @@ class Prepared:
 
 def prepare(config: Config, job: Job, source: JobSource | None, mark: str = "") -> Prepared:
     """Look at all that the job names. Raises what is wrong with it."""
+    config.check(job)
     found = inspect_job(job, config.jobs_root(config.runtime.value))
     return Prepared(config, found, replace(am_config(config, job, found, source), once=mark))
 

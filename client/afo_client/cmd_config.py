@@ -1,8 +1,12 @@
 """`afo config`."""
 
+from collections.abc import Iterator
+
 import click
+import msgspec
 
 from afo.config import Config, load_config
+from afo.yamltree import Document, Value
 from afo_client.console import print_json, print_result, table
 
 
@@ -23,4 +27,18 @@ def command(show_origin: bool, as_json: bool) -> None:
 
 def _rows(config: Config) -> list[tuple[str, str, str]]:
     settings = {"runtime": config.runtime, "jobs_root.local": config.local_root, "jobs_root.yarn": config.yarn_root}
-    return [(name, setting.value, setting.origin) for name, setting in settings.items()]
+    rows = [(name, setting.value, setting.origin) for name, setting in settings.items()]
+    return [*rows, *_leaves(config.site, "defaults"), *_leaves(config.site, "limits")]
+
+
+def _leaves(document: Document, *steps: str) -> Iterator[tuple[str, str, str]]:
+    """Every value below a key of the site's file, as it was written."""
+    value: Value = document.value
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        for key in value:
+            yield from _leaves(document, *steps, key)
+    elif value is not None:
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        yield ".".join(steps), text, document.place(steps)

@@ -28,5 +28,6 @@ def command(
     """Check, start, follow; the exit code says how the job ended."""
     manner = manner_of(**options)
     config = load_config(runtime)
-    job, source = read_job(job_file, settings=settings, variables=parse_variables(variables))
+    given = parse_variables(variables)
+    job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
     return launch(config, job, source, manner)

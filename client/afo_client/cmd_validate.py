@@ -4,8 +4,8 @@ import click
 
 from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job, RoleSpec
-from afo.jobfile import load_job, parse_variables
-from afo.units import Memory
+from afo.jobfile import parse_variables, places_of, read_job
+from afo.limits import Total, total
 from afo_client.console import counted, print_json, print_result, size_text
 from afo_client.examples import examples
 from afo_client.inspection import Inspection, inspect_job, on_this_machine
@@ -26,14 +26,19 @@ def command(
 ) -> None:
     """Check without submitting."""
     config = load_config(runtime)
-    job = load_job(job_file, settings=settings, variables=parse_variables(variables))
+    given = parse_variables(variables)
+    job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
+    config.check(job)
     found = inspect_job(job, config.jobs_root(config.runtime.value))
     if config.runtime.value == "yarn":
         _check_cluster(config, job, found)
     if as_json:
-        print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **_facts(job, found)})
+        facts = {"inherited": places_of(source), **_facts(job, found)}
+        print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **facts})
     else:
         print_result(plan_text(job, found, config.runtime.value))
+        for key, place in places_of(source).items():
+            print_result(f"  {key}: {place}")
 
 
 def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
@@ -52,11 +57,10 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
         f"  {role} × {spec.count}: {spec.memory}, {counted(spec.vcores, 'vcore')}{_special(spec)} each"
         for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
     ]
-    containers, memory, vcores = _totals(job)
     lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {counted(job.am.vcores, 'vcore')}"]
     if job.environment.docker is not None:
         lines.append(f"  tasks in {job.environment.docker.image}")
-    lines.append(f"  together {counted(containers, 'container')}, {memory}, {counted(vcores, 'vcore')}")
+    lines.append(f"  together {_size(total(job))}")
     for name, files in (("train", found.train), ("eval", found.eval)):
         lines.append(f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}")
     lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
@@ -70,16 +74,13 @@ def _special(spec: RoleSpec) -> str:
     return f"{gpus}, on nodes with the label {spec.node_label!r}" if spec.node_label else gpus
 
 
-def _totals(job: Job) -> tuple[int, Memory, int]:
-    """Containers, memory and cores of all roles and the AM."""
-    specs = job.roles.values()
-    memory = sum(spec.memory * spec.count for spec in specs) + job.am.memory
-    vcores = sum(spec.vcores * spec.count for spec in specs) + job.am.vcores
-    return sum(spec.count for spec in specs) + 1, Memory(memory), vcores
+def _size(total: Total) -> str:
+    gpus = f", {counted(total.gpus, 'GPU')}" if total.gpus else ""
+    return f"{counted(total.containers, 'container')}, {total.memory}, {counted(total.vcores, 'vcore')}{gpus}"
 
 
 def _facts(job: Job, found: Inspection) -> dict[str, object]:
-    containers, memory, vcores = _totals(job)
+    containers, memory, vcores, gpus = total(job)
     return {
         "roles": {
             role: {"instances": spec.count, "memory_mib": int(spec.memory), "vcores": spec.vcores, "gpus": spec.gpus}
@@ -88,6 +89,7 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
         "containers": containers,
         "memory_mib": int(memory),
         "vcores": vcores,
+        "gpus": gpus,
         "train": {"files": len(found.train), "bytes": sum(file.size for file in found.train)},
         "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
     }

@@ -9,7 +9,7 @@ from msgspec import Struct
 from afo.config import RUNTIMES, Config
 from afo.errors import UsageError
 from afo.job import Job
-from afo.jobfile import JobSource
+from afo.jobfile import JobSource, places_of
 from afo.units import Duration
 from afo_client.begin import Key, Prepared, begin, prepare
 from afo_client.cmd_validate import plan_text
@@ -69,7 +69,7 @@ def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
     """Check, start, follow; returns the exit code, which says how the job ended."""
     if manner.only_plan:
         prepared = prepare(config, job, source)
-        print_json(dry_run(prepared.submitted, prepared.schema))
+        print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
         return 0
     start = _Announced(manner)
     ref, new = begin(config, job, source, manner.key, start)

@@ -241,7 +241,7 @@ def test_a_bug_is_reported_in_a_file(
     def broken(path: str, **options: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(cmd_validate, "load_job", broken)
+    monkeypatch.setattr(cmd_validate, "read_job", broken)
     refused(capsys, 70, ["validate", "job.yaml"], "a bug in afo: ZeroDivisionError: oh", "please report it")
 
 
@@ -249,7 +249,7 @@ def test_ctrl_c_and_a_closed_pipe(capsys: pytest.CaptureFixture[str], monkeypatc
     def interrupted(path: str, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cmd_validate, "load_job", interrupted)
+    monkeypatch.setattr(cmd_validate, "read_job", interrupted)
     assert run(["validate", "job.yaml"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
