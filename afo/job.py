@@ -156,6 +156,8 @@ class Data(Section, frozen=True):
     def __post_init__(self) -> None:
         if not self.labels or len(set(self.labels)) < len(self.labels):
             raise ValueError(f"`label` names at least one feature, each once, not {list(self.labels)}")
+        if set(self.wait_for) & set("/*?[]{}\\"):
+            raise ValueError(f"`wait_for` is the name of a file, e.g. _SUCCESS, not {self.wait_for!r}")
 
 
 class Embedding(Section, frozen=True):

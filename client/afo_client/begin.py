@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from afo.am_config import AmConfig
 from afo.config import Config, RuntimeName, user_name
+from afo.data.markers import await_markers
 from afo.errors import NotFound
 from afo.job import Job
 from afo.jobfile import JobSource
@@ -55,12 +56,16 @@ def prepare(config: Config, job: Job, source: JobSource | None, mark: str = "") 
 
 def begin(
     config: Config, job: Job, source: JobSource | None, key: Key | None,
-    start: Callable[[Prepared], JobRef] = Prepared.start,
+    start: Callable[[Prepared], JobRef] = Prepared.start, tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[JobRef, bool]:  # fmt: skip
     """The job, and whether it was started here by `start`, or before with the same key.
 
-    Raises what is wrong with the job or the cluster, nothing runs then; `WaitTimeout` when others contend for the key.
+    Where `data.wait_for` says so, it waits for its data first; `tell` hears of it. Raises what is wrong with the job
+    or the cluster, nothing runs then; `WaitTimeout` when others contend for the key.
     """
+    # What the site forbids is not worth a wait of hours.
+    config.check(job)
+    await_markers(job.data, job.timeouts.data, tell)
     if key is None:
         return start(prepare(config, job, source)), True
     runtime: RuntimeName = "yarn" if config.runtime.value == "yarn" else "local"

@@ -61,12 +61,26 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     if job.environment.docker is not None:
         lines.append(f"  tasks in {job.environment.docker.image}")
     lines.append(f"  together {_size(total(job))}")
-    for name, files in (("train", found.train), ("eval", found.eval)):
-        lines.append(f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}")
-    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
+    lines += _data_lines(job, found)
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
     return "\n".join(lines)
+
+
+def _data_lines(job: Job, found: Inspection) -> list[str]:
+    lines = [
+        f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}"
+        for name, files in (("train", found.train), ("eval", found.eval))
+    ]
+    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
+    lines += [f"  waits for {place}" for place in found.awaited]
+    if found.inferred:
+        lines.append(
+            "  no `data.schema`: the job goes by this one, inferred from the first records. Look at it, and keep"
+        )
+        lines.append("  it in a file that `data.schema` names, or tomorrow's records may lead to another:")
+        lines += [f"    {line}" for line in found.schema_text.decode().splitlines()]
+    return lines
 
 
 def _special(spec: RoleSpec) -> str:

@@ -11,6 +11,7 @@ from afo import storage
 from afo.data.examples import first_examples, validate_first
 from afo.data.infer import infer_for_job, text_of
 from afo.data.inspect import look
+from afo.data.markers import missing_markers
 from afo.data.parquet import is_parquet
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
@@ -37,6 +38,8 @@ class Inspection(Struct, frozen=True):
     format: Format = "tfrecord"
     #: The job names no schema, so this one was made from the first records.
     inferred: bool = False
+    #: What `data.wait_for` still waits for.
+    awaited: tuple[str, ...] = ()
 
 
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
@@ -55,8 +58,8 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
 def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
     if schema is not None:
         _check_names(job, schema)
-    train = _files("data.train", job.data.train)
-    evaluation = _files("data.eval", job.data.eval) if job.data.eval else ()
+    train = _files("data.train", job.data.train, job.data.wait_for)
+    evaluation = _files("data.eval", job.data.eval, job.data.wait_for) if job.data.eval else ()
     data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
     if schema is None:
         inferred, notes = infer_for_job(*look(train[:INFER_FILES], data, INFER_RECORDS), data)
@@ -66,8 +69,9 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         if files:
             _check_records(files[0].url, data, schema)
     return Inspection(
-        text, train, evaluation, "parquet" if data.format == "parquet" else "tfrecord", not job.data.schema
-    )
+        text, train, evaluation, "parquet" if data.format == "parquet" else "tfrecord", not job.data.schema,
+        tuple(missing_markers(job.data)) if job.data.wait_for else (),
+    )  # fmt: skip
 
 
 def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:
@@ -84,11 +88,12 @@ def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:
     return "parquet"
 
 
-def _files(key: str, globs: tuple[str, ...]) -> tuple[SplitFile, ...]:
+def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, ...]:
     try:
         return find_splits(globs)
     except NotFound as error:
-        raise NotFound(f"$.{key}: {error}") from error
+        waits = "; `afo submit` waits for the markers of `data.wait_for`" if wait_for else ""
+        raise NotFound(f"$.{key}: {error}{waits}") from error
 
 
 def _check_names(job: Job, schema: Schema) -> None:

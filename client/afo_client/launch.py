@@ -72,7 +72,7 @@ def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
         print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
         return 0
     start = _Announced(manner)
-    ref, new = begin(config, job, source, manner.key, start)
+    ref, new = begin(config, job, source, manner.key, start, say)
     if not new:
         say(f"{ref.job_id} was submitted with this idempotency key before")
         _announce(ref, manner, new=False)

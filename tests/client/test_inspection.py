@@ -8,13 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.config import load_config
+from afo.data import markers
 from afo.data.schema import parse_schema
 from afo.errors import DataError
 from afo.job import Job
 from afo.jobfile import load_job
 from afo_client.inspection import Inspection, inspect_job
+from afo_client.main import run
 from afo_client.start import am_config
-from pretender import small_job
+from pretender import pretend, small_job
 
 
 @pytest.fixture
@@ -74,3 +76,48 @@ def test_without_a_schema_one_is_inferred(folder: Path) -> None:
     schema = parse_schema(found.schema_text, "inferred")
     assert (schema.names, schema.label) == (("x",), "label")
     assert not inspected(folder).inferred
+
+
+def submit(folder: Path, *arguments: str) -> int:
+    return run(["submit", str(folder / "job.yaml"), "--runtime", "local", "--var", "dt=2026-01-02", *arguments])
+
+
+def test_an_inferred_schema_is_shown_and_travels_with_the_job(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "SUCCEEDED")
+    text = (folder / "job.yaml").read_text()
+    (folder / "job.yaml").write_text(text.replace("schema: schema.yaml, ", ""))
+    assert submit(folder) == 0
+    _, schema, _ = pretender.submitted[0]
+    assert parse_schema(schema, "submitted").names == ("x",)
+    shown = capsys.readouterr().err
+    assert "`data.schema`" in shown
+    for line in schema.splitlines():
+        assert f"    {line}\n" in shown
+
+
+def test_submit_waits_for_the_marker_and_gives_up_in_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "SUCCEEDED")
+    monkeypatch.setattr(markers, "POLL_S", 0.05)
+    waiting = ("--set", "data.wait_for=_SUCCESS", "--set", "timeouts.data=1s")
+    assert submit(folder, *waiting) == 5
+    assert pretender.submitted == []
+    said = capsys.readouterr().err
+    assert f"waiting for {folder}/_SUCCESS, up to 1s in all" in said
+    assert f"$.data.wait_for: {folder}/_SUCCESS not there after 1s, nothing was submitted" in said
+    (folder / "_SUCCESS").touch()
+    assert submit(folder, *waiting) == 0
+    assert len(pretender.submitted) == 1
+
+
+def test_validate_waits_for_nothing_and_says_what_submit_will_wait_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=2026-01-02", "--set", "data.wait_for=_SUCCESS"]
+    assert run(arguments) == 0
+    assert f"waits for {folder}/_SUCCESS" in capsys.readouterr().out
+    assert run([*arguments[:-1], "data.wait_for=a/*"]) == 3
+    assert "`wait_for` is the name of a file, e.g. _SUCCESS, not 'a/*'" in capsys.readouterr().err

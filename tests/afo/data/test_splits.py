@@ -1,11 +1,13 @@
 """Files of a data set from its globs."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import NotFound
+from afo.storage import FileInfo, operations
 
 
 @pytest.fixture
@@ -40,3 +42,32 @@ def test_the_glob_that_matches_nothing_is_named(data: Path) -> None:
 def test_a_directory_is_answered_with_the_glob_that_was_meant(data: Path) -> None:
     with pytest.raises(NotFound, match=r"it is a directory: write .*/a/\*"):
         names(data, "a/")
+
+
+class CountingFiles:
+    """A file system of `hours` directories with many files each, that counts what it is asked."""
+
+    def __init__(self, hours: int, files: int) -> None:
+        self.hours, self.files = hours, files
+        self.calls: list[str] = []
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        self.calls.append(f"list {path}")
+        if path == "/clicks":
+            return [FileInfo(f"hdfs://nn/clicks/h={hour}", 0, 1.0, True) for hour in range(self.hours)]
+        names = (f"part-{number:05d}" for number in range(self.files))
+        return [FileInfo(f"hdfs://nn{path}/{name}", 1000, 1.0, False) for name in (*names, "_SUCCESS")]
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"`{name}` is asked of single files")
+
+
+def test_fifty_thousand_files_cost_one_question_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = CountingFiles(hours=20, files=2500)
+    monkeypatch.setattr(operations, "_backend", lambda _: backend)
+    began = time.monotonic()
+    found = find_splits(["hdfs://nn/clicks/h=*/part-*"])
+    print(f"50,000 files planned in {time.monotonic() - began:.2f} s")
+    assert len(found) == 50_000
+    assert sorted(backend.calls) == sorted(["list /clicks", *(f"list /clicks/h={hour}" for hour in range(20))])
+    assert sum(file.size for file in found) == 50_000_000
