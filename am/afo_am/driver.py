@@ -19,6 +19,7 @@ from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am.core import Core, Outcome
+from afo_am.end_hook import run_end_hook
 from afo_am.journal import Journal
 from afo_am.runtime.base import Runtime
 from afo_am.status import status_of
@@ -47,6 +48,7 @@ class Driver:
         self._lock = threading.Lock()
         #: Outcomes put into the outbox and not yet durable.
         self._undurable = 0
+        self._hook_ran = False
         self._outbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._commands: queue.SimpleQueue[c.Command] = queue.SimpleQueue()
         self._done = threading.Event()
@@ -204,6 +206,7 @@ class Driver:
                 self._runtime.progress(fraction)
             case c.FinishJob(state, diagnostics):
                 self._write_verdict()
+                self._run_hook()
                 self._runtime.finish(state, diagnostics)
                 self._done.set()
 
@@ -211,3 +214,9 @@ class Driver:
         finished = self._core.finished_event
         if finished is not None and not storage.exists(self._paths.verdict):
             storage.write_bytes(self._paths.verdict, jsonfile.encode(finished))
+
+    def _run_hook(self) -> None:
+        job, finished = self._core.state.config.job, self._core.finished_event
+        if finished is not None and job.on_end and not self._hook_ran:
+            self._hook_ran = True  # a runtime that does not answer is told again, without it
+            run_end_hook(job, finished, self._paths)

@@ -68,8 +68,8 @@ class ListedRuntime:
 class RunningAm:
     """An AM in this process."""
 
-    def __init__(self, root: Path, runtime: ListedRuntime, incarnation: int = 1) -> None:
-        config = msgspec.structs.replace(make_config(evaluator=False), submitted=time.time())
+    def __init__(self, root: Path, runtime: ListedRuntime, incarnation: int = 1, **job: object) -> None:
+        config = msgspec.structs.replace(make_config(evaluator=False, **job), submitted=time.time())  # type: ignore[arg-type]
         self.paths = JobPaths(str(root), "local_1_0001")
         core = Core(config, now=0.0)
         for record in earlier_records(self.paths):
@@ -144,6 +144,17 @@ def test_status_and_kill_end_with_one_verdict_file(am: RunningAm, runtime: Liste
     verdict = msgspec.json.decode(storage.read_bytes(am.paths.verdict), type=ev.JobFinished)
     assert [verdict] == events_of(am.paths, ev.JobFinished)
     assert all(info.state == "ended" for info in runtime.containers.values())
+
+
+def test_the_users_command_runs_once_the_verdict_is_there(tmp_path: Path, runtime: ListedRuntime) -> None:
+    seen = tmp_path / "seen"
+    program = "import os, sys; open(sys.argv[1], 'a').write(str(os.path.exists(sys.argv[2])))"
+    verdict = JobPaths(str(tmp_path), "local_1_0001").verdict
+    am = RunningAm(tmp_path, runtime, on_end=("python", "-c", program, str(seen), verdict))
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    assert seen.read_text() == "True"
+    assert runtime.verdict is not None
 
 
 def test_an_unreachable_cluster_is_asked_again(tmp_path: Path, runtime: ListedRuntime) -> None:
