@@ -23,6 +23,10 @@ class ColumnParser(RecordParser):
         """`records`: [B, …] of each column."""
         return self.outputs(records)._replace(features=dict(records.features))
 
+    def keyed_inputs(self, records: Columns) -> tuple[dict[str, Any], Any]:
+        """The features and the sample ids, int64 [B]; without such a feature the rows' numbers."""
+        return dict(records.features), records.key
+
     def outputs(self, records: Columns) -> Parsed:
         """Labels, weight and identity, without the features."""
         return Parsed({}, records.labels, self.sampled_weight(records.labels, records.weight), self._identity(records))

@@ -52,6 +52,16 @@ class RecordParser:
         """The features alone, of `records` (string [B]) that need hold neither label nor weight."""
         return self._filled(tf.io.parse_example(records, self._inputs))
 
+    def keyed_inputs(self, records: Any) -> tuple[dict[str, Any], Any]:
+        """The features of `records` (string [B]), which need hold no label, and their sample ids, int64 [B].
+
+        The ids are all 0 where the job names no feature for them.
+        """
+        name = self._data.sample_id
+        parsed = tf.io.parse_example(records, self._inputs | ({} if name is None else {name: _one("int64")}))
+        keys = tf.zeros(tf.shape(records), tf.int64) if name is None else parsed[name]
+        return self._filled(parsed), keys
+
     def outputs(self, records: Any) -> Parsed:
         """Labels, weight and identity, without the features: what it takes to choose among `records` (string [B])."""
         return Parsed({}, *self._known(records, tf.io.parse_example(records, self._outputs)))

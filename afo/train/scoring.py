@@ -39,7 +39,7 @@ class Scorer:
 
     def __init__(self, schema: Schema, parser: RecordParser, data: Data, scratch: Path) -> None:
         self._schema, self._parser, self._scratch = schema, parser, scratch
-        self._data = msgspec.structs.replace(data, shuffle=Shuffle(buffer=0), batch_size=BATCH)
+        self._data = in_order(data)
 
     def scores(self, model: LocalModel, files: Iterable[SplitFile]) -> Iterator[Scored]:
         """Of all good records in the order in which they lie. Raises DataError for more bad ones than are allowed."""
@@ -77,6 +77,11 @@ class Scorer:
             return parsed.labels, model.probabilities(parsed.features), held(self._schema, parsed.features)
 
         return tf.function(compute, autograph=False).get_concrete_function(self._parser.signature)
+
+
+def in_order(data: Data) -> Data:
+    """As `data`, but the records as they lie."""
+    return msgspec.structs.replace(data, shuffle=Shuffle(buffer=0), batch_size=BATCH)
 
 
 def held(schema: Schema, features: dict[str, Any]) -> Any:

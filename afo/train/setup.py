@@ -5,6 +5,7 @@ from pathlib import Path
 
 from afo.data.schema import Schema, read_schema
 from afo.errors import SpecError
+from afo.job import Job
 from afo.models.columns import parser_of
 from afo.models.records import RecordParser
 from afo.rpc.client import AmClient
@@ -17,25 +18,17 @@ from afo.train.wide_deep_model import WideDeepModel
 from afo.train_task import TrainTask
 
 
-class Setup:
-    """Everything a role's loop starts from."""
+class JobParts:
+    """What a job says of its model and its records."""
 
-    def __init__(self, task: TrainTask) -> None:
-        self.task = task
-        self.job = task.job
-        self.id = TaskId(role=task.role, index=task.index, attempt=task.attempt)
-        self.progress = ProgressPipe(task.progress_fd)
-        self.work_dir = Path(task.work_dir)
-
-    @cached_property
-    def master(self) -> Master:
-        """The Application Master."""
-        return Master(AmClient(self.task.am_address_url, read_secret(self.task.secret_file)))
+    def __init__(self, job: Job, schema_file: str) -> None:
+        self.job = job
+        self._schema_file = schema_file
 
     @cached_property
     def schema(self) -> Schema:
         """The feature schema. Raises SpecError where the job contradicts it."""
-        schema = read_schema(self.task.schema_file)
+        schema = read_schema(self._schema_file)
         data = self.job.data
         for field, name in [*(("label", each) for each in data.labels), ("sample_id", data.sample_id)]:
             if name in schema.names:
@@ -56,3 +49,19 @@ class Setup:
     def parser(self) -> RecordParser:
         """Reads records."""
         return parser_of(self.schema, self.job.data)
+
+
+class Setup(JobParts):
+    """Everything a role's loop starts from."""
+
+    def __init__(self, task: TrainTask) -> None:
+        super().__init__(task.job, task.schema_file)
+        self.task = task
+        self.id = TaskId(role=task.role, index=task.index, attempt=task.attempt)
+        self.progress = ProgressPipe(task.progress_fd)
+        self.work_dir = Path(task.work_dir)
+
+    @cached_property
+    def master(self) -> Master:
+        """The Application Master."""
+        return Master(AmClient(self.task.am_address_url, read_secret(self.task.secret_file)))

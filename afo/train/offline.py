@@ -1,0 +1,55 @@
+"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, without a cluster.
+
+Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.offline_task`).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from afo import jsonfile
+from afo.data.splits import SplitFile
+from afo.errors import AfoError
+from afo.offline_task import RESULT, OfflineResult, OfflineTask
+from afo.process_death import die_with_parent
+from afo.train.checkpoint import CheckpointReader
+from afo.train.export import export
+from afo.train.exported import Exported
+from afo.train.prediction import Prediction
+from afo.train.scoring import Scorer
+from afo.train.setup import JobParts
+
+
+def main(arguments: list[str]) -> int:
+    """Run the task in the file that `arguments` name."""
+    die_with_parent(os.getppid())
+    task = jsonfile.read(arguments[0], OfflineTask)
+    try:
+        result = run(task)
+    except AfoError as error:
+        result = OfflineResult(error=(type(error).__name__, str(error)))
+    Path(task.work_dir, RESULT).write_bytes(msgspec.json.encode(result))
+    return 0
+
+
+def run(task: OfflineTask) -> OfflineResult:
+    """Raises AfoError."""
+    parts, scratch = JobParts(task.job, task.schema_file), Path(task.work_dir)
+    with CheckpointReader(task.manifest, scratch) as reader:
+        model, saved = parts.model.local(reader), reader.manifest
+    if task.kind == "evaluate":
+        scorer = Scorer(parts.schema, parts.parser, task.job.data, scratch)
+        found = scorer.evaluate(model, [SplitFile(file.url, 0) for file in task.files])
+        return OfflineResult(metrics=found.metrics, coverage=found.coverage)
+    if task.kind == "predict":
+        prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
+        return OfflineResult(parts=tuple(prediction.write(task.files, task.output)))
+    source = Exported(manifest=task.manifest, step=saved.step, labels=parts.model.labels, lineage=saved.lineage)
+    export(model, parts.model.labels, parts.parser, task.output, scratch, source)
+    return OfflineResult()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

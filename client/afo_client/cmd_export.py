@@ -1,0 +1,41 @@
+"""`afo export`."""
+
+import os
+
+import click
+
+from afo import storage
+from afo.config import load_config
+from afo.errors import AlreadyExists, NotFound
+from afo_client.console import print_json, print_result
+from afo_client.examples import examples
+from afo_client.offline import run, saved_model
+
+
+@click.command(
+    help="Make a SavedModel of a checkpoint, as a job does at its end, but without its quality gate. MODEL is a job, "
+    "a directory of checkpoints or a manifest.",
+    epilog=examples(
+        "afo export application_1700000000000_0001 --out serving/ctr",
+        "afo export models/2026-11-07 --out hdfs://ns1/serving/ctr --overwrite",
+    ),
+)
+@click.argument("model")
+@click.option("--out", "output", required=True, metavar="DIRECTORY", help="Where the SavedModel goes.")
+@click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(model: str, output: str, overwrite: bool, as_json: bool) -> None:
+    """Export on this machine."""
+    output = output.rstrip("/") if "://" in output else os.path.abspath(os.path.expanduser(output))
+    found = saved_model(load_config(), model)
+    try:
+        taken = bool(storage.list_dir(output))
+    except NotFound:
+        taken = False
+    if taken and not overwrite:
+        raise AlreadyExists(f"{output} holds something; name another directory, or replace it with --overwrite")
+    run(found, "export", output=output)
+    if as_json:
+        print_json({"output": output, "manifest": found.ref.url, "step": found.ref.manifest.step})
+    else:
+        print_result(f"{output}: the model of {found.ref.url} (step {found.ref.manifest.step:,})")

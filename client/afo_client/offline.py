@@ -1,0 +1,113 @@
+"""Work with a saved model on this machine: processes that load TensorFlow, which the command itself does not."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from afo import errors, jsonfile, storage
+from afo.am_config import AmConfig
+from afo.config import Config
+from afo.data.splits import find_splits
+from afo.errors import AfoError, NotFound, TrainingError
+from afo.job import Job
+from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo_client.model_ref import ModelRef, find_model
+
+#: Last lines of a process's own words that are shown when it dies.
+_TAIL = 20
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A checkpoint with the job and the schema that it takes to compute with it."""
+
+    ref: ModelRef
+    job: Job
+    schema: bytes
+
+
+def saved_model(config: Config, named: str | None) -> SavedModel:
+    """Raises `NotFound` where the checkpoint, or the job that wrote it, is gone."""
+    model = find_model(config, named)
+    ref = model.job(config)
+    try:
+        job = jsonfile.decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job).job
+        return SavedModel(model, job, storage.read_bytes(ref.paths.schema))
+    except NotFound as error:
+        raise NotFound(
+            f"{model.url} was written by {ref.job_id}, whose job and schema it takes to use it; they lie in "
+            f"{ref.paths.dir}, or in another `jobs_root` (AFO_JOBS_ROOT): {error}"
+        ) from error
+
+
+def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
+    """The files of some globs, numbered from `number` on. Raises `NotFound`."""
+    absolute = [each if "://" in each else os.path.abspath(os.path.expanduser(each)) for each in globs]
+    return [NumberedFile(place, file.url) for place, file in enumerate(find_splits(absolute), number)]
+
+
+def run(
+    model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1
+) -> list[OfflineResult]:
+    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails."""
+    count = max(1, min(processes, len(files)))
+    with tempfile.TemporaryDirectory(prefix="afo-") as directory:
+        schema = Path(directory, "schema.yaml")
+        schema.write_bytes(model.schema)
+        tasks = []
+        for number in range(count):
+            work_dir = Path(directory, str(number))
+            work_dir.mkdir(mode=0o700)
+            tasks.append(
+                OfflineTask(
+                    kind=kind, job=model.job, schema_file=str(schema), manifest=model.ref.url,
+                    files=tuple(files[number::count]), output=output, work_dir=str(work_dir),
+                )
+            )  # fmt: skip
+        return _all(tasks)
+
+
+def _all(tasks: list[OfflineTask]) -> list[OfflineResult]:
+    running = [(task, _start(task, len(tasks))) for task in tasks]
+    try:
+        return [_result(task, process) for task, process in running]
+    finally:
+        for _, process in running:
+            process.kill()
+            process.wait()
+
+
+def _start(task: OfflineTask, among: int) -> "subprocess.Popen[bytes]":
+    file = Path(task.work_dir, "task.json")
+    jsonfile.write_private(file, task)
+    threads = str(max(1, len(os.sched_getaffinity(0)) // among))
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
+    with Path(task.work_dir, "stderr").open("wb") as words:
+        return subprocess.Popen(
+            [sys.executable, "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
+            stderr=words, env=environment,
+        )  # fmt: skip
+
+
+def _result(task: OfflineTask, process: "subprocess.Popen[bytes]") -> OfflineResult:
+    code = process.wait()
+    path = Path(task.work_dir, RESULT)
+    if not path.exists():
+        tail = "\n".join(Path(task.work_dir, "stderr").read_text(errors="replace").splitlines()[-_TAIL:])
+        advice = "; install it with: pip install 'afo[train]'" if "No module named 'tensorflow'" in tail else ""
+        raise TrainingError(f"the process that was to {task.kind} ended with {code}{advice}\n{tail}")
+    result = msgspec.json.decode(path.read_bytes(), type=OfflineResult)
+    if result.error is not None:
+        raise _error(*result.error)
+    return result
+
+
+def _error(name: str, text: str) -> AfoError:
+    kind = getattr(errors, name, TrainingError)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, AfoError) else TrainingError(text)
