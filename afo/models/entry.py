@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from afo.errors import AfoError, ModelError, NotFound, SpecError
 from afo.job import Model
 from afo.own_code import split_entry
 
+#: Keras puts words around what a layer raised, and prints that in bold.
+_KERAS = re.compile(r"\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
 #: Argument of the function that is given the schema's features.
 FEATURES = "features"
 
@@ -92,5 +95,7 @@ def _place(error: Exception, entry: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+    told = _KERAS.search(text)
+    lines = [line for line in (told[1] if told else text).splitlines() if line.strip()]
     return lines[0].strip() if lines else "no message"

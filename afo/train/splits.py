@@ -21,6 +21,8 @@ class Splits:
         #: Rows leased and not acknowledged. Written row by row, so the two threads need no lock.
         self._holding: dict[int, int] = {}
         self._applied: dict[int, Position] = {}
+        #: File of every row that was leased.
+        self.urls: dict[int, str] = {}
 
     def next_split(self) -> Lease | Literal["wait", "end"]:
         """Ask the AM what to read. A split that another process began goes on where the model stands."""
@@ -30,6 +32,7 @@ class Splits:
         if reply.state != "lease":
             return reply.state
         self._holding[reply.row] = reply.epoch
+        self.urls[reply.row] = reply.url
         skip = 0
         if reply.resume:
             epoch, count, _ = self._stored(reply.row)

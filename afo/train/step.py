@@ -13,6 +13,7 @@ from afo.data.pieces import Origins
 from afo.job import Schedule
 from afo.models.records import RecordParser
 from afo.optimizers import rate_at
+from afo.train import finite
 from afo.train.exchange import Exchange
 from afo.train.model import Model
 from afo.train.parameters import Parameters
@@ -60,7 +61,7 @@ def step_function(model: Model, parameters: Parameters, schedule: Schedule, prep
     def step(batch: Prepared) -> StepResult:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
-        computed = model.compute(batch.inputs, exchange, position.state)
+        computed = finite.required(model.compute(batch.inputs, exchange, position.state))
         rate = rate_at(schedule, position.step)
         applied = [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
         applied += exchange.apply_vector(computed.vector, rate)

@@ -2,13 +2,16 @@
 
 import time
 
+import tensorflow as tf
+
 from afo.data.pipeline import Batch, TrainingInput
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.cluster import connect
+from afo.train.failed_step import explained
 from afo.train.setup import Setup
 from afo.train.splits import Splits
-from afo.train.step import prepare_function, step_function
+from afo.train.step import StepResult, prepare_function, step_function
 from afo.train.variables import VariableIo
 from afo.train_task import Phase, Progress
 
@@ -122,7 +125,7 @@ class Worker:
     def _apply(self, batch: Batch) -> None:
         """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""
         if batch.size:
-            result = self._train_step(batch.inputs)
+            result = self._stepped(batch)
             self._step = int(result.step)
             loss = float(result.loss)
             self._loss = loss if self._loss is None else self._loss + LOSS_WEIGHT * (loss - self._loss)
@@ -130,6 +133,19 @@ class Worker:
             self._samples += batch.size
         for ended in batch.ended:
             self._splits.acknowledge(ended)
+
+    def _stepped(self, batch: Batch) -> StepResult:
+        """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
+        try:
+            return self._train_step(batch.inputs)  # type: ignore[no-any-return]  # TensorFlow is untyped
+        except tf.errors.InvalidArgumentError as error:
+            reason = explained(
+                error, self._setup.model, self._parameters, batch.inputs, int(self._global_step.read()) + 1,
+                [self._splits.urls[int(row)] for row in batch.inputs.origin.files], self._setup.job.model.entry,
+            )  # fmt: skip
+            if reason is None:
+                raise
+            raise reason from error
 
     def _report(self, phase: Phase, *, now: bool = False) -> None:
         self._setup.progress.report(self._progress(phase), now=now)

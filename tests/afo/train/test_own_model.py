@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from afo.data.example import encode
+from afo.data.tfrecord import RecordWriter
 from afo.job import Adagrad, Data, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
 from click_records import write_files
 from served import served_auc
@@ -53,3 +55,20 @@ def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: Run
     run.start_servers()
     run.finish(run.start("worker", 0), run.start("evaluator", 0))
     assert run.master.evals[-1].metrics["auc"] > 0.82
+
+
+def test_a_number_that_is_none_names_step_file_and_feature(
+    job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
+) -> None:
+    record = {"user": [1], "city": ["Ulm"], "liked": [1, 2], "age": [float("nan")], "label": [1], "sample_id": [7]}
+    with RecordWriter(str(tmp_path / "data" / "part-00.tfrecord")) as writer:
+        for _ in range(40):
+            writer.write(encode(record | {"age": [30.0]}))
+        writer.write(encode(record))
+    data = replace(job.data, train=(f"{tmp_path}/data/part-00*",), shuffle=Shuffle(buffer=0))
+    run = run_job(replace(job, data=data, roles={"ps": RoleSpec(instances=2), "worker": RoleSpec()}), schema_file)
+    run.start_servers()
+    assert run.wait(run.start("worker", 0)) == 1
+    last = run.stderr("worker:0").splitlines()[-1]
+    assert last.startswith("afo.errors.NotFinite: step 1, a batch of 41 samples of "), last
+    assert "part-00.tfrecord: not finite: input `age` (1 of 41 samples); the batch was not applied" in last

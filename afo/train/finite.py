@@ -1,0 +1,69 @@
+"""Nothing that is not a number reaches the parameter servers, and what brought it is named."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from afo.train.exchange import Exchange
+from afo.train.model import Computed, Model
+from afo.train.parameters import Parameters
+from afo.train.position import Position
+
+#: What the error of a step says whose check has failed.
+MARK = "afo: loss or gradients are not finite"
+
+
+def required(computed: Computed) -> Computed:
+    """The same values, which exist only if loss, gradients and changes of the state are finite."""
+    values = [computed.loss, computed.vector, *(each.values for each in computed.rows)]
+    values += [each for each in computed.added if each.dtype.is_floating]
+    finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
+    with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
+        return Computed(
+            loss=tf.identity(computed.loss),
+            rows=tuple(each._replace(values=tf.identity(each.values)) for each in computed.rows),
+            vector=tf.identity(computed.vector),
+            added=tuple(tf.identity(each) for each in computed.added),
+        )
+
+
+def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...]:
+    """Computes a batch (`Prepared`) once more without applying it; names what was not finite first.
+
+    That is: inputs, else parameters, else loss, else gradients; none if all is finite now, after others' updates.
+    """
+
+    def look(batch: Any) -> list[dict[str, Any]]:
+        exchange, position = Exchange(parameters), Position(parameters, batch.origin)
+        computed = model.compute(batch.inputs, exchange, position.state)
+        inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
+        tables = {f"table `{table.name}`": values for table, values in exchange.gathered}
+        pulled = tables | _by_weight("weights", parameters, exchange.vector())
+        gradients = {f"gradient of table `{each.table.name}`": each.values for each in computed.rows}
+        gradients |= _by_weight("gradient of", parameters, computed.vector)
+        groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
+        return [{name: _counted(value) for name, value in group.items()} for group in groups]
+
+    signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype), batch)
+    for group in tf.function(look, [signature], autograph=False)(batch):
+        counts = {name: tuple(int(number) for number in found) for name, found in group.items()}
+        if bad := [_text(name, *found) for name, found in counts.items() if found[0]]:
+            return tuple(bad)
+    return ()
+
+
+def _by_weight(prefix: str, parameters: Parameters, vector: Any) -> dict[str, Any]:
+    parts = tf.split(vector, [weight.size for weight in parameters.weights]) if parameters.weights else []
+    return {f"{prefix} `{weight.name}`": part for weight, part in zip(parameters.weights, parts, strict=True)}
+
+
+def _counted(values: Any) -> tuple[Any, Any]:
+    """How many of the first axis hold something that is not finite, and how many there are."""
+    wrong = tf.reduce_any(~tf.math.is_finite(values), axis=list(range(1, len(values.shape))))
+    return tf.reduce_sum(tf.cast(wrong, tf.int32)), tf.size(wrong)
+
+
+def _text(name: str, wrong: int, of: int) -> str:
+    if name == "loss":
+        return "the loss"
+    return f"{name} ({wrong} of {of} {'samples' if name.startswith('input') else 'rows or values'})"

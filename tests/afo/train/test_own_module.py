@@ -1,0 +1,173 @@
+"""What a user's own model may be, and what is said of one that may not; in this process, without servers."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afo.errors import AfoError, ModelError, NotFound, SpecError, Unsupported
+from afo.job import Data, Job, Model, RoleSpec
+from click_records import SCHEMA
+
+pytestmark = pytest.mark.tensorflow
+
+HEAD = """
+import keras
+import tensorflow as tf
+from keras import layers
+from afo.layers import Embedding
+
+
+def age(**options):
+    return keras.Input((1,), name="age", **options)
+
+
+def compiled(optimizer, loss="binary_crossentropy"):
+    x = age()
+    model = keras.Model({"age": x}, layers.Dense(1, activation="sigmoid")(x))
+    model.compile(optimizer, loss=loss)
+    return model
+
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_graph_left() -> Iterator[None]:
+    """Keras counts the names of layers in a process."""
+    yield
+    import keras
+
+    keras.backend.clear_session()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[..., Any]:
+    """Writes a file with a function `build` and makes the trainer's model of it."""
+
+    def make(build: str, labels: tuple[str, ...] = ("label",), **options: Any) -> Any:
+        from afo.train.entry_model import EntryModel
+
+        path = tmp_path / "my_ctr.py"
+        path.write_text(HEAD + build)
+        return EntryModel(
+            SCHEMA,
+            Job(
+                name="own",
+                roles={"ps": RoleSpec(), "worker": RoleSpec()},
+                data=Data(train=("part-*",), label=labels),
+                model=Model(entry=f"{path}:build", **options),
+            ),
+        )
+
+    return make
+
+
+BAD: dict[str, tuple[str, type[AfoError], str]] = {
+    "raises": ("def build():\n    return undefined_name", ModelError, r"NameError in line 20 of my_ctr.py: name 'und"),
+    "raises in its call": (
+        "class M(keras.Model):\n    def call(self, features):\n        return features['agee']\n\n"
+        "def build():\n    return M()",
+        ModelError,
+        "my_ctr.py:build: KeyError in line 21 of my_ctr.py: agee",
+    ),
+    "is no Python": ("def build(:", ModelError, "SyntaxError in line 19 of my_ctr.py"),
+    "another name": ("def bild():\n    pass", SpecError, "has no function `build`; it has age, compiled, bild"),
+    "no model": ("def build():\n    return 3", ModelError, "returned builtins.int"),
+    "reads what is not there": (
+        "def build():\n    x = keras.Input((1,), name='aeg')\n    return keras.Model({'aeg': x}, layers.Dense(1)(x))",
+        ModelError,
+        "reads an input `aeg`: .*did you mean `age`",
+    ),
+    "two outputs for one label": (
+        "def build():\n    x = age()\n    return keras.Model({'age': x}, layers.Dense(2)(x))",
+        ModelError,
+        r"gives \[None, 2\] for 1 label \(label\); it must give \[batch, 1\]",
+    ),
+    "a parameter that it has not": ("def build(dim):\n    pass", SpecError, r"\$.model.params: .*takes \(dim\)"),
+    "an optimizer that is not offered": (
+        "def build():\n    return compiled('rmsprop')",
+        Unsupported,
+        "RMSprop; offered are SGD, Adagrad, Adam and Ftrl; name one in `optimizer.deep`",
+    ),
+    "momentum": (
+        "def build():\n    return compiled(keras.optimizers.SGD(0.1, momentum=0.9))",
+        Unsupported,
+        "momentum=0.9",
+    ),
+    "a regularised table": (
+        "def build():\n    i = keras.Input((1,), name='user')\n"
+        "    x = layers.Flatten()(Embedding(9, 2, embeddings_regularizer='l2', name='t')(i))\n"
+        "    return keras.Model({'user': i}, layers.Dense(1)(x))",
+        ModelError,
+        "embedding `t` has `embeddings_regularizer`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_model_that_cannot_be_trained_says_why(name: str, own: Callable[..., Any]) -> None:
+    build, error, text = BAD[name]
+    with pytest.raises(error, match=text):
+        own(build)
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    from afo.models.entry import load
+
+    with pytest.raises(NotFound, match="there is no file"):
+        load("no/such.py:build")
+
+
+def test_parameters_and_features_reach_the_function(own: Callable[..., Any]) -> None:
+    model = own(
+        "def build(features, width, name='x'):\n"
+        "    x = age()\n"
+        "    assert features['city'].vocab == ('Bonn', 'Ulm', 'Trier')\n"
+        "    return keras.Model({'age': x}, layers.Dense(1)(layers.Dense(width)(x)))",
+        params={"width": 3},
+    )
+    assert model.parameters(2, 1).dense.rows == 3 + 3 + 3 + 1
+
+
+OPTIMIZERS = {
+    "keras.optimizers.SGD(0.25)": "Sgd(learning_rate=0.25)",
+    "keras.optimizers.Adagrad(0.25, 0.5)": "Adagrad(learning_rate=0.25, initial_accumulator=0.5)",
+    "keras.optimizers.Adam(0.25, 0.5, 0.75, 1e-3)": "Adam(learning_rate=0.25, beta_1=0.5, beta_2=0.75, epsilon=0.001)",
+    "keras.optimizers.Ftrl(0.25, l1_regularization_strength=0.5)": (
+        "Ftrl(learning_rate=0.25, l1=0.5, l2=0.0, initial_accumulator=0.1)"
+    ),
+}
+
+
+@pytest.mark.parametrize("written", OPTIMIZERS)
+def test_the_optimizer_of_a_compiled_model_is_taken(written: str, own: Callable[..., Any]) -> None:
+    rule = own(f"def build():\n    return compiled({written})").parameters(1, 1).dense.rule
+    assert str(rule._options) == OPTIMIZERS[written]
+
+
+def test_outputs_by_name_stand_in_the_order_of_the_labels(own: Callable[..., Any]) -> None:
+    import tensorflow as tf
+
+    model = own(
+        "def build():\n    x = age()\n    return keras.Model({'age': x}, {'b': x * 2, 'a': x})", labels=("a", "b")
+    )
+    given = model._own.probabilities({"age": tf.constant([[0.25], [0.5]])})
+    assert given.numpy().tolist() == [[0.25, 0.5], [0.5, 1.0]]
+
+
+@pytest.mark.parametrize("name", ["uniform", "glorot_normal", "orthogonal"])
+def test_first_rows_have_the_spread_of_keras(name: str) -> None:
+    import keras
+    import numpy as np
+
+    from afo.layers import Embedding
+    from afo.train.draws import draw_of
+
+    layer = Embedding(400, 30, embeddings_initializer=name)
+    draw = draw_of(layer, 2, 1)
+    rows = np.concatenate([draw((200, 30), 4), draw((200, 30), 5)])
+    whole = keras.initializers.get(name)((400, 30))
+    assert rows.std() == pytest.approx(float(np.std(whole)), rel=0.03)
+    assert len(np.unique(rows[:, 0])) > 390
