@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench soak wheel clean
+.PHONY: help install demo test lint typecheck format bench soak equivalence wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ bench: $(INSTALLED) ## Run the benchmarks; results in build/bench
 soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about two hours
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
+
+equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes about an hour
+	.ci/system-packages python hadoop
+	$(BIN)/python -m pytest -m equivalence --override-ini timeout=7200
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

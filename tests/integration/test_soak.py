@@ -6,15 +6,13 @@ good run is noted in build/soak/COMMIT.jsonl and a soak that was interrupted goe
 AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
 """
 
-import json
 import os
 import platform
 import random
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import pytest
 from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
+from noted_runs import NotedRuns, commit
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
 
 pytestmark = [pytest.mark.soak, pytest.mark.hadoop, pytest.mark.tensorflow]
@@ -44,25 +43,11 @@ class Run:
     seconds: float
 
 
-class Soak:
-    """All good runs of one commit, kept in a file, and the band that the undisturbed ones set."""
+class Soak(NotedRuns[Run]):
+    """All good runs of one commit, and the band that the undisturbed ones set."""
 
-    def __init__(self, file: Path) -> None:
-        """Reads what an interrupted soak of this commit left."""
-        self._file = file
-        lines = file.read_text().splitlines() if file.exists() else []
-        self.runs = [Run(**json.loads(line)) for line in lines]
-
-    def add(self, run: Run) -> None:
-        """Notes a good run."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._file.open("a") as out:
-            out.write(json.dumps(asdict(run)) + "\n")
-        self.runs.append(run)
-
-    def find(self, kind: str, seed: int) -> Run | None:
-        """The run of this kind and seed, if it is done."""
-        return next((run for run in self.runs if (run.kind, run.seed) == (kind, seed)), None)
+    def __init__(self) -> None:
+        super().__init__("soak", Run)
 
     @property
     def undisturbed(self) -> list[Run]:
@@ -88,12 +73,6 @@ class Soak:
         return abs(auc - self.mean) <= 3 * self.deviation
 
 
-def commit() -> str:
-    """Of the code under test; "-dirty" at its end where files differ from it."""
-    command = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def start(adult: AdultData, name: str, seed: int) -> LiveJob:
     """The job of conf/jobs/adult-yarn.yaml in small steps."""
     settings = (f"name={name}", f"data.shuffle.seed={seed}", *LONG, *SMALL)
@@ -113,9 +92,9 @@ def finish(job: LiveJob, adult: AdultData, kind: str, seed: int, step: int) -> R
 @pytest.fixture(scope="module")
 def soak(adult: AdultData, hadoop: Cluster) -> Iterator[Soak]:
     """Measures the undisturbed jobs before the first kill, and writes the report after the last."""
-    soak = Soak(REPOSITORY / "build" / "soak" / f"{commit()}.jsonl")
+    soak = Soak()
     for seed in UNDISTURBED:
-        if not soak.find("none", seed):
+        if not found(soak, "none", seed):
             soak.add(finish(start(adult, f"undisturbed {seed}", seed), adult, "none", seed, 0))
     try:
         yield soak
@@ -125,12 +104,15 @@ def soak(adult: AdultData, hadoop: Cluster) -> Iterator[Soak]:
             REPORT.write_text(report(soak))
 
 
+def found(soak: Soak, kind: str, seed: int) -> Run | None:
+    """The run of this kind and seed, if it is done."""
+    return soak.find(lambda run: (run.kind, run.seed) == (kind, seed))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_kill_at_a_random_step_changes_nothing(soak: Soak, adult: AdultData, kind: str, seed: int) -> None:
-    run = soak.find(kind, seed) or disturb(adult, kind, seed)
-    if run not in soak.runs:
-        soak.add(run)
+    run = found(soak, kind, seed) or soak.add(disturb(adult, kind, seed))
     assert run.auc in soak, f"AUC {run.auc}, undisturbed {soak.mean} ± 3 · {soak.deviation}"
 
 

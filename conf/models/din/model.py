@@ -1,6 +1,6 @@
 """DIN (Zhou et al., 2018, arXiv:1706.06978): a user's history, weighted by how much each item says of the one shown.
 
-afo data behaviour DATA
+afo data behaviour DATA --train 300000
 python public.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and eval/*.tfrecord
 """
 
@@ -54,7 +54,7 @@ def build(dim=8, attention_units=(32, 16), hidden_units=(64, 32)):
     for units in hidden_units:
         x = layers.PReLU()(layers.Dense(units)(x))
     model = keras.Model(inputs, layers.Dense(1, activation="sigmoid")(x))
-    model.compile(keras.optimizers.Adagrad(0.05, initial_accumulator_value=1e-4), loss="binary_crossentropy")
+    model.compile(keras.optimizers.Adagrad(0.1, initial_accumulator_value=1e-4), loss="binary_crossentropy")
     return model
 
 
@@ -69,7 +69,7 @@ def load(pattern):
     return parsed, tf.cast(parsed.pop("click"), tf.float32)
 
 
-def main(data, epochs=8, batch_size=256):
+def main(data, epochs=3, batch_size=256):
     model = build()
     model.fit(*load(f"{data}/train/*.tfrecord"), batch_size=batch_size, epochs=epochs, verbose=2)
     features, labels = load(f"{data}/eval/*.tfrecord")
