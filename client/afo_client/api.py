@@ -98,12 +98,13 @@ class Job:
 def submit(
     job_file: str | PathLike[str], *, settings: Mapping[str, object] | None = None,
     variables: Mapping[str, object] | None = None, runtime: str | None = None, idempotency_key: str | None = None,
-    retry: bool = False,
+    retry: bool = False, limit: int | None = None,
 ) -> Job:  # fmt: skip
     """Check and start a job; returns as soon as the cluster has it.
 
     `settings` are values by dotted name (`{"data.epochs": 2}`), `variables` those of the job file. With a key that was
-    used before, the job of that time is returned; with `retry` too, unless it FAILED or was KILLED.
+    used before, the job of that time is returned; with `retry` too, unless it FAILED or was KILLED. `limit` makes it a
+    smoke run over so many records.
     Raises `SpecError`, `DataError`, `NotFound`, `PermissionDenied` or `ClusterUnreachable`; nothing runs then.
     """
     config = load_config(runtime)
@@ -111,7 +112,7 @@ def submit(
     given = {name: str(value) for name, value in (variables or {}).items()}
     job, source = read_job(Path(job_file), settings=dotted, variables=given, below=config.defaults)
     key = None if idempotency_key is None else Key(idempotency_key, retry)
-    ref, new = begin(config, job, source, key)
+    ref, new = begin(config, job, source, key, limit=limit)
     return Job(config, ref, new=new)
 
 

@@ -12,6 +12,8 @@ from afo.data.markers import await_markers
 from afo.errors import NotFound
 from afo.job import Job
 from afo.jobfile import JobSource
+from afo.smoke import smoke_job
+from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.job_ref import JobRef, job_ref
 from afo_client.job_watch import JobWatch
@@ -47,18 +49,29 @@ class Prepared:
         return start_job(self.config, self.submitted, self.schema)
 
 
-def prepare(config: Config, job: Job, source: JobSource | None, mark: str = "") -> Prepared:
-    """Look at all that the job names. Raises what is wrong with it."""
+def prepare(
+    config: Config, job: Job, source: JobSource | None, mark: str = "", *, limit: int | None = None, write: bool = True
+) -> Prepared:
+    """Look at all that the job names; with `limit` it becomes a smoke run over so many records.
+
+    With `write=False` no file of these records is made. Raises what is wrong with the job.
+    """
+    root = config.jobs_root(config.runtime.value)
+    if limit is not None:
+        job = smoke_job(job, limit)
     config.check(job)
-    found = inspect_job(job, config.jobs_root(config.runtime.value))
+    found = inspect_job(job, root)
+    if limit is not None:
+        job, found = limited(job, found, limit, root, write=write)
     return Prepared(config, found, replace(am_config(config, job, found, source), once=mark))
 
 
 def begin(
     config: Config, job: Job, source: JobSource | None, key: Key | None,
     start: Callable[[Prepared], JobRef] = Prepared.start, tell: Callable[[str], None] = lambda _: None,
+    limit: int | None = None,
 ) -> tuple[JobRef, bool]:  # fmt: skip
-    """The job, and whether it was started here by `start`, or before with the same key.
+    """The job, and whether it was started here by `start`, or before with the same key; `limit` as of `prepare`.
 
     Where `data.wait_for` says so, it waits for its data first; `tell` hears of it. Raises what is wrong with the job
     or the cluster, nothing runs then; `WaitTimeout` when others contend for the key.
@@ -67,11 +80,11 @@ def begin(
     config.check(job)
     await_markers(job.data, job.timeouts.data, tell)
     if key is None:
-        return start(prepare(config, job, source)), True
+        return start(prepare(config, job, source, limit=limit)), True
     runtime: RuntimeName = "yarn" if config.runtime.value == "yarn" else "local"
     once = Once(config.jobs_root(runtime), user_name(), key.text, runtime_for(runtime, config))
     job_id, new = once.run(
-        lambda mark: start(prepare(config, job, source, mark)).job_id,
+        lambda mark: start(prepare(config, job, source, mark, limit=limit)).job_id,
         lambda job_id: not key.retry or _will_do(config, job_id),
     )
     UserState(config.state_dir).remember_last(job_id)

@@ -18,6 +18,7 @@ from afo_client.launch import launch, manner_of, submit_options
         "afo submit job.yaml --detach",
         "afo submit job.yaml --json > result.json",
         "afo submit job.yaml --dry-run",
+        "afo submit job.yaml --limit 5000",
     ),
 )
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())

@@ -29,6 +29,7 @@ _CHANGES = (
     click.option("--runtime", type=click.Choice(RUNTIMES), help="Where the job runs."),
 )
 _MANNER = (
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="A smoke run over the first N records."),
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
     click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
     click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
@@ -48,14 +49,16 @@ class Manner(Struct, frozen=True, kw_only=True):
     only_plan: bool = False
     as_json: bool = False
     key: Key | None = None
+    #: A smoke run over so many records.
+    limit: int | None = None
 
 
-def manner_of(*, timeout: str | None, key: str | None, retry: bool, **flags: bool) -> Manner:
+def manner_of(*, timeout: str | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
     """The values of the options as `Manner`. Raises `UsageError`, `SpecError`."""
     if retry and key is None:
         raise UsageError("--retry says what a second submission with the same --idempotency-key does; give a key")
     seconds = Duration.parse(timeout) if timeout else None
-    return Manner(timeout_s=seconds, key=None if key is None else Key(key, retry), **flags)
+    return Manner(timeout_s=seconds, key=None if key is None else Key(key, retry), limit=limit, **flags)
 
 
 def submit_options(function: _Function) -> _Function:
@@ -68,11 +71,11 @@ def submit_options(function: _Function) -> _Function:
 def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
     """Check, start, follow; returns the exit code, which says how the job ended."""
     if manner.only_plan:
-        prepared = prepare(config, job, source)
+        prepared = prepare(config, job, source, limit=manner.limit, write=False)
         print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
         return 0
     start = _Announced(manner)
-    ref, new = begin(config, job, source, manner.key, start, say)
+    ref, new = begin(config, job, source, manner.key, start, say, manner.limit)
     if not new:
         say(f"{ref.job_id} was submitted with this idempotency key before")
         _announce(ref, manner, new=False)
