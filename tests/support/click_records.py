@@ -1,12 +1,14 @@
-"""A small data set of clicks in TFRecord files, and what an acknowledgement of a file must say."""
+"""A small data set of clicks in TFRecord or Parquet files, and what an acknowledgement of a file must say."""
 
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from afo.data.example import encode
+from afo.data.example import decode, encode
 from afo.data.schema import Feature, Schema
-from afo.data.tfrecord import RecordWriter
+from afo.data.tfrecord import RecordWriter, read_records
 
 SCHEMA = Schema(
     label="label",
@@ -44,6 +46,18 @@ def write_files(directory: Path, files: int, records: int, prefix: str = "part",
                     )
                 )
                 identity += 1
+
+
+def as_parquet(source: Path, target: Path, **more: pa.Array) -> None:
+    """The records of a TFRecord file that `write_files` wrote, as columns, and further columns."""
+    records = [decode(record) for record in read_records(str(source))]
+    columns: dict[str, pa.Array] = {
+        name: pa.array(np.concatenate([record[name] for record in records]))
+        for name in ("user", "age", "label", "sample_id")
+    }
+    columns["city"] = pa.array([record["city"][0].decode() for record in records])  # type: ignore[union-attr]
+    columns["liked"] = pa.array([record["liked"].tolist() for record in records])  # type: ignore[union-attr]
+    pq.write_table(pa.table({**columns, **more}), target, row_group_size=64)
 
 
 def expected_acks(files: int, records: int) -> list[tuple[int, int]]:

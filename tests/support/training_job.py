@@ -44,6 +44,8 @@ class MiniMaster:
     restore: str = ""
     ready: bool = False
     acks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    #: Bad records of each acknowledged (row, epoch).
+    bad: dict[tuple[int, int], int] = field(default_factory=dict)
     leases: dict[int, tuple[str, int]] = field(default_factory=dict)
     begun: set[tuple[int, int]] = field(default_factory=set)
     checkpoints: list[m.CheckpointReport] = field(default_factory=list)
@@ -76,6 +78,7 @@ class MiniMaster:
             if self.leases.pop(ack.row, None) != (str(ack.task), ack.epoch):
                 self.problems.append(f"{ack} of a split that the task does not hold")
             self.acks[ack.row, ack.epoch] = (ack.count, ack.xor)
+            self.bad[ack.row, ack.epoch] = ack.bad
             return m.Empty()
 
     def task_lost(self, task: str) -> int:

@@ -17,7 +17,7 @@ from afo.data.example import decode
 from afo.data.schema import Feature
 from afo.data.tfrecord import read_records
 from afo.errors import DataError
-from click_records import SCHEMA, expected_acks, splitmix64, write_files
+from click_records import SCHEMA, as_parquet, expected_acks, splitmix64, write_files
 
 
 def only_column(values: pa.Array, feature: Feature) -> parquet.Column:
@@ -91,17 +91,6 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
     with pytest.raises(DataError, match=r"a\.parquet: it cannot be read as Parquet: .*write the file again"):
         list(parquet.rows(str(tmp_path / "a.parquet")))
-
-
-def as_parquet(source: Path, target: Path, **more: pa.Array) -> None:
-    """The records of a TFRecord file that `write_files` wrote, as columns."""
-    records = [decode(record) for record in read_records(str(source))]
-    columns: dict[str, pa.Array] = {}
-    for name in ("user", "age", "label", "sample_id"):
-        columns[name] = pa.array(np.concatenate([record[name] for record in records]))
-    columns["city"] = pa.array([record["city"][0].decode() for record in records])  # type: ignore[union-attr]
-    columns["liked"] = pa.array([record["liked"].tolist() for record in records])  # type: ignore[union-attr]
-    pq.write_table(pa.table({**columns, **more}), target, row_group_size=64)
 
 
 def test_rows_are_as_records(tmp_path: Path) -> None:
