@@ -16,6 +16,8 @@ def smoke_job(job: Job, limit: int) -> Job:
     Checkpoints and model go into the job's own directory; what would tell others of a new model, or keep one back
     that has seen too little, is left out. Raises `UsageError` for a program, which reads what it likes.
     """
+    if limit < 1:
+        raise UsageError(f"a smoke run over {limit} records is none; give 1 or more")
     if job.program:
         raise UsageError("--limit: a `program` reads its data by itself; give it fewer by its `args`")
     ending = f" (first {limit})"

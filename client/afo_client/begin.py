@@ -44,9 +44,9 @@ class Prepared:
         """The schema's text."""
         return self.found.schema_text.decode()
 
-    def start(self) -> JobRef:
-        """Start it; it is the user's last job from then on."""
-        return start_job(self.config, self.submitted, self.schema)
+    def start(self, tell: Callable[[str], None] = lambda _: None) -> JobRef:
+        """Start it; it is the user's last job from then on. `tell` hears what was sent to the cluster."""
+        return start_job(self.config, self.submitted, self.schema, tell)
 
 
 def prepare(

@@ -94,7 +94,7 @@ class _Announced:
     def __call__(self, prepared: Prepared) -> JobRef:
         say(plan_text(prepared.submitted.job, prepared.found, prepared.config.runtime.value))
         with DeferredInterrupt() as interrupt:
-            ref = prepared.start()
+            ref = prepared.start(say)
             _announce(ref, self._manner, new=True)
         self.interrupted = interrupt.came
         return ref

@@ -1,6 +1,8 @@
 """Starts a job on its runtime, or says what would be started."""
 
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,10 +12,14 @@ from afo.config import Config, user_name
 from afo.job import Job
 from afo.jobfile import JobSource
 from afo.rpc.wire import new_secret
+from afo_client.console import counted, size_text
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
 from afo_client.task_preview import task_previews
 from afo_client.user_state import UserState
+
+if TYPE_CHECKING:  # the package is slow to import, and only YARN needs it
+    from afo_client.yarn.staging import StagedFile
 
 
 def am_config(config: Config, job: Job, found: Inspection, source: JobSource | None = None) -> AmConfig:
@@ -35,10 +41,10 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
     )
 
 
-def start_job(config: Config, submitted: AmConfig, schema: str) -> JobRef:
-    """Start a job; this user keeps its secret, and it is the last job from now on."""
+def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[str], None] = lambda _: None) -> JobRef:
+    """Start a job; this user keeps its secret, and it is the last job from now on. `tell` hears what was sent."""
     secret = new_secret()
-    job_id = _start(submitted, schema, secret)
+    job_id = _start(submitted, schema, secret, tell)
     state = UserState(config.state_dir)
     state.keep_secret(job_id, secret)
     state.keep_submission(job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
@@ -46,14 +52,23 @@ def start_job(config: Config, submitted: AmConfig, schema: str) -> JobRef:
     return job_ref(config, job_id)
 
 
-def _start(submitted: AmConfig, schema: str, secret: str) -> str:
+def _start(submitted: AmConfig, schema: str, secret: str, tell: Callable[[str], None]) -> str:
     if submitted.runtime == "yarn":
         from afo_client import yarn
 
-        return yarn.submit(yarn.make_plan(submitted, schema=schema), secret).application_id
+        submission = yarn.submit(yarn.make_plan(submitted, schema=schema), secret)
+        tell(sent_text(submission.files))
+        return submission.application_id
     from afo_client import local_run
 
     return local_run.start(submitted, schema=schema, secret=secret)
+
+
+def sent_text(files: "Sequence[StagedFile]") -> str:
+    """How much of what the containers need had to be sent to the cluster."""
+    sent = [file for file in files if file.sent]
+    size = size_text(sum(file.size for file in sent))
+    return f"sent {size} in {counted(len(sent), 'file')} to the cluster; {len(files) - len(sent)} were there already"
 
 
 def dry_run(submitted: AmConfig, schema: str) -> dict[str, object]:

@@ -116,6 +116,8 @@ def test_a_smoke_run_touches_no_place_of_the_job() -> None:
 def test_a_program_has_no_rows_of_ours(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="--limit: a `program` reads its data by itself"):
         smoke_job(job(program="/x.py", train={}, export={}), 5)
+    with pytest.raises(UsageError, match="over 0 records is none"):
+        smoke_job(job(), 0)
     assert submit(folder, "--limit", "0") == 2
     assert "'--limit': 0 is not in the range" in capsys.readouterr().err
 

@@ -12,6 +12,7 @@ from afo.errors import PermissionDenied
 from afo_client import start
 from afo_client.main import run
 from afo_client.user_state import UserState
+from afo_client.yarn.staging import StagedFile
 from pretender import pretend, small_job
 
 JOB = "local_1_0001"
@@ -82,9 +83,9 @@ def test_ctrl_c_while_starting_waits_until_the_id_is_known(
 ) -> None:
     pretender = pretend(monkeypatch, "RUNNING")
 
-    def interrupted(config: AmConfig, schema: str, secret: str) -> str:
+    def interrupted(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         os.kill(os.getpid(), signal.SIGINT)
-        return pretender.start(config, schema, secret)
+        return pretender.start(config, schema, secret, tell)
 
     monkeypatch.setattr(start, "_start", interrupted)
     assert submit(folder) == 130
@@ -96,7 +97,7 @@ def test_ctrl_c_while_starting_waits_until_the_id_is_known(
 def test_a_runtime_that_refuses(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(config: AmConfig, schema: str, secret: str) -> str:
+    def refuse(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         raise PermissionDenied("not you")
 
     pretend(monkeypatch, "RUNNING")
@@ -117,3 +118,10 @@ def test_a_dry_run_shows_every_task(folder: Path, capsys: pytest.CaptureFixture[
     assert "evaluator" not in tasks["ps:1"]["tf_config"]["cluster"]
     assert plan["submission"]
     assert not (folder / "state" / "last-job").exists()
+
+
+def test_what_was_sent_is_said() -> None:
+    files = [StagedFile(name=name, url="u", size=size, sent=sent) for name, size, sent in
+             (("env", 3 << 20, True), ("conf", 1024, True), ("schema", 5, False), ("far", 0, False))]  # fmt: skip
+    assert start.sent_text(files) == "sent 3.0 MiB in 2 files to the cluster; 2 were there already"
+    assert start.sent_text(files[2:]) == "sent 0 B in 0 files to the cluster; 2 were there already"

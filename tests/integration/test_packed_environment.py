@@ -1,16 +1,16 @@
 """A packed environment on a real YARN whose nodes have no Python of their own."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from afo import events as ev
-from afo import storage
 from afo.config import user_name
 from afo_client.hadoop import Cluster, ClusterSpec
 from bare_node import hide_from_nodes, require_namespaces
-from live_job import LiveJob, afo, submit_and_wait
+from live_job import LiveJob, afo
 
 # Packs TensorFlow, and unpacks it again on the node.
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1800)]
@@ -55,20 +55,23 @@ def folder(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def test_a_node_without_python_trains(folder: Path, bare_cluster: Cluster) -> None:
-    data = f"data={bare_cluster.hdfs_uri}/data/clicks"
     root = f"{bare_cluster.hdfs_uri}/user/{user_name()}/.afo/jobs"
-    cache = f"{bare_cluster.hdfs_uri}/user/{user_name()}/.afo/cache"
     sent = []
     for _ in range(2):
-        answer = submit_and_wait(folder / "job.yaml", "--var", data)
+        job_file, data = str(folder / "job.yaml"), f"data={bare_cluster.hdfs_uri}/data/clicks"
+        done = afo("submit", job_file, "--var", data, "--wait", "--json", timeout=600)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
         assert answer["samples"] == 4000
-        job = LiveJob(str(answer["application_id"]), root)
-        for event in job.events(ev.TaskRegistered):
-            facts = event.environment
-            assert facts["python_executable"] == f"{facts['python_prefix']}/bin/python"
-            # Of the node's cache, where YARN unpacked it once for all containers and jobs.
-            assert str(bare_cluster.directory) in facts["python_prefix"]
-            assert "environment" in facts["python_prefix"]
-        sent.append({(each.url, each.size, each.modified) for each in storage.walk(cache)})
-    assert sent[0] == sent[1]
-    assert any(url.endswith("env.tar.gz") for url, _, _ in sent[0])
+        for event in LiveJob(answer["application_id"], root).events(ev.TaskRegistered):
+            _is_packed(event.environment, bare_cluster)
+        sent.append(next(line for line in done.stderr.splitlines() if line.startswith("sent ")))
+    assert "sent 0 B in 0 files to the cluster" not in sent[0]
+    assert sent[1].startswith("sent 0 B in 0 files to the cluster")
+
+
+def _is_packed(facts: Mapping[str, str], cluster: Cluster) -> None:
+    """The Child's Python is that of the node's cache, where YARN unpacked it once for all containers and jobs."""
+    assert facts["python_executable"] == f"{facts['python_prefix']}/bin/python"
+    assert str(cluster.directory) in facts["python_prefix"]
+    assert "environment" in facts["python_prefix"]

@@ -46,7 +46,7 @@ class Pretender:
         """Of the job started last."""
         return f"local_{len(self.submitted)}_0001"
 
-    def start(self, config: AmConfig, schema: str, secret: str) -> str:
+    def start(self, config: AmConfig, schema: str, secret: str, tell: object = None) -> str:
         """Instead of the real one."""
         self.submitted.append((config, schema, secret))
         paths = JobPaths(config.jobs_root, self.job_id)
