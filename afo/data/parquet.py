@@ -84,7 +84,8 @@ def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
         return Column(values, np.ones(rows, np.bool_))
     flat, lengths = _flat(batch.column(feature.name), feature, url)
     starts = np.cumsum(lengths) - lengths
-    fits = np.ones(rows, np.bool_) if feature.max_length else np.isin(lengths, (0, size))
+    absent = batch.column(feature.name).is_null().to_numpy(zero_copy_only=False)
+    fits = np.ones(rows, np.bool_) if feature.max_length else (lengths == size) | absent
     places = np.arange(size)
     inside = (places < lengths[:, None]) & fits[:, None]
     values[inside] = flat[(starts[:, None] + places)[inside]]

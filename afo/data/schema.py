@@ -257,7 +257,9 @@ def _misfit(name: str, values: Values, wanted: tuple[ListKind, int | None]) -> s
     found = kind_of(values)
     if found != kind and len(values):
         return f"feature `{name}` holds {found} values where the schema needs {kind}"
-    if size is not None and len(values) not in (0, size):
+    if size is not None and not len(values):
+        return f"feature `{name}` is there without a value: leave it out of such records, or give it a `max_length`"
+    if size is not None and len(values) != size:
         return (
             f"feature `{name}` holds {len(values)} values where the schema's shape needs {size};"
             " give it a `max_length` if their number varies"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as np_st
 
+from afo.data import example
 from afo.data.example import decode, encode, kind_of
 from afo.data.example_batch import encode_columns
 from afo.errors import DataError
@@ -100,3 +101,19 @@ def test_tensorflow_agrees() -> None:
     )
     assert parsed["ids"].numpy().tolist() == features["ids"]
     assert parsed["x"].numpy().tolist() == features["x"]
+
+
+def test_values_of_unwanted_features_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = encode({f"f{number}": [number] for number in range(3000)})
+    made: list[object] = []
+    values_of = example._values
+
+    def counted(feature: object) -> object:
+        made.append(feature)
+        return values_of(feature)
+
+    monkeypatch.setattr(example, "_values", counted)
+    decoded = decode(record, {"f7", "f2000", "other"})
+    assert len(decoded) == 3000, "their names are known"
+    assert (decoded["f7"].tolist(), decoded["f2000"].tolist(), decoded["f8"]) == ([7], [2000], [])
+    assert len(made) == 2

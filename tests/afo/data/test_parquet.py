@@ -59,8 +59,8 @@ def test_decimals_are_real_numbers() -> None:
 
 def test_a_list_of_another_length_than_the_shape_does_not_fit() -> None:
     pair = Feature(name="x", kind="dense", shape=(2,))
-    found = only_column(pa.array([[1.0, 2.0], [3.0], None]), pair)
-    assert found.fits.tolist() == [True, False, True]
+    found = only_column(pa.array([[1.0, 2.0], [3.0], None, []]), pair)
+    assert found.fits.tolist() == [True, False, True, False]
     assert found.values[[0, 2]].tolist() == [[1.0, 2.0], [0.0, 0.0]]
 
 

@@ -284,7 +284,12 @@ def write_with_misfits(path: Path, bad: dict[int, dict[str, Any]]) -> list[bytes
     return records
 
 
-BAD = {120: {"age": ["old"]}, 57: {"label": None}, 150: {"liked": [1, 2, 3]}}
+BAD: dict[int, dict[str, Any]] = {
+    120: {"age": ["old"]},
+    57: {"label": None},
+    150: {"liked": [1, 2, 3]},
+    99: {"age": []},
+}
 
 
 @pytest.mark.parametrize("sampling", [None, NegativeSampling(keep=1.0)])
@@ -295,9 +300,9 @@ def test_records_that_do_not_fit_are_skipped_named_and_accounted_for(
     records = write_with_misfits(path, BAD)
     data = msgspec.structs.replace(SAMPLED, max_bad_records=0.02, negative_sampling=sampling)
     whole = list(batches(Source([Lease(0, 0, str(path))]), data, tmp_path))
-    assert sum(batch.size for batch in whole) == 197
+    assert sum(batch.size for batch in whole) == 196
     [end] = [end for batch in whole for end in batch.ended]
-    assert (end.bad.bad, end.bad.unread) == (3, 0)
+    assert (end.bad.bad, end.bad.unread) == (4, 0)
     count, xor = totals(whole)[0]
     identities = {number: splitmix64(number) for number in range(200) if number not in BAD}
     left = xor
@@ -306,7 +311,12 @@ def test_records_that_do_not_fit_are_skipped_named_and_accounted_for(
     assert count == 200
     assert left != 0, "bad records are part of the xor, by their bytes"
     told = capsys.readouterr().err
-    for number, words in ((120, "`age` holds bytes"), (57, "0 values of `label`"), (150, "`liked` holds 3 values")):
+    for number, words in (
+        (120, "`age` holds bytes"),
+        (57, "0 values of `label`"),
+        (150, "`liked` holds 3 values"),
+        (99, "`age` is there without a value"),
+    ):
         offset = sum(len(record) + 16 for record in records[:number])
         assert re.search(rf"{path}: record at offset {offset}: .*{words}", told)
 

@@ -129,6 +129,10 @@ def test_records_that_fit() -> None:
         ({"x": np.array([1, 2])}, "f, record 0: feature `x` holds int64 values where the schema needs float"),
         ({"x": np.array([1], np.float32)}, "f, record 0: feature `x` holds 1 values where the schema's shape needs 2"),
         ({"user_id": [b"a"]}, "`user_id` holds bytes values"),
+        (
+            {"user_id": []},
+            "`user_id` is there without a value: leave it out of such records, or give it a `max_length`",
+        ),
     ],
 )
 def test_records_that_do_not_fit(record: dict[str, object], message: str) -> None:

@@ -91,9 +91,12 @@ def test_labels_are_several_and_may_be_stored_as_real_numbers() -> None:
 
 
 def test_of_thousands_of_features_those_of_the_schema_are_read() -> None:
-    many = {f"unread{number}": [number] for number in range(5000)}
-    parsed = RecordParser(SCHEMA, Data(train=("x",), label="y"))(
-        tf.constant([encode(many | {"y": [1], "price": [2.5]})])
-    )
+    parser = RecordParser(SCHEMA, Data(train=("x",), label="y"))
+    # What nobody reads may differ in kind and length from record to record.
+    many = [{f"unread{number}": values for number in range(5000)} for values in ([1], ["a", "b"], [0.5])]
+    parsed = parser(tf.constant([encode(each | {"y": [1], "price": [2.5]}) for each in many]))
     assert parsed.features.keys() == set(SCHEMA.names)
-    assert parsed.features["price"].numpy().tolist() == [[2.5]]
+    assert parsed.features["price"].numpy().tolist() == [[2.5]] * 3
+    graph = tf.function(parser).get_concrete_function(parser.signature).graph
+    [operation] = [each for each in graph.get_operations() if each.type == "ParseExampleV2"]
+    assert len(operation.get_attr("Tdense")) == len(SCHEMA.names) + 1
