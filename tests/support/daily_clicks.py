@@ -1,5 +1,6 @@
 """Clicks day by day, whose features come and go, for jobs that run every day."""
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from afo.data.example import encode
 from afo.data.schema import Feature, Schema
 from afo.data.tfrecord import RecordWriter
 
+#: Bytes of a TFRecord before its data (length and checksum) and after (checksum).
+_HEAD, _FOOT = 12, 4
 CITIES = ("Bonn", "Ulm", "Trier", "Celle")
 DEVICES = ("phone", "tablet", "desk")
 FEATURES = {
@@ -52,3 +55,17 @@ def _record(generator: np.random.Generator, identity: int, without_city: float) 
     if generator.random() < without_city:
         del record["city"]
     return record
+
+
+def spoil(path: Path, places: Sequence[int]) -> set[int]:
+    """Change a byte in these records of a file; returns them."""
+    content = bytearray(path.read_bytes())
+    start = place = 0
+    while start < len(content):
+        (length,) = struct.unpack_from("<Q", content, start)
+        if place in places:
+            content[start + _HEAD + length // 2] ^= 1
+        start += _HEAD + length + _FOOT
+        place += 1
+    path.write_bytes(content)
+    return set(places)

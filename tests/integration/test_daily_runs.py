@@ -1,0 +1,215 @@
+"""A week of a daily job on the `local` runtime: each day begins with the model of the day before."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from afo.data import metrics
+from afo.data.example import decode
+from afo.data.tfrecord import read_records
+from click_records import splitmix64
+from daily_clicks import schema, spoil, write_day
+from live_job import AFO, afo, submit_and_wait
+
+pytestmark = pytest.mark.tensorflow
+
+FILES, RECORDS = 3, 1500
+BASE = ["user", "city", "liked", "age"]
+WITH_DEVICE = [*BASE, "device"]
+WITHOUT_LIKED = ["user", "city", "age", "device"]
+ADAGRAD, ADAM = {"adagrad": {"learning_rate": 0.1}}, {"adam": {"learning_rate": 0.01}}
+
+
+class Daily:
+    """The files of a daily job in one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def date(self, day: int) -> str:
+        return f"2026-11-{day:02d}"
+
+    def data(self, day: int) -> Path:
+        return self.root / "clicks" / self.date(day)
+
+    def write(self, day: int, *, late: bool = False, **options: Any) -> None:
+        write_day(self.data(day), day, FILES, RECORDS, **options)
+        if not late:
+            (self.data(day) / "_SUCCESS").touch()
+
+    def job_file(self, features: list[str], deep: dict[str, Any]) -> str:
+        """The job as it stands in somebody's repository on that day."""
+        (self.root / "schema.yaml").write_text(schema(features).to_yaml())
+        job = {
+            "name": "clicks",
+            "vars": {"dt": self.date(1)},
+            "roles": {"ps": {"memory": "1 GiB"}, "worker": {"memory": "1 GiB"}, "evaluator": {}},
+            "data": {
+                "schema": "schema.yaml", "train": ["clicks/{{dt}}/part-*"], "eval": ["clicks/{{dt}}/eval-*"],
+                "sample_id": "sample_id", "wait_for": "_SUCCESS", "batch_size": 64, "max_bad_records": 0.002,
+                "shuffle": {"buffer": 1000},
+            },
+            "model": {"hidden_units": [8], "embedding": {"dim": 4}},
+            "optimizer": {"deep": deep},
+            "checkpoint": {
+                "dir": "models/{{dt}}",
+                "warm_start": {"sources": ["models/{{dt-1}}", "models/{{dt-2}}"], "missing": "fresh"},
+            },
+            "export": {
+                "dir": "export",
+                "require": {
+                    "auc": ">=0.7", "auc_drop": "<=0.1", "calibration": "0.7..1.4", "coverage_drop": "<=0.1",
+                },
+            },
+        }  # fmt: skip
+        (self.root / "job.yaml").write_text(yaml.safe_dump(job))
+        return str(self.root / "job.yaml")
+
+    def submit(self, day: int, features: list[str], deep: dict[str, Any]) -> dict[str, Any]:
+        options = ("--runtime", "local", "--var", f"dt={self.date(day)}")
+        return submit_and_wait(self.job_file(features, deep), *options)
+
+    def exported(self) -> dict[str, str]:
+        """A hash of each file of the export."""
+        files = [path for path in sorted((self.root / "export").rglob("*")) if path.is_file()]
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def daily(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daily:
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    return Daily(tmp_path)
+
+
+def applied(path: Path, spoiled: set[int]) -> tuple[int, str]:
+    """Count and xor that the lineage must have of a file, read from the file itself."""
+    xor = count = 0
+    for place, record in enumerate(read_records(str(path), "none", [])):
+        xor ^= splitmix64(int(decode(record)["sample_id"][0]))
+        count = place + 1
+    assert count == RECORDS - len(spoiled)
+    return count, f"{xor:016x}"
+
+
+def test_a_week_of_daily_runs(daily: Daily) -> None:
+    daily.write(1)
+    first = daily.submit(1, BASE, ADAGRAD)
+    assert first["state"] == "SUCCEEDED", first
+    assert any("no warm start" in note for note in first["notes"])
+
+    daily.write(2)
+    second = daily.submit(2, WITH_DEVICE, ADAGRAD)
+    assert second["state"] == "SUCCEEDED", second
+    [begun] = warm_started(second)
+    assert f"models/{daily.date(1)}/{first['application_id']}/manifest-" in begun
+    assert "made new: device: new (deep, wide, layer0/kernel)" in begun
+    assert "dropped" not in begun
+    assert second["step"] == 2 * first["step"]
+
+    third = late_day(daily, 3)
+    assert third["state"] == "SUCCEEDED", third
+
+    daily.write(4)
+    fourth = daily.submit(4, WITHOUT_LIKED, ADAM)
+    assert fourth["state"] == "SUCCEEDED", fourth
+    [begun] = warm_started(fourth)
+    assert "dropped: liked: not in this model (deep, wide, layer0/kernel)" in begun
+    assert "optimizer state of deep: was adagrad, is adam" in begun
+
+    daily.write(5)
+    spoiled = {path: spoil(path, (7, 1033)) for path in sorted(daily.data(5).glob("part-*"))[:2]}
+    fifth = daily.submit(5, WITHOUT_LIKED, ADAM)
+    assert fifth["state"] == "SUCCEEDED", fifth
+    before = daily.exported()
+
+    daily.write(6, without_city=0.6)
+    sixth = daily.submit(6, WITHOUT_LIKED, ADAM)
+    assert (sixth["state"], sixth["cause"], sixth["exit_code"]) == ("FAILED", "quality_gate", 1), sixth
+    assert "feature `city` was in 100.0% of the records and is in 4" in sixth["diagnostics"]
+    assert daily.exported() == before, "the model of the day before still serves"
+
+    daily.write(7)
+    seventh = daily.submit(7, WITHOUT_LIKED, ADAM)
+    assert seventh["state"] == "SUCCEEDED", seventh
+    passed_over, begun = warm_started(seventh)
+    assert f"{sixth['application_id']}: the quality gate refused it: " in passed_over
+    assert f"models/{daily.date(5)}/{fifth['application_id']}/manifest-" in begun
+    assert seventh["step"] > fifth["step"]
+
+    runs = {7: seventh, 5: fifth, 4: fourth, 3: third, 2: second, 1: first}
+    assert_lineage(daily, runs, spoiled)
+    assert_scores(daily, seventh)
+
+
+def warm_started(answer: dict[str, Any]) -> list[str]:
+    return [note for note in answer["notes"] if note.startswith("warm start")]
+
+
+def late_day(daily: Daily, day: int) -> dict[str, Any]:
+    """The job is submitted at its hour; the day's data are complete only after that."""
+    daily.write(day, late=True)
+    command = [*AFO, "submit", daily.job_file(WITH_DEVICE, ADAGRAD), "--runtime", "local", "--wait", "--json"]
+    with subprocess.Popen(
+        [*command, "--var", f"dt={daily.date(day)}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            words = next(line for line in process.stderr if "waiting for" in line)
+            assert f"clicks/{daily.date(day)}/_SUCCESS" in words
+            (daily.data(day) / "_SUCCESS").touch()
+            output, _ = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    answer: dict[str, Any] = json.loads(output)
+    return answer
+
+
+def assert_lineage(daily: Daily, runs: dict[int, dict[str, Any]], spoiled: dict[Path, set[int]]) -> None:
+    """What `afo` prints of the exported model is what lies in the files, day for day."""
+    printed = json.loads(afo("lineage", str(daily.root / "export"), "--check", "--json").stdout)
+    assert printed["changed"] == []
+    jobs = [printed["lineage"]["own"], *printed["lineage"]["before"]["jobs"]]
+    assert [job["job_id"] for job in jobs] == [answer["application_id"] for answer in runs.values()]
+    for job, (day, answer) in zip(jobs, runs.items(), strict=True):
+        assert job["step"] == answer["step"]
+        paths = sorted(daily.data(day).glob("part-*"))
+        expected = {str(path): (path.stat().st_size, *applied(path, spoiled.get(path, set()))) for path in paths}
+        assert {file["url"]: (file["size"], file["count"], file["xor"]) for file in job["files"]} == expected
+    text = afo("lineage", str(daily.root / "models" / daily.date(7))).stdout
+    assert all(str(path) in text for day in runs for path in daily.data(day).glob("part-*"))
+
+
+def assert_scores(daily: Daily, last: dict[str, Any]) -> None:
+    """`afo predict` writes the scores whose AUC the evaluator found."""
+    done = afo("predict", last["application_id"], "--data", f"{daily.data(7)}/eval-*", "--out", f"{daily.root}/scores")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (daily.root / "scores").iterdir()) == [
+        "_SUCCESS", "_model.json", "part-00000.csv",
+    ]  # fmt: skip
+    scores = dict(scored(daily.root / "scores" / "part-00000.csv"))
+    labels = dict(labelled(daily.data(7) / "eval-00.tfrecord"))
+    assert scores.keys() == labels.keys()
+    found = metrics.auc(np.array(list(labels.values())), np.array([scores[key] for key in labels]))
+    assert found == pytest.approx(last["metrics"]["auc"], abs=1e-6)
+
+
+def scored(path: Path) -> Iterator[tuple[int, float]]:
+    head, *lines = path.read_text().splitlines()
+    assert head == "sample_id,probability"
+    for line in lines:
+        key, value = line.split(",")
+        yield int(key), float(value)
+
+
+def labelled(path: Path) -> Iterator[tuple[int, int]]:
+    for record in read_records(str(path), "none", []):
+        features = decode(record)
+        yield int(features["sample_id"][0]), int(features["label"][0])
