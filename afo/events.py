@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import storage
+from afo.job import Role
 from afo.rpc.messages import OrderKind, TaskId, Usage
 from afo.train.gate import Check, Fall
 from afo.train_task import Progress
@@ -93,14 +94,18 @@ class TaskRegistered(Event, frozen=True):
 
 
 class GenerationStarted(Event, frozen=True):
-    """All parameter servers have an address; their servers and the workers may run."""
+    """All tasks that listen have an address; the processes may run. `cluster`: of a program, by role.
+
+    Of a program with `restart.scope: task` it may come again for a generation: a task has moved.
+    """
 
     generation: int
     ps: tuple[str, ...]
+    cluster: dict[Role, tuple[str, ...]] = {}
 
 
 class GenerationEnded(Event, frozen=True):
-    """A parameter server is gone: back to `manifest` ('' for the beginning)."""
+    """A parameter server, or a listening task of a program, is gone: back to `manifest` ('' for the beginning)."""
 
     generation: int
     reason: str
@@ -214,6 +219,16 @@ class TaskEnded(Event, frozen=True):
     usage: Usage = Usage()
 
 
+class ProcessEnded(Event, frozen=True):
+    """A program's process failed, its Child and container stay; `cause` is a name of `afo.exits.CAUSES`."""
+
+    task: TaskId
+    cause: str
+    code: int
+    message: str
+    tail: str = ""
+
+
 class KillRequested(Event, frozen=True):
     """Somebody wants the job to end."""
 
@@ -299,6 +314,7 @@ AnyEvent = (
     | StoppedEarly
     | ExportDecided
     | TaskEnded
+    | ProcessEnded
     | KillRequested
     | OrderGiven
     | OrderDone

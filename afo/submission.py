@@ -104,7 +104,7 @@ def _interpreters(job: Job, ours: str) -> tuple[str, str]:
         return packed, packed
     if environment.docker is not None:
         return ours, environment.python or _PYTHON_OF_IMAGE
-    return (environment.python or ours,) * 2
+    return (ours if job.program else environment.python or ours,) * 2
 
 
 def _with_code_sent(job: Job, planned: list[PlannedFile]) -> tuple[Job, list[PlannedFile]]:
@@ -139,8 +139,19 @@ def child_config(config: AmConfig, paths: JobPaths) -> ChildConfig:
         export_url=job.export.dir or paths.export,
         summary_url=paths.summaries,
         logs_url=paths.logs,
-        python=config.python if config.runtime == "local" else "",
+        python=_process_python(config),
     )
+
+
+def _process_python(config: AmConfig) -> str:
+    """The interpreter of the tasks' processes; '' is that of their Children.
+
+    A program may have one of its own, without afo and with another TensorFlow. An archive or image holds both.
+    """
+    environment = config.job.environment
+    if config.job.program and not environment.is_packed and environment.docker is None:
+        return environment.python
+    return config.python if config.runtime == "local" else ""
 
 
 def child_template(config: AmConfig) -> ChildConfig:

@@ -32,13 +32,13 @@ def task_environment(
     index: int,
     vcores: int,
     inherited: Mapping[str, str],
-    ps: Sequence[str] = (),
+    cluster: Mapping[Role, Sequence[str]] | None = None,
 ) -> TaskEnvironment:
     """The environment of task `role`:`index` in a container of `vcores` cores.
 
-    `inherited` is the container's own environment, `ps` the addresses of the parameter servers (unknown before the
-    job runs). `job.environment.variables` win over everything here. MALLOC_ARENA_MAX is exactly what they say or
-    absent, because YARN's NodeManager forces its own value on every container.
+    `inherited` is the container's own environment, `cluster` the addresses by role of the tasks that listen (unknown
+    before the job runs). `job.environment.variables` win over everything here. MALLOC_ARENA_MAX is exactly what they
+    say or absent, because YARN's NodeManager forces its own value on every container.
     """
     threads = str(vcores)
     variables = {
@@ -48,13 +48,12 @@ def task_environment(
         "OMP_NUM_THREADS": threads,
         "TF_NUM_INTRAOP_THREADS": threads,
         "TF_NUM_INTEROP_THREADS": threads,
-        # An unreachable peer is an error at once; the default of TensorFlow's gRPC is to wait for ever.
-        "GRPC_FAIL_FAST": "use_caller",
+        **_fail_fast(job),
         # Lets the server bind the port that the Child keeps reserved.
         "TF_GRPC_REUSE_PORT": "1",
-        "TF_CONFIG": tf_config(job, role, index, ps),
+        "TF_CONFIG": tf_config(job, role, index, cluster),
         **({} if job.roles[role].gpus else _NO_GPU),
-        **_without_proxy(ps, inherited),
+        **_without_proxy(cluster or {}, inherited),
         **_preload(job, inherited),
         **job.environment.variables,
     }
@@ -62,17 +61,24 @@ def task_environment(
     return TaskEnvironment(variables=variables, removed=removed)
 
 
-def tf_config(job: Job, role: Role, index: int, ps: Sequence[str] = ()) -> str:
-    """TF_CONFIG for user code that wants to know its place; nothing of ours builds servers from it.
+def tf_config(job: Job, role: Role, index: int, cluster: Mapping[Role, Sequence[str]] | None = None) -> str:
+    """TF_CONFIG: what a `program` builds its servers from; for a model's code that wants to know its place.
 
     Tasks that listen nowhere, and parameter servers whose address is not known yet, appear under names of the reserved
     domain `.invalid`: their number is right, and connecting to one fails at once.
     """
     counts = {name: job.roles[name].count for name in _CLUSTER_ROLES if name in job.roles}
-    cluster = {name: [f"{name}-{n}.invalid:0" for n in range(count)] for name, count in counts.items()}
-    if ps:
-        cluster["ps"] = list(ps)
-    return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+    whole = {name: [f"{name}-{n}.invalid:0" for n in range(count)] for name, count in counts.items()}
+    whole |= {name: list(addresses) for name, addresses in (cluster or {}).items() if addresses}
+    return json.dumps({"cluster": whole, "task": {"type": role, "index": index}})
+
+
+def _fail_fast(job: Job) -> dict[str, str]:
+    """An unreachable peer is an error at once; the default of TensorFlow's gRPC is to wait for ever.
+
+    Programs rely on that default while their cluster comes up, and are started anew when one of them dies.
+    """
+    return {} if job.program else {"GRPC_FAIL_FAST": "use_caller"}
 
 
 def _is_private(name: str) -> bool:
@@ -80,11 +86,11 @@ def _is_private(name: str) -> bool:
     return name.startswith("SKEIN_") or name == "AFO_CHILD_CONFIG"
 
 
-def _without_proxy(ps: Sequence[str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """TensorFlow's gRPC would send parameter server traffic through `http_proxy`, and hang there."""
-    if not ps or not any(name in inherited for name in ("http_proxy", "https_proxy", "grpc_proxy")):
+def _without_proxy(cluster: Mapping[Role, Sequence[str]], inherited: Mapping[str, str]) -> dict[str, str]:
+    """TensorFlow's gRPC would send the traffic between tasks through `http_proxy`, and hang there."""
+    hosts = sorted({address.rpartition(":")[0] for addresses in cluster.values() for address in addresses})
+    if not hosts or not any(name in inherited for name in ("http_proxy", "https_proxy", "grpc_proxy")):
         return {}
-    hosts = sorted({address.rpartition(":")[0] for address in ps})
     known = inherited.get("no_grpc_proxy", inherited.get("no_proxy", ""))
     return {"no_grpc_proxy": ",".join([*filter(None, [known]), *hosts])}
 

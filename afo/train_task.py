@@ -11,8 +11,10 @@ from afo.job import Job, Role
 EXIT_RESTART = 75
 
 Phase = Literal[
-    "starting", "serving", "waiting", "restoring", "initializing", "training", "evaluating", "exporting", "done"
-]
+    "starting", "serving", "waiting", "restoring", "initializing", "training", "evaluating", "exporting", "done",
+    # of a program, of which no more is known
+    "running",
+]  # fmt: skip
 
 
 class TrainTask(Struct, frozen=True, kw_only=True):

@@ -84,10 +84,17 @@ class Directive(Message, frozen=True):
     num_workers: int = 0
     num_splits: int = 0
     is_chief: bool = False
+    #: Of a program: the addresses of all tasks that listen, by role, in order of their index.
+    cluster: dict[Role, tuple[str, ...]] = {}
     reason: str = ""
     heartbeat_s: float = 1.0
     #: Not a part of the state: named until a heartbeat says that the Child has them.
     orders: tuple[Order, ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Every address that a task of this generation is to listen on."""
+        return frozenset(self.ps).union(*self.cluster.values())
 
 
 class HeartbeatRequest(Message, frozen=True):
@@ -106,7 +113,7 @@ class HeartbeatRequest(Message, frozen=True):
 
 
 class ExitReport(Message, frozen=True):
-    """The TensorFlow process ended; the Child sends this before it exits itself."""
+    """The TensorFlow process ended; the Child exits after this, unless it `stays`."""
 
     task: TaskId
     generation: int
@@ -118,6 +125,8 @@ class ExitReport(Message, frozen=True):
     tail: str
     progress: Progress | None = None
     usage: Usage = Usage()
+    #: The Child keeps its container, and starts the next generation's process there.
+    stays: bool = False
 
 
 class SplitRequest(Message, frozen=True):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from afo import __version__
 from afo import events as ev
 from afo.rpc import messages as m
+from afo_am import programs
 from afo_am.diagnosis import message_of
 from afo_am.tasks import LIVE, Stage, Task
 
@@ -61,20 +62,20 @@ class Children:
             task.progress = request.progress
         if request.address and request.generation == self._core.state.generation:
             task.address, task.address_generation = request.address, request.generation
-            self._form_generation()
+            self._form_generation(task)
         orders = self._core.orders.heard(task, request.orders)
         return replace(self._directive(task), orders=orders) if orders else self._directive(task)
 
-    def _form_generation(self) -> None:
-        if self._core.state.ps:
-            return
-        servers = list(self._core.state.of_role("ps"))
-        formed = all(
-            t.stage is Stage.REGISTERED and t.address_generation == self._core.state.generation for t in servers
-        )
-        if formed:
+    def _form_generation(self, task: Task) -> None:
+        state = self._core.state
+        if not state.cluster:
+            cluster = programs.formed(state)
+        else:
+            cluster = {} if state.config.job.restarts_together else programs.moved(state, task)
+        if cluster:
+            whole = cluster if state.config.job.program else {}
             self._core.record(
-                ev.GenerationStarted(generation=self._core.state.generation, ps=tuple(t.address for t in servers))
+                ev.GenerationStarted(generation=state.generation, ps=cluster.get("ps", ()), cluster=whole)
             )
 
     def _directive(self, task: Task) -> m.Directive:
@@ -82,14 +83,16 @@ class Children:
         if state.verdict:
             return self._directive_end(f"the job is {state.verdict}")
         beat = max(1.0, len(state.tasks) / 800)
-        if role == "evaluator":  # it talks to no parameter server, so no generation ends for it
+        if (
+            role == "evaluator" and not state.config.job.program
+        ):  # it talks to no parameter server, so no generation ends for it
             return m.Directive(action="run", generation=1, heartbeat_s=beat)
-        if not state.ps:
+        if not state.cluster:
             return m.Directive(action="wait", generation=state.generation, heartbeat_s=min(beat, 0.3))
         return m.Directive(
             action="run", generation=state.generation, ps=state.ps, heartbeat_s=beat,
             num_workers=state.num_workers, num_splits=state.splits.rows,
-            is_chief=task is state.chief,
+            is_chief=task is state.chief, cluster=state.cluster if state.config.job.program else {},
         )  # fmt: skip
 
     def _directive_end(self, reason: str) -> m.Directive:
@@ -98,6 +101,8 @@ class Children:
     def exited(self, report: m.ExitReport) -> m.Empty:
         """A Child's process ended."""
         task = self._core.state.task(report.task)
-        if task is not None and task.stage in LIVE:
+        if task is not None and task.stage is Stage.REGISTERED and report.stays:
+            programs.process_ended(self._core, task, report)
+        elif task is not None and task.stage in LIVE:
             self._core.task_ended(task, report.cause, report.code, message_of(report), report)
         return m.Empty()

@@ -14,13 +14,14 @@ from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
+from afo_am import programs
 from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.ending import Ending
 from afo_am.orders import Orders
 from afo_am.rates import Rates
-from afo_am.restarts import give_up_reason
+from afo_am.restarts import ends_generation, give_up_reason, is_needed
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 from afo_am.trainers import Trainers
@@ -209,14 +210,11 @@ class Core:
         self.orders.task_ended(task.id, cause)
         if self.state.verdict or cause == SUCCEEDED:
             return
-        reason = give_up_reason(self.state, task, cause, self._wall)
+        reason = give_up_reason(self.state, task, cause, self._wall, message)
         if reason:
             self.ending.decide("FAILED", cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
-        elif task.id.role == "ps" and self.state.chief.stage is not Stage.SUCCEEDED and self.state.ps:
-            text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
-            self.record(
-                ev.GenerationEnded(generation=self.state.generation, reason=text, manifest=self.state.newest_manifest)
-            )
+        elif ends_generation(self.state, task):
+            programs.end_generation(self, task, cause)
 
     def _request(self, task: Task, reason: str) -> None:
         spec = self.state.spec(task.id.role)
@@ -235,11 +233,12 @@ class Core:
             self.ending.go_on()
             return
         for task in self.state.tasks.values():
-            unneeded = task.id.role == "ps" and self.state.chief.stage is Stage.SUCCEEDED
-            if task.stage is Stage.ENDED and not unneeded:
+            if task.stage is Stage.ENDED and is_needed(self.state, task):
                 self._request(task, f"after {task.last_cause}")
 
     def _how_it_ended(self) -> str:
+        if self.state.config.job.program:
+            return "the program has ended in chief and workers"
         if self.state.evaluations.stopping:
             return "stopped early, as `train.early_stop` says"
         return "all samples were trained on" if self.state.splits.finished else "`train.max_steps` were made"

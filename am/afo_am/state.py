@@ -9,9 +9,10 @@ from afo.errors import AfoError
 from afo.exits import CAUSES
 from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
+from afo_am import invariants
 from afo_am.evaluations import Evaluations
 from afo_am.splits import Position, SplitQueue
-from afo_am.tasks import LIVE, Stage, Task
+from afo_am.tasks import Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
@@ -45,8 +46,8 @@ class JobState:
         self.requested: set[tuple[Role, int]] = set()
         #: Begins with 1; grows by one with every loss of a parameter server.
         self.generation = 1
-        #: Addresses of the present generation; empty while it is forming.
-        self.ps: tuple[str, ...] = ()
+        #: Addresses of the present generation by role (`Job.listening`); empty while it is forming.
+        self.cluster: dict[Role, tuple[str, ...]] = {}
         #: The chief prepared the variables of the present generation.
         self.ready = False
         #: Manifest that the present generation starts from; '' for a fresh start.
@@ -102,9 +103,15 @@ class JobState:
         return self.tasks[self.config.job.chief]
 
     @property
+    def ps(self) -> tuple[str, ...]:
+        """Addresses of the parameter servers; empty while the generation is forming."""
+        return self.cluster.get("ps", ())
+
+    @property
     def trained(self) -> bool:
-        """Chief, workers and evaluator have done all their work."""
-        return all(task.stage is Stage.SUCCEEDED for task in self.of_role("chief", "worker", "evaluator"))
+        """Chief, workers and evaluator have done all their work; an evaluator of a program has no end of its own."""
+        roles: tuple[Role, ...] = ("chief", "worker") if self.config.job.program else ("chief", "worker", "evaluator")
+        return all(task.stage is Stage.SUCCEEDED for task in self.of_role(*roles))
 
     @property
     def samples(self) -> int:
@@ -119,21 +126,8 @@ class JobState:
 
     def validate(self) -> None:
         """Raises `InvalidState` naming the invariant that does not hold."""
-        for row, holder in self.splits.leases.items():
-            task = self.task(holder)
-            _require(
-                task is not None and task.stage is Stage.REGISTERED, f"split {row} is leased to {holder}, not live"
-            )
-            _require(self.splits.completed[row] < self.splits.epochs, f"split {row} is leased though complete")
-        _require(self.splits.done == sum(self.splits.completed), "count of splits done")
-        _require(not self.ready or bool(self.ps), "ready without parameter servers")
-        _require(not self.ps or len(self.ps) == self.spec("ps").count, "one address for each parameter server")
-        _require(not self.finished or bool(self.verdict), "finished without a verdict")
-        for order in self.open_orders.values():
-            owner = self.task(order.task)
-            _require(owner is not None and owner.stage is Stage.REGISTERED, f"{order} is for a task that is not live")
-        for task in self.tasks.values():
-            _require(task.stage not in LIVE or not task.container_over, f"{task.id} lives in a container that is over")
+        if broken := invariants.broken(self):
+            raise InvalidState(f"the AM's state is inconsistent: {broken}")
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -177,14 +171,14 @@ class JobState:
         task.move(Stage.REGISTERED)
 
     def _generation_started(self, event: ev.GenerationStarted, time: float) -> None:
-        self.ps = event.ps
+        self.cluster = event.cluster or {"ps": event.ps}
 
     def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
         self.generation = event.generation + 1
-        self.ps = ()
+        self.cluster = {}
         self.ready = False
         self.restore = event.manifest
-        for task in self.of_role("chief", "worker"):
+        for task in self.of_role("chief", "worker", *self.config.job.listening):
             self.splits.release(task.id)
             if task.stage is Stage.SUCCEEDED:
                 task.move(Stage.ENDED)
@@ -229,10 +223,11 @@ class JobState:
         self._charge(task, time)
         task.last_cause = event.cause
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
-        if CAUSES[event.cause].blame == "user":
-            task.faults.append(time)
-        elif CAUSES[event.cause].retried and event.cause != REQUEST_UNANSWERED:
-            task.free_restarts += 1
+        _blame(task, event.cause, time)
+
+    def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
+        self.restarts += 1
+        _blame(self.tasks[event.task.role, event.task.index], event.cause, time)
 
     def _kill_requested(self, event: ev.KillRequested, time: float) -> None:
         """The verdict follows in its own event."""
@@ -263,9 +258,11 @@ class JobState:
             task.running_since = 0.0
 
 
-def _require(holds: bool, what: str) -> None:
-    if not holds:
-        raise InvalidState(f"the AM's state is inconsistent: {what}")
+def _blame(task: Task, cause: str, time: float) -> None:
+    if CAUSES[cause].blame == "user":
+        task.faults.append(time)
+    elif CAUSES[cause].retried and cause != REQUEST_UNANSWERED:
+        task.free_restarts += 1
 
 
 _Apply = Callable[[JobState, Any, float], None]
@@ -289,6 +286,7 @@ _APPLY: dict[type, _Apply] = {
     ev.StoppedEarly: JobState._noted,
     ev.ExportDecided: JobState._noted,
     ev.TaskEnded: JobState._task_ended,
+    ev.ProcessEnded: JobState._process_ended,
     ev.KillRequested: JobState._kill_requested,
     ev.OrderGiven: JobState._order_given,
     ev.OrderDone: JobState._order_done,

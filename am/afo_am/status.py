@@ -32,8 +32,10 @@ def _phase(core: Core) -> str:
     state = core.state
     if state.verdict:
         return state.verdict if state.finished else f"ENDING ({state.verdict})"
-    if not state.ps:
+    if not state.cluster:
         return "STARTING" if state.generation == 1 else "RECOVERING"
+    if state.config.job.program:
+        return "RUNNING"
     return "TRAINING" if state.ready else "INITIALIZING"
 
 

@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 
+from afo.child_config import ChildConfig
 from afo.errors import AfoError, ClusterUnreachable, StorageError
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
+from afo_child.model_dir import ModelDir
 from afo_child.orders import Orders
 from afo_child.output import Output
 from afo_child.ports import PortReservation
@@ -15,6 +17,8 @@ from afo_child.termination import EXIT_TERMINATED
 from afo_child.trainer import CannotStart, Trainer
 from afo_child.usage import UsageMeter
 
+#: For the last copy of a program's model directory.
+SAVE_S = 15.0
 #: YARN kills a container 250 ms after it asked it to end, so there is no time for a process that clings to life.
 _TERMINATION_STOP_S = 0.1
 _LOG = logging.getLogger(__name__)
@@ -24,12 +28,17 @@ class Agent:
     """One Child. All but `terminate` belongs to the main thread; `wake` is set by what cannot wait for a heartbeat."""
 
     def __init__(
-        self, task: m.TaskId, host: str, master: Master, trainer: Trainer, orders: Orders, output: Output,
-        wake: threading.Event, *, heartbeat_s: float, stop_s: float, orphan_s: float,
+        self, config: ChildConfig, task: m.TaskId, host: str, master: Master, trainer: Trainer, orders: Orders,
+        model_dir: ModelDir, output: Output, wake: threading.Event,
     ) -> None:  # fmt: skip
+        self._job, self._stop_s, self._orphan_s = config.job, config.stop_s, float(config.job.timeouts.orphan)
         self._task, self._host, self._master, self._trainer, self._output = task, host, master, trainer, output
-        self._orders, self._wake, self._stop_s, self._orphan_s = orders, wake, stop_s, orphan_s
-        self._directive = m.Directive(action="wait", generation=-1, heartbeat_s=heartbeat_s)
+        self._orders, self._model_dir, self._wake = orders, model_dir, wake
+        self._directive = m.Directive(action="wait", generation=-1, heartbeat_s=config.heartbeat_s)
+        #: A process that failed is followed by another one here, when the AM says so.
+        self._stays = bool(self._job.program) and self._job.restarts_together and task.role in self._job.listening
+        self._filled: int | None = None
+        self._reported = False
         self._meter = UsageMeter()
         self._port: PortReservation | None = None
         self._terminating = threading.Event()
@@ -66,6 +75,7 @@ class Agent:
         if self._trainer.over:
             self._orders.stop()
             self._trainer.note_end()
+            self._model_dir.ended()
         actions = d.decide(self._directive, self._situation())
         for action in actions:
             code = self._apply(action)
@@ -80,7 +90,9 @@ class Agent:
     def _situation(self) -> d.Situation:
         trainer, running = self._trainer, self._trainer.pid is not None
         return d.Situation(
-            is_ps=self._task.role == "ps",
+            listens=self._task.role in self._job.listening,
+            program=bool(self._job.program),
+            stays=self._stays,
             running=trainer.generation if running else None,
             ended=trainer.generation if trainer.code is not None else None,
             code=trainer.code or 0,
@@ -88,6 +100,9 @@ class Agent:
             address=self._port.address if self._port else "",
             restarts=trainer.restarts,
             backing_off=trainer.backing_off,
+            filled=self._filled,
+            copying=self._model_dir.busy,
+            reported=self._reported,
         )
 
     def _apply(self, action: d.Action) -> int | None:
@@ -98,12 +113,15 @@ class Agent:
             case d.Reserve(generation):
                 self._release()
                 self._port = PortReservation(self._host, generation)
+            case d.Fill(generation):
+                self._model_dir.fill()
+                self._filled = generation
             case d.BackOff():
                 self._trainer.back_off()
             case d.Start():
                 return self._start()
             case d.Report(cause):
-                self._report(self._trainer.code or 0, cause or self._trainer.cause(), self._output.last_lines())
+                self._report_end(cause)
             case d.Leave(code):
                 return code
         return None
@@ -111,11 +129,13 @@ class Agent:
     def _stop_process(self, grace_s: float) -> None:
         self._orders.stop()
         self._trainer.stop(grace_s)
+        self._model_dir.ended()
 
     def _kill(self, order: int) -> int:
         """Somebody wants the process ended; this Child leaves as after any other end, and the task comes back."""
         self._stop_process(self._stop_s)
         self._orders.finish(order, output="ended; the task comes back")
+        self._model_dir.finish(SAVE_S)
         self._report(-15, "killed_by_user", self._output.last_lines())
         return EXIT_TERMINATED
 
@@ -131,7 +151,12 @@ class Agent:
 
     def _start(self) -> int | None:
         try:
+            if self._model_dir.failure:
+                text = f"the model directory of {self._task} could not be filled: {self._model_dir.failure}"
+                raise CannotStart("storage_unreachable", text)
             self._trainer.start(self._directive)
+            self._model_dir.started()
+            self._reported = False
         except CannotStart as error:
             _LOG.error("%s", error)
             self._report(error.exit_code, error.cause, str(error))
@@ -145,10 +170,11 @@ class Agent:
         progress = self._trainer.progress
         if progress is not None and progress.phase == "serving" and self._port is not None:
             self._port.release()
+        generation = self._directive.generation
         request = m.HeartbeatRequest(
             task=self._task,
-            generation=self._directive.generation,
-            address=self._port.address if self._port else "",
+            generation=generation,
+            address=self._port.address if self._port and self._port.generation == generation else "",
             process_alive=self._trainer.pid is not None,
             progress=progress,
             usage=self._meter.sample(),
@@ -165,24 +191,34 @@ class Agent:
 
     def _hear(self, received: m.Directive) -> None:
         self._last_contact = time.monotonic()
+        self._model_dir.heard()
         newest = d.newest(self._directive, received)
         if (newest.action, newest.generation) != (self._directive.action, self._directive.generation):
             _LOG.info("the AM wants: %s generation %d %s", newest.action, newest.generation, newest.reason)
         self._directive = newest
         self._orders.take(received.orders)
 
-    def _report(self, code: int, cause: str, tail: str) -> None:
-        """Tell the AM about the end. It may be gone by now, which must not keep this Child."""
+    def _report_end(self, cause: str) -> None:
+        """The process ended by itself."""
+        code, tail = self._trainer.code or 0, self._output.last_lines()
+        if code == 0 and self._model_dir.failure:
+            cause, tail = "storage_unreachable", self._model_dir.failure
+        self._reported = self._report(code, cause or self._trainer.cause(), tail, stays=self._stays and code != 0)
+
+    def _report(self, code: int, cause: str, tail: str, *, stays: bool = False) -> bool:
+        """Tell the AM about the end; False if it did not hear. It may be gone by now: that must not keep this Child."""
         _LOG.info("end of the task: %s (%d)", cause, code)
         self._deliver()  # the AM takes nothing more of an attempt that has ended
         report = m.ExitReport(
             task=self._task, generation=self._directive.generation, code=code, cause=cause, tail=tail,
-            progress=self._trainer.progress, usage=self._meter.sample(),
+            progress=self._trainer.progress, usage=self._meter.sample(), stays=stays,
         )  # fmt: skip
         try:
             self._master.report_exit(report)
         except AfoError as error:
             _LOG.error("the end could not be reported: %s", error)
+            return False
+        return True
 
     def _release(self) -> None:
         if self._port is not None:

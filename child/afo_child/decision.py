@@ -12,7 +12,11 @@ MAX_RESTARTS = 10
 class Situation(Struct, frozen=True, kw_only=True):
     """What is the case. Generations are None where there is nothing of the kind."""
 
-    is_ps: bool
+    #: It has an address: a parameter server, or a task of a program.
+    listens: bool
+    #: It runs a user's program; `stays`: which starts again here when the AM says so.
+    program: bool = False
+    stays: bool = False
     #: Generation of the process that runs.
     running: int | None = None
     #: Generation and exit code (or -signal) of the process that ended by itself and was not replaced.
@@ -25,6 +29,11 @@ class Situation(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     #: The pause before such a start is not over.
     backing_off: bool = False
+    #: Of a program: generation that the model directory was filled for, None before the first; a copy is under way;
+    #: the AM knows of the process's end.
+    filled: int | None = None
+    copying: bool = False
+    reported: bool = False
 
 
 class Stop(Struct, frozen=True):
@@ -33,6 +42,12 @@ class Stop(Struct, frozen=True):
 
 class Reserve(Struct, frozen=True):
     """Give up the held port and hold a new one for this generation."""
+
+    generation: int
+
+
+class Fill(Struct, frozen=True):
+    """Bring the model directory to what was saved last, for this generation."""
 
     generation: int
 
@@ -59,7 +74,7 @@ class Leave(Struct, frozen=True):
     code: int
 
 
-Action = Stop | Reserve | Start | BackOff | Report | Leave
+Action = Stop | Reserve | Fill | Start | BackOff | Report | Leave
 
 
 def newest(current: Directive, received: Directive) -> Directive:
@@ -75,14 +90,21 @@ def decide(directive: Directive, now: Situation) -> tuple[Action, ...]:
     if directive.action == "end":
         return ((Stop(),) if now.running is not None else ()) + (Leave(0),)
     if now.ended == generation:
-        return _after_end(now)
+        return _after_program(now) if now.program else _after_end(now)
     if now.running is not None and now.running >= generation:
         return ()
+    if now.program and (now.running is not None or now.copying):
+        # What it leaves is saved before its new address lets the next generation form, and start from that.
+        return () if now.running is None else (Stop(),)
     stop = () if now.running is None else (Stop(),)
-    if now.is_ps and now.reserved != generation:
+    if now.listens and now.reserved != generation:
         return (*stop, Reserve(generation))
-    may_start = directive.action == "run" and not now.backing_off and (not now.is_ps or now.address in directive.ps)
-    return (*stop, Start(generation)) if may_start else stop
+    has_place = not now.listens or now.address in directive.addresses
+    if directive.action != "run" or now.backing_off or not has_place:
+        return stop
+    if now.program and now.filled != generation:
+        return (Fill(generation),)
+    return (*stop, Start(generation))
 
 
 def exit_code(code: int) -> int:
@@ -92,8 +114,17 @@ def exit_code(code: int) -> int:
 
 def _after_end(now: Situation) -> tuple[Action, ...]:
     """The process of the present generation is over. A PS is never started in place: its variables are gone."""
-    if now.code != EXIT_RESTART or now.is_ps:
+    if now.code != EXIT_RESTART or now.listens:
         return (Report(), Leave(exit_code(now.code)))
     if now.restarts >= MAX_RESTARTS:
         return (Report("restarts_exhausted"), Leave(EXIT_RESTART))
     return (BackOff(),)
+
+
+def _after_program(now: Situation) -> tuple[Action, ...]:
+    """It succeeded once its model is saved; it failed at once, and begins again here if it may."""
+    if now.code == 0:
+        return () if now.copying else (Report(), Leave(0))
+    if not now.stays:
+        return (Report(), Leave(exit_code(now.code)))
+    return () if now.reported else (Report(),)

@@ -1,4 +1,4 @@
-"""What one start of the TensorFlow process is given: its task file, its command line, and its environment."""
+"""What one start of a task's process is given: its task file, its command line, and its environment."""
 
 import os
 import shutil
@@ -15,10 +15,22 @@ from afo.task_environment import task_environment
 from afo.train_task import TrainTask
 
 TASK_FILE = "task.json"
+#: Directory below the working directory for what a program keeps (`AFO_MODEL_DIR`).
+MODEL_DIR = "model"
 
 
-def write_task(config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int) -> Path:
-    """Write the task file of mode 0600 and return its path."""
+def command(
+    config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int
+) -> list[str]:  # fmt: skip
+    """The command line of a program, or of the trainer, whose task file it writes. Raises `OSError`."""
+    python = config.python or sys.executable
+    if config.job.program:
+        return [python, config.job.program, *config.job.args]
+    return [python, "-m", "afo.train", str(_write_task(config, task, directive, work_dir, progress_fd))]
+
+
+def _write_task(config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int) -> Path:
+    """A file of mode 0600."""
     path = work_dir / TASK_FILE
     jsonfile.write_private(
         path,
@@ -35,16 +47,17 @@ def write_task(config: ChildConfig, task: TaskId, directive: Directive, work_dir
     return path
 
 
-def command(config: ChildConfig, task_file: Path) -> list[str]:
-    """The command line of the trainer."""
-    return [config.python or sys.executable, "-m", "afo.train", str(task_file)]
-
-
-def environment(config: ChildConfig, task: TaskId, ps: tuple[str, ...], inherited: Mapping[str, str]) -> dict[str, str]:
-    """The trainer's whole environment. Raises `NotFound` if the library of `environment.preload` cannot be loaded."""
+def environment(
+    config: ChildConfig, task: TaskId, directive: Directive, inherited: Mapping[str, str], work_dir: Path
+) -> dict[str, str]:
+    """The process's whole environment. Raises `NotFound` if the library of `environment.preload` cannot be loaded."""
     vcores = config.job.roles[task.role].vcores
-    wanted = task_environment(config.job, task.role, task.index, vcores, inherited, ps)
+    wanted = task_environment(
+        config.job, task.role, task.index, vcores, inherited, directive.cluster or {"ps": directive.ps}
+    )
     result = wanted.applied_to(inherited)
+    if config.job.program:
+        result |= {"AFO_MODEL_DIR": str(work_dir / MODEL_DIR), "AFO_GENERATION": str(directive.generation)}
     if config.job.environment.preload:
         check_preload(result)
     return result

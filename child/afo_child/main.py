@@ -18,8 +18,11 @@ from afo.rpc.master import Master
 from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
 from afo.rpc.wire import read_secret
 from afo.task_environment import task_environment
-from afo_child.agent import Agent
+from afo_child import launch
+from afo_child.agent import SAVE_S, Agent
 from afo_child.facts import environment_report
+from afo_child.mirror import Mirror
+from afo_child.model_dir import ModelDir, use_of
 from afo_child.newest_master import NewestMaster
 from afo_child.orders import Orders
 from afo_child.output import Output
@@ -58,16 +61,19 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     wake = threading.Event()
     trainer = Trainer(config, task, output, work_dir, environment, wake.set)
     host = advertised_host(config.runtime)
-    agent = Agent(
-        task, host, Master(client), trainer, Orders(task, trainer, work_dir, wake.set), output, wake,
-        heartbeat_s=config.heartbeat_s, stop_s=config.stop_s, orphan_s=orphan_s,
-    )  # fmt: skip
+    mirror = Mirror(work_dir / launch.MODEL_DIR, config.checkpoint_url)
+    model_dir = ModelDir(mirror, use_of(config.job, task), wake.set)
+    orders = Orders(task, trainer, work_dir, wake.set)
+    agent = Agent(config, task, host, Master(client), trainer, orders, model_dir, output, wake)
+    if config.job.program:
+        model_dir.start()
     Termination(agent.terminate, trainer.kill).start()
     follower = NewestMaster(client)
     follower.start()
     try:
         return agent.run(_registration(config, task, host, output.url, environment, work_dir))
     finally:
+        model_dir.finish(SAVE_S)
         follower.stop()
         client.close()
         if not output.close(_UPLOAD_S):

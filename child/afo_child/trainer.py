@@ -66,7 +66,9 @@ class Trainer:
 
     @property
     def progress(self) -> Progress | None:
-        """The newest progress of the present process, or of the last one."""
+        """The newest progress of the present process, or of the last one. Of a program it is known that it runs."""
+        if self._config.job.program:
+            return Progress(phase="running") if self._process else None
         return self._progress.newest
 
     @property
@@ -133,15 +135,15 @@ class Trainer:
             process.kill()
 
     def _started(self, directive: Directive) -> TrainerProcess:
-        self.environment = launch.environment(self._config, self._task, directive.ps, self._inherited)
+        self.environment = launch.environment(self._config, self._task, directive, self._inherited, self._work_dir)
         reader, writer = os.pipe()
         try:
-            task_file = launch.write_task(self._config, self._task, directive, self._work_dir, writer)
+            command = launch.command(self._config, self._task, directive, self._work_dir, writer)
         except OSError:
             os.close(reader)
             os.close(writer)
             raise
         return TrainerProcess(
-            launch.command(self._config, task_file), self.environment, self._work_dir, (reader, writer),
+            command, self.environment, self._work_dir, (reader, writer),
             (self._output.stdout, self._output.stderr, self._progress.feed), self._on_exit,
         )  # fmt: skip

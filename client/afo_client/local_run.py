@@ -74,7 +74,7 @@ def _prepared(config: AmConfig, job_id: str) -> AmConfig:
         job_id=job_id,
         secret_file=str(folder / SECRET),
         schema_file=str(folder / SCHEMA),
-        python=config.job.environment.python or sys.executable,
+        python=sys.executable if config.job.program else config.job.environment.python or sys.executable,
     )
 
 

@@ -64,6 +64,8 @@ def _numbers(view: JobView) -> list[str]:
     verdict = view.verdict
     if verdict is None:
         return []
+    if not verdict.train_seconds:  # it never came to that, or it ran a program, whose steps nobody counts
+        return [f"{span_text(verdict.seconds)} in all, {counted(verdict.restarts, 'restart')}"]
     lines = [
         f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
         f"{span_text(verdict.train_seconds)} training",

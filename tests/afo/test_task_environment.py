@@ -65,14 +65,14 @@ def test_what_would_let_user_code_act_as_the_am_is_taken_away() -> None:
 def test_no_proxy_between_tasks() -> None:
     ps = ("node1:1", "node2:2", "node1:3")
     inherited = {"http_proxy": "http://proxy:3128", "no_proxy": "localhost"}
-    assert task_environment(make_job(), "worker", 0, 1, inherited, ps).variables["no_grpc_proxy"] == (
+    assert task_environment(make_job(), "worker", 0, 1, inherited, {"ps": ps}).variables["no_grpc_proxy"] == (
         "localhost,node1,node2"
     )
-    assert "no_grpc_proxy" not in task_environment(make_job(), "worker", 0, 1, {}, ps).variables
+    assert "no_grpc_proxy" not in task_environment(make_job(), "worker", 0, 1, {}, {"ps": ps}).variables
 
 
 def test_tf_config_knows_every_task_but_the_evaluator() -> None:
-    config = json.loads(tf_config(make_job(chief=True), "evaluator", 0, ("h:1", "h:2")))
+    config = json.loads(tf_config(make_job(chief=True), "evaluator", 0, {"ps": ("h:1", "h:2")}))
     assert config["task"] == {"type": "evaluator", "index": 0}
     assert {role: len(tasks) for role, tasks in config["cluster"].items()} == {"chief": 1, "worker": 3, "ps": 2}
     assert config["cluster"]["ps"] == ["h:1", "h:2"]

@@ -12,7 +12,7 @@ import pytest
 
 from afo import jsonfile
 from afo.child_config import ChildConfig
-from afo.job import Data, Environment, Job, Role, RoleSpec, Timeouts
+from afo.job import Data, Environment, Job, Restart, Role, RoleSpec, Timeouts
 from afo.rpc.wire import new_secret
 from afo.units import Duration
 from fake_master import FakeMaster, until
@@ -34,11 +34,25 @@ def forever():
 """
 
 
+PROGRAM_PRELUDE = """\
+import json, os, signal, sys, time
+from pathlib import Path
+work, model = Path.cwd(), Path(os.environ["AFO_MODEL_DIR"])
+def mark(name, text=""):
+    (work / f".{name}").write_text(text)
+    (work / f".{name}").rename(work / name)
+def forever():
+    while True:
+        signal.pause()
+"""
+
+
 class Container:
     """Where one Child runs. `work` is its directory, `logs` where its logs are uploaded to."""
 
     def __init__(self, root: Path, secret: str) -> None:
         self.root, self.work, self.logs, self.secret_file = root, root / "work", root / "logs", root / "secret"
+        self.saved = root / "saved"
         self.work.mkdir()
         self.secret_file.write_text(secret)
         self.address_url = str(root / "address")
@@ -49,9 +63,7 @@ class Container:
         python: str = "", orphan_s: float = 60.0, environment: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         """Start a Child whose TensorFlow process is the script `program`, after the prelude above."""
-        script = self.root / "program"
-        script.write_text(PRELUDE.format(python=sys.executable) + textwrap.dedent(program))
-        script.chmod(0o700)
+        script = self._script(PRELUDE.format(python=sys.executable) + textwrap.dedent(program))
         job = Job(
             name="test",
             roles={"ps": RoleSpec(instances=2), "worker": RoleSpec(instances=2, vcores=3)},
@@ -59,18 +71,39 @@ class Container:
             environment=Environment(variables=variables or {}, preload=preload),
             timeouts=Timeouts(orphan=Duration(orphan_s)),
         )
+        return self._start(job, python or str(script), role, environment or {})
+
+    def start_program(
+        self, program: str, role: Role = "worker", *, python: str = "", args: tuple[str, ...] = (), scope: str = "job"
+    ) -> subprocess.Popen[bytes]:
+        """Start a Child whose job runs the script `program` as a user's own."""
+        script = self._script(PROGRAM_PRELUDE + textwrap.dedent(program))
+        roles: dict[Role, RoleSpec] = {"chief": RoleSpec(), "worker": RoleSpec(instances=2), "evaluator": RoleSpec()}
+        restart = Restart(scope=scope)  # type: ignore[arg-type]
+        job = Job(name="test", roles=roles, program=str(script), args=args, restart=restart)
+        return self._start(job, python, role, {})
+
+    def _script(self, text: str) -> Path:
+        script = self.root / "program"
+        script.write_text(text)
+        script.chmod(0o700)
+        return script
+
+    def _start(self, job: Job, python: str, role: Role, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         config = ChildConfig(
             job=job, job_id="local_1_1", runtime="local", am_address_url=self.address_url,
-            secret_file=str(self.secret_file), schema_file="schema.yaml", checkpoint_url="c", export_url="e",
-            summary_url="s", logs_url=str(self.logs), python=python or str(script), heartbeat_s=0.05, stop_s=0.3,
+            secret_file=str(self.secret_file), schema_file="schema.yaml", files_url="f",
+            checkpoint_url=str(self.saved), export_url="e", summary_url="s",
+            logs_url=str(self.logs), python=python, heartbeat_s=0.05, stop_s=0.3,
         )  # fmt: skip
         jsonfile.write_private(self.root / "child.json", config)
-        own = {"AFO_ROLE": role, "AFO_INDEX": "1", "AFO_ATTEMPT": "4", "AFO_CONTAINER": "container_7"}
+        index = "0" if role in ("chief", "evaluator") else "1"
+        own = {"AFO_ROLE": role, "AFO_INDEX": index, "AFO_ATTEMPT": "4", "AFO_CONTAINER": "container_7"}
         own["AFO_CHILD_CONFIG"] = str(self.root / "child.json")
         with open(self.root / "child.stderr", "wb") as stderr:
             child = subprocess.Popen(
                 [sys.executable, "-m", "afo_child"], cwd=self.work, stderr=stderr,
-                env={**os.environ, **own, **(environment or {})},
+                env={**os.environ, **own, **environment},
             )  # fmt: skip
         self._children.append(child)
         return child

@@ -10,6 +10,7 @@ from afo_child.decision import (
     MAX_RESTARTS,
     Action,
     BackOff,
+    Fill,
     Leave,
     Report,
     Reserve,
@@ -28,7 +29,9 @@ def directive(action: str, generation: int = 2, ps: tuple[str, ...] = (OWN, "the
     return Directive(action=action, generation=generation, ps=ps)  # type: ignore[arg-type]
 
 
-WORKER, PS = Situation(is_ps=False), Situation(is_ps=True)
+WORKER, PS = Situation(listens=False), Situation(listens=True)
+PROGRAM = Situation(listens=True, program=True, stays=True, reserved=2, address=OWN)
+EVALUATOR = Situation(listens=False, program=True)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,22 @@ WORKER, PS = Situation(is_ps=False), Situation(is_ps=True)
         ("run", structs.replace(PS, reserved=2, address="elsewhere:3"), ()),
         ("run", PS, (Reserve(2),)),
         ("run", structs.replace(PS, reserved=2, address=OWN, ended=2, code=75), (Report(), Leave(75))),
+        ("run", PROGRAM, (Fill(2),)),
+        ("run", structs.replace(PROGRAM, filled=2, copying=True), ()),
+        ("run", structs.replace(PROGRAM, filled=2), (Start(2),)),
+        ("wait", structs.replace(PROGRAM, reserved=1, running=1), (Stop(),)),
+        ("wait", structs.replace(PROGRAM, reserved=1, copying=True), ()),
+        ("wait", structs.replace(PROGRAM, reserved=1), (Reserve(2),)),
+        ("end", structs.replace(PROGRAM, running=2, copying=True), (Stop(), Leave(0))),
+        ("run", structs.replace(PROGRAM, ended=2, code=0, copying=True), ()),
+        ("run", structs.replace(PROGRAM, ended=2, code=0), (Report(), Leave(0))),
+        ("run", structs.replace(PROGRAM, ended=2, code=1, copying=True), (Report(),)),
+        ("run", structs.replace(PROGRAM, ended=2, code=75), (Report(),)),
+        ("run", structs.replace(PROGRAM, ended=2, code=1, reported=True), ()),
+        ("wait", structs.replace(PROGRAM, ended=1, code=1, reported=True, reserved=1), (Reserve(2),)),
+        ("run", structs.replace(PROGRAM, ended=2, code=-9, stays=False), (Report(), Leave(137))),
+        ("run", EVALUATOR, (Fill(2),)),
+        ("run", structs.replace(EVALUATOR, filled=2), (Start(2),)),
     ],
 )  # fmt: skip
 def test_table(wanted: str, now: Situation, expected: tuple[Action, ...]) -> None:
@@ -67,16 +86,19 @@ def test_table(wanted: str, now: Situation, expected: tuple[Action, ...]) -> Non
 
 situations = st.builds(
     Situation,
-    is_ps=st.booleans(),
+    listens=st.booleans(),
     running=st.none() | st.integers(1, 3),
     ended=st.none(),
     reserved=st.none() | st.integers(1, 3),
     address=st.sampled_from([OWN, "elsewhere:3"]),
     restarts=st.integers(0, MAX_RESTARTS),
     backing_off=st.booleans(),
+    program=st.booleans(),
+    copying=st.booleans(),
+    filled=st.none() | st.integers(1, 3),
 ) | st.builds(
-    Situation, is_ps=st.booleans(), ended=st.integers(1, 3), code=st.sampled_from([0, 1, 75, -9]),
-    restarts=st.integers(0, MAX_RESTARTS),
+    Situation, listens=st.booleans(), ended=st.integers(1, 3), code=st.sampled_from([0, 1, 75, -9]),
+    restarts=st.integers(0, MAX_RESTARTS), program=st.booleans(), stays=st.booleans(), reported=st.booleans(),
 )  # fmt: skip
 
 
@@ -89,6 +111,10 @@ def after(now: Situation, action: Action) -> Situation:
             return structs.replace(now, reserved=generation, address=OWN)
         case Start(generation):
             return structs.replace(now, running=generation, ended=None)
+        case Fill(generation):
+            return structs.replace(now, filled=generation)
+        case Report():
+            return structs.replace(now, reported=True)
         case BackOff():
             return structs.replace(now, ended=None, restarts=now.restarts + 1, backing_off=True)
     return now
@@ -105,7 +131,8 @@ def test_comes_to_rest_with_never_two_processes(action: str, generation: int, no
                 return
             if isinstance(one, Start):
                 assert now.running is None, "a second process beside a running one"
-                assert not now.is_ps or (now.reserved == generation and now.address in wanted.ps)
+                assert not now.program or now.filled == generation, "started with what another generation left"
+                assert not now.listens or (now.reserved == generation and now.address in wanted.ps)
             now = after(now, one)
         if not actions:
             break

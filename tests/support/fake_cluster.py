@@ -52,6 +52,8 @@ class FakeTask:
     lease: m.SplitReply | None = None
     directive: m.Directive | None = None
     leaving: bool = False
+    #: Where it listens, '' where it does not.
+    address: str = ""
     #: Orders to carry out, and the highest number it ever heard.
     orders: list[m.Order] = dataclasses.field(default_factory=list)
     last_order: int = 0
@@ -76,6 +78,10 @@ class FakeCluster:
         self.bad: dict[int, int] = {}
         #: How often a turn of a worker begins with a new process in the same container.
         self.restart_rate = 0.0
+        #: How often a turn of a program ends with its process.
+        self.failure_rate = 0.0
+        #: How often a turn of a program is its last.
+        self.success_rate = 0.2
         #: Numbers of the orders that Children carried out, in that order.
         self.carried_out: list[int] = []
         self._numbers = itertools.count(1)
@@ -173,10 +179,8 @@ class FakeCluster:
             child.directive = self._directive(self.tell(self._registration(child)))
             child.registered = True
         else:
-            address = (
-                f"h:{child.handle}" if child.id.role == "ps" and child.directive and child.directive.generation else ""
-            )
             generation = child.directive.generation if child.directive else 0
+            address = child.address = f"h:{child.handle}.{generation}" if generation and self._listens(child) else ""
             child.directive = self._directive(
                 self.tell(
                     m.HeartbeatRequest(
@@ -221,19 +225,45 @@ class FakeCluster:
             self.end_container(child.handle)
         elif directive.action == "wait":
             child.running, child.lease = False, None
-        else:
+        elif not self.config.job.program or not self._listens(child) or child.address in directive.addresses:
             if directive.generation != child.generation:
                 child.generation, child.running, child.lease = directive.generation, True, None
             self._train(child)
 
+    def _listens(self, child: FakeTask) -> bool:
+        return child.id.role in self.config.job.listening
+
     def _train(self, child: FakeTask) -> None:
         try:
-            if child.id.role == "evaluator":
+            if self.config.job.program:
+                self._run_program(child)
+            elif child.id.role == "evaluator":
                 self._evaluate(child)
             elif child.id.role in ("worker", "chief"):
                 self._work(child)
         except (ProtocolError, PermissionDenied):
             child.running, child.lease = False, None
+
+    def _run_program(self, child: FakeTask) -> None:
+        """Chief and workers work for some turns, and fail now and then; the others run until they are ended."""
+        if not child.running or child.id.role not in ("chief", "worker"):
+            return
+        if self.random.random() < self.failure_rate:
+            self.fail(child, *self.random.choice((("killed_by_signal", -9), ("user_exception", 1))))
+        elif self.random.random() < self.success_rate:
+            self.exit(child, "succeeded", 0)
+
+    def fail(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
+        """A program's process ends, its Child stays if it may."""
+        if not self.config.job.restarts_together:
+            self.exit(child, cause, code, tail)
+            return
+        child.running = False
+        self.tell(
+            m.ExitReport(
+                task=child.id, generation=child.generation, code=code, cause=cause, tail=tail, stays=True
+            )
+        )  # fmt: skip
 
     def _evaluate(self, child: FakeTask) -> None:
         final = self.core.state.final_manifest

@@ -1,0 +1,48 @@
+"""What always holds of a job's state. Pure; tests look after each stimulus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from afo_am.tasks import LIVE, Stage
+
+if TYPE_CHECKING:
+    from afo_am.state import JobState
+
+
+def broken(state: JobState) -> str:
+    """The first invariant that does not hold, in words; '' if all do."""
+    return next((words for words in (*_of_splits(state), *_of_generation(state), *_of_tasks(state))), "")
+
+
+def _of_splits(state: JobState) -> Iterator[str]:
+    splits = state.splits
+    for row, holder in splits.leases.items():
+        task = state.task(holder)
+        if task is None or task.stage is not Stage.REGISTERED:
+            yield f"split {row} is leased to {holder}, not live"
+        if splits.completed[row] >= splits.epochs:
+            yield f"split {row} is leased though complete"
+    if splits.done != sum(splits.completed):
+        yield "count of splits done"
+
+
+def _of_generation(state: JobState) -> Iterator[str]:
+    if state.ready and not state.cluster:
+        yield "ready without parameter servers"
+    for role in state.config.job.listening if state.cluster else ():
+        if len(state.cluster.get(role, ())) != state.spec(role).count:
+            yield f"one address for each {role}"
+    if state.finished and not state.verdict:
+        yield "finished without a verdict"
+
+
+def _of_tasks(state: JobState) -> Iterator[str]:
+    for order in state.open_orders.values():
+        owner = state.task(order.task)
+        if owner is None or owner.stage is not Stage.REGISTERED:
+            yield f"{order} is for a task that is not live"
+    for task in state.tasks.values():
+        if task.stage in LIVE and task.container_over:
+            yield f"{task.id} lives in a container that is over"
