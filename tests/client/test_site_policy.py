@@ -1,6 +1,7 @@
 """Defaults and limits of a site: every command that starts or checks a job keeps to them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,20 @@ def test_defaults_of_the_site_hold_and_are_shown(
     pretender = pretend(monkeypatch, "SUCCEEDED")
     api.submit(folder / "job.yaml", runtime="local", variables={"dt": "2026-01-02"})
     assert pretender.submitted[0][0].job.tags == {"team": "ads"}
+
+
+@pytest.mark.parametrize("page", ["docs/site-policy.md", "conf/afo-site.yaml"])
+def test_the_examples_of_the_pages_hold(folder: Path, page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text()
+    if page.endswith(".md"):
+        text = "".join(re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S))
+    else:
+        text = re.sub(r"^# (?=( |defaults:|limits:))", "", text, flags=re.M)
+    site(folder, text)
+    config = load_config()
+    assert config.limits.job.timeout == 3 * 86400
+    assert config.limits.roles["ps"].gpus == 0
+    assert config.defaults is not None
 
 
 @pytest.mark.parametrize(
