@@ -2,31 +2,45 @@
 
 import click
 
-from afo.config import load_config
+from afo.config import Config, load_config
 from afo_client.console import print_json, say
 from afo_client.ending import end_job
 from afo_client.examples import examples
-from afo_client.job_ref import find_job
+from afo_client.job_ref import JobRef, find_job
 from afo_client.job_watch import JobWatch
-from afo_client.named_job import JobType, confirmed
+from afo_client.live_task import TaskName, carry_out, parse_task
+from afo_client.named_job import JobType, TaskType, confirmed
 from afo_client.runtimes import runtime_for
+from afo_client.task_logs import is_task
 from afo_client.user_state import UserState
 
 
 @click.command(
     help="End a job, and wait until nothing of it is left. A job that has ended stays as it is. "
+    "With TASK, end the process of that task alone: it comes back as after any other end. "
     "JOB left out: the one submitted last, after a question on a terminal.",
-    epilog=examples("afo kill application_1700000000000_0001", "afo kill", "afo kill --yes"),
+    epilog=examples("afo kill application_1700000000000_0001", "afo kill", "afo kill --yes", "afo kill worker:1"),
 )
-@click.argument("job", required=False, type=JobType())
+@click.argument("job", metavar="[JOB]", required=False, type=JobType(tasks=True))
+@click.argument("task", metavar="[TASK]", required=False, type=TaskType())
 @click.option("--reason", default="afo kill", help="Kept with the job.")
 @click.option("-y", "--yes", is_flag=True, help="The job submitted last, unasked.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(job: str | None, reason: str, yes: bool, as_json: bool) -> None:
-    """End a job; may be repeated."""
+def command(job: str | None, task: str | None, reason: str, yes: bool, as_json: bool) -> None:
+    """End a job or a task; may be repeated."""
+    if task is None and job is not None and is_task(job):
+        job, task = None, job
+    name = parse_task(task) if task is not None else None
     config = load_config()
     ref = find_job(config, job)
-    confirmed(f"kill {ref.job_id}", named=job is not None, yes=yes)
+    confirmed(f"kill {name} of {ref.job_id}" if name else f"kill {ref.job_id}", named=job is not None, yes=yes)
+    if name is not None:
+        _kill_task(config, ref, name, as_json)
+    else:
+        _kill_job(config, ref, reason, as_json)
+
+
+def _kill_job(config: Config, ref: JobRef, reason: str, as_json: bool) -> None:
     watch = JobWatch(ref, runtime_for(ref.runtime, config))
     try:
         view = end_job(watch, reason)
@@ -36,3 +50,10 @@ def command(job: str | None, reason: str, yes: bool, as_json: bool) -> None:
     say(f"{ref.job_id} is {view.state}")
     if as_json:
         print_json({"application_id": ref.job_id, "state": view.state})
+
+
+def _kill_task(config: Config, ref: JobRef, task: TaskName, as_json: bool) -> None:
+    words = carry_out(config, ref, task, "kill").output.strip()
+    say(f"{task} of {ref.job_id}: {words or 'its process was ended'}")
+    if as_json:
+        print_json({"application_id": ref.job_id, "task": str(task)})

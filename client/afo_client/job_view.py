@@ -13,7 +13,7 @@ FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
-    """One task; `rss` in bytes, `samples_per_s` over its life."""
+    """One task; bytes and seconds; counters are of its present process, `samples_per_s` is over its life."""
 
     task: TaskId
     state: str = "requested"
@@ -24,6 +24,12 @@ class TaskView(Struct, frozen=True, kw_only=True):
     step: int = 0
     samples_per_s: float = 0.0
     rss: int = 0
+    peak_rss: int = 0
+    cpu_s: float = 0.0
+    samples: int = 0
+    input_wait_s: float = 0.0
+    step_s: float = 0.0
+    loss: float | None = None
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -108,6 +114,8 @@ def _task_view(status: TaskStatus) -> TaskView:
         host=status.host,
         log_url=status.log_url,
         rss=status.usage.rss,
+        peak_rss=status.usage.peak_rss,
+        cpu_s=status.usage.cpu_s,
     )
     return structs.replace(view, **_progress_fields(status.progress))
 
@@ -117,7 +125,10 @@ def _progress_fields(progress: Progress | None) -> dict[str, object]:
     if progress is None:
         return {}
     rate = progress.samples / progress.step_s if progress.step_s else 0.0
-    return {"phase": progress.phase, "step": progress.step, "samples_per_s": rate}
+    return {
+        "phase": progress.phase, "step": progress.step, "samples_per_s": rate, "samples": progress.samples,
+        "input_wait_s": progress.input_wait_s, "step_s": progress.step_s, "loss": progress.loss,
+    }  # fmt: skip
 
 
 class LogReader:

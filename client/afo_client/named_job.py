@@ -78,6 +78,15 @@ def confirmed(what: str, *, named: bool, yes: bool) -> None:
     click.confirm(f"{what}?", abort=True, err=True)
 
 
+def job_and_task(job: str | None, task: str | None) -> tuple[str | None, str]:
+    """`JOB TASK`, or `TASK` alone for the last job. Raises `UsageError` where there is no task."""
+    if task is None:
+        job, task = None, job
+    if task is None or (job is None and not is_task(task)):
+        raise UsageError("no task was named; write e.g. worker:0, before it the job if it is not the last one")
+    return job, task
+
+
 def _state() -> UserState | None:
     try:
         return UserState(load_config().state_dir)

@@ -1,0 +1,32 @@
+"""`afo stacks`."""
+
+import click
+
+from afo.config import load_config
+from afo_client.console import print_json, print_result, say, without_control
+from afo_client.examples import examples
+from afo_client.job_ref import find_job
+from afo_client.live_task import carry_out, parse_task
+from afo_client.named_job import JobType, TaskType, job_and_task
+
+
+@click.command(
+    help="Print where each thread of a live task stands: its Python code, and its native code where the node allows to "
+    "read it. The task is not harmed. JOB left out: the one submitted last.",
+    epilog=examples("afo stacks worker:0", "afo stacks application_1700000000000_0001 ps:1"),
+)
+@click.argument("job", metavar="[JOB]", required=False, type=JobType(tasks=True))
+@click.argument("task", metavar="TASK", required=False, type=TaskType())
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(job: str | None, task: str | None, as_json: bool) -> None:
+    """Print the stacks."""
+    job, task = job_and_task(job, task)
+    config = load_config()
+    ref = find_job(config, job)
+    reply = carry_out(config, ref, parse_task(task), "stacks")
+    if as_json:
+        print_json({"application_id": ref.job_id, "task": task, "stacks": reply.output, "truncated": reply.truncated})
+        return
+    print_result("\n".join(map(without_control, reply.output.splitlines())))
+    if reply.truncated:
+        say("there is more than is kept")

@@ -1,0 +1,124 @@
+"""`afo top`, `exec`, `stacks` and `kill TASK` on the live tasks of a real job, for its owner and for nobody else."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from afo import events as ev
+from click_records import SCHEMA, write_files
+from live_job import AFO, LiveJob, afo
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
+    """A job with so many epochs that it trains until it is killed; one for all tests here."""
+    folder = tmp_path_factory.mktemp("live")
+    write_files(folder / "train", 4, 1000)
+    (folder / "schema.yaml").write_text(SCHEMA.to_yaml())
+    spec = {
+        "name": "live",
+        "roles": {"ps": {"memory": "1 GiB"}, "worker": {"instances": 2, "memory": "1 GiB"}},
+        "data": {"schema": "schema.yaml", "train": ["train/*"], "batch_size": 32, "epochs": 100_000},
+        "model": {"hidden_units": [8], "embedding": {"dim": 4}},
+        "environment": {"variables": {"OF_THE_JOB": "yes"}},
+    }
+    (folder / "job.yaml").write_text(yaml.safe_dump(spec))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AFO_STATE_DIR", str(folder / "state"))
+        patch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
+        patch.delenv("HADOOP_CONF_DIR", raising=False)
+        running = LiveJob.submit(folder / "job.yaml", str(folder / "jobs"), "--runtime", "local")
+        try:
+            running.wait(lambda: running.splits_done() >= 2, "two files acknowledged")
+            yield running
+        finally:
+            done = afo("kill", "--yes")
+            running.wait_for_no_process()
+        assert done.returncode == 0, done.stderr
+
+
+def as_other(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in another environment: as another user, or without the first one's secrets."""
+    return subprocess.run(
+        [*AFO, *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_top_shows_what_each_task_does(job: LiveJob) -> None:
+    done = afo("top", "--json", "-n", "3", "--interval", "2")
+    pictures = [json.loads(line) for line in done.stdout.splitlines()]
+    tasks = {task["task"]: task for task in pictures[-1]["tasks"]}
+    assert (len(pictures), set(tasks)) == (3, {"ps:0", "worker:0", "worker:1"}), done.stderr
+    for name in ("worker:0", "worker:1"):
+        assert tasks[name]["samples_per_s"] > 0, tasks
+        assert 0 <= tasks[name]["input_wait"] <= 1
+        assert tasks[name]["cores"] > 0
+        assert tasks[name]["rss"] > 50e6
+    assert "worker:1" in afo("top").stdout
+
+
+def test_exec_runs_beside_the_task(job: LiveJob) -> None:
+    done = afo("exec", "worker:1", "--", "sh", "-c", "echo $OF_THE_JOB; pwd; echo wrong >&2; exit 7")
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.splitlines()[0] == "yes"
+    assert "wrong" in done.stdout
+    assert Path(done.stdout.splitlines()[1]) == Path(job.trainer("worker", 1).cwd())
+    assert afo("exec", job.id, "ps:0", "true").returncode == 0
+    missing = afo("exec", "worker:7", "--", "true")
+    assert missing.returncode == 5
+    assert "worker:0" in missing.stderr
+
+
+def test_stacks_name_the_code(job: LiveJob) -> None:
+    done = afo("stacks", "worker:0")
+    assert done.returncode == 0, done.stderr
+    assert "afo/train" in done.stdout
+    assert "afo/train" in json.loads(afo("stacks", job.id, "ps:0", "--json").stdout)["stacks"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("exec", "worker:0", "--", "true"), ("stacks", "worker:0"), ("kill", "worker:0")],
+    ids=lambda words: words[0],
+)
+def test_nobody_else_may(job: LiveJob, tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = (words[0], job.id, *words[1:])
+    pid = job.trainer("worker", 0).pid
+    without = as_other(*command, AFO_STATE_DIR=str(tmp_path / "mallory"))
+    assert (without.returncode, without.stdout) == (4, ""), without.stderr
+    assert "secret" in without.stderr
+    another = as_other(*command, HADOOP_USER_NAME="mallory")
+    assert another.returncode == 4, another.stderr
+    assert "not mallory" in another.stderr
+    assert job.trainer("worker", 0).pid == pid
+    assert not [order for order in job.events(ev.OrderGiven) if order.user == "mallory"]
+
+
+def test_a_task_that_is_killed_comes_back(job: LiveJob) -> None:
+    refused = afo("kill", "worker:1")
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    before = job.trainer("worker", 1).pid
+    done = afo("kill", job.id, "worker:1")
+    assert done.returncode == 0, done.stderr
+
+    def trains_again() -> bool:
+        again = [
+            e for e in job.events(ev.TaskRegistered) if (e.task.role, e.task.index, e.task.attempt) == ("worker", 1, 1)
+        ]
+        status = job.status()
+        tasks = {str(each.task): each for each in status.tasks} if status else {}
+        progress = tasks["worker:1"].progress if again and "worker:1" in tasks else None
+        return progress is not None and progress.samples > 0
+
+    job.wait(trains_again, "worker:1 trains again", 120)
+    assert job.trainer("worker", 1).pid != before
+    assert {each.kind for each in job.events(ev.OrderGiven)} == {"exec", "stacks", "kill"}
