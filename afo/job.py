@@ -15,7 +15,7 @@ from afo.units import Duration, Memory
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters.")]
+Name = Annotated[str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters; variables allowed.")]
 PositiveInt = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.

@@ -129,6 +129,13 @@ class _Resolver:
             raise self.error(steps, f"{text!r} is a range of {len(expanded)}; name one path")
         return expanded[0]
 
+    def text(self, text: str, steps: Steps) -> str:
+        """What is no path."""
+        expanded = self._expanded(text, steps)
+        if len(expanded) != 1:
+            raise self.error(steps, f"{text!r} is a range of {len(expanded)}; name one day")
+        return expanded[0]
+
     def local(self, text: str, steps: Steps) -> str:
         """The absolute path of a file that has to be on this machine."""
         if "://" in text:
@@ -163,6 +170,7 @@ def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
     resolver = _Resolver(layer, {**job.vars, **given})
     return msgspec.structs.replace(
         job,
+        name=resolver.text(job.name, ("name",)),
         vars=resolver.variables,
         data=_resolved_data(job.data, resolver),
         environment=_resolved_environment(job.environment, resolver),
