@@ -185,4 +185,4 @@ def test_what_goes_by_evaluations_needs_an_evaluator(path: Path, setting: str) -
 def test_a_name_has_variables_and_is_one_name(path: Path) -> None:
     assert load_job(path, settings=["name=ctr {{dt-1}}"]).name == "ctr 2026-02-28"
     with pytest.raises(SpecError, match=r"\$\.name: '\{\{dt-1\.\.dt\}\}' is a range of 2; name one day"):
-        load_job(path, settings=["name={{dt-1..dt}}"])
+        load_job(path, settings=['name="{{dt-1..dt}}"'])
