@@ -45,7 +45,8 @@ class RecordParser:
 
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
-        parsed = tf.io.parse_example(records, self._inputs | self._outputs)
+        # The weight may be a feature as well; that decides on its shape then.
+        parsed = tf.io.parse_example(records, self._outputs | self._inputs)
         return Parsed(self._filled(parsed), *self._known(records, parsed))
 
     def inputs(self, records: Any) -> dict[str, Any]:
@@ -69,7 +70,9 @@ class RecordParser:
     def _known(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
         data = self._data
         labels = tf.stack([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
-        weight = tf.ones_like(labels[:, 0]) if data.weight is None else tf.cast(parsed[data.weight], tf.float32)
+        weight = tf.ones_like(labels[:, 0])
+        if data.weight is not None:
+            weight = tf.reshape(tf.cast(parsed[data.weight], tf.float32), [-1])
         sample_id = None if data.sample_id is None else parsed[data.sample_id]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
         return labels, self.sampled_weight(labels, weight), tf.bitcast(hashed, tf.int64)

@@ -44,3 +44,22 @@ class Module(tf.Module):
 
 def build_module(features):
     return Module(features)
+
+
+def build_compiled():
+    """Nothing in it is left to chance but kernels, which follow the seed; the loss is Keras' own."""
+    inputs = {
+        "user": keras.Input((1,), dtype="int64", name="user"),
+        "liked": keras.Input((2,), dtype="int64", name="liked"),
+        "age": keras.Input((1,), name="age"),
+    }
+    items = Embedding(500, 3, embeddings_initializer=keras.initializers.Constant(0.1), name="items")
+    ids = ops.concatenate([layers.Hashing(500)(inputs["user"]), inputs["liked"]], axis=1)
+    # The first ids once more, so that rows get gradients of two calls.
+    x = ops.concatenate([layers.Flatten()(items(ids)), layers.Flatten()(items(inputs["liked"]))], axis=1)
+    x = ops.concatenate([x, layers.BatchNormalization(momentum=0.8)(inputs["age"])], axis=1)
+    x = layers.Dense(6, activation="relu", kernel_regularizer=keras.regularizers.L2(0.01))(x)
+    model = keras.Model(inputs, layers.Dense(1, activation="sigmoid")(x))
+    # Not AdaGrad: of a row that a batch names twice Keras adds the squares of both gradients, afo squares their sum.
+    model.compile(keras.optimizers.SGD(0.004), loss="binary_crossentropy")
+    return model

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.job import Adagrad, Data, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
-from click_records import write_files
+from afo.models.entry import load
+from afo.models.records import RecordParser
+from click_records import SCHEMA, write_files
 from served import served_auc
 from training_job import JobRun
 
@@ -55,6 +58,40 @@ def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: Run
     run.start_servers()
     run.finish(run.start("worker", 0), run.start("evaluator", 0))
     assert run.master.evals[-1].metrics["auc"] > 0.82
+
+
+def test_one_worker_makes_the_model_that_keras_makes(
+    job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
+) -> None:
+    train = f"{tmp_path}/data/part-00.tfrecord"
+    data = replace(job.data, train=(train,), epochs=1, weight="age", shuffle=Shuffle(buffer=0, seed=3))
+    job = replace(job, data=data, model=Model(entry=f"{OWN}:build_compiled"), optimizer=Optimizer())
+    run = run_job(replace(job, roles={"ps": RoleSpec(instances=2), "worker": RoleSpec()}), schema_file)
+    run.start_servers()
+    run.finish(run.start("worker", 0))
+    served, alone = trained_by_keras(train, job.data.batch_size, job.data.shuffle.seed, run.directory / "export")
+    assert alone.std() > 0.05
+    assert served == pytest.approx(alone, abs=2e-5)
+
+
+def trained_by_keras(train: str, batch_size: int, seed: int, export: Path) -> tuple[Any, Any]:
+    """Probabilities of the exported model, and of the same one out of `train_on_batch` on the same batches."""
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(seed)
+    model = load(f"{OWN}:build_compiled")()
+    parser = RecordParser(SCHEMA, Data(train=(train,), label="label", weight="age"))
+    records = list(tf.data.TFRecordDataset(train))
+    for start in range(0, len(records), batch_size):
+        batch = parser(tf.stack(records[start : start + batch_size]))
+        model.train_on_batch({name: batch.features[name] for name in model.input}, batch.labels, batch.weight)
+    serve = tf.saved_model.load(str(export)).signatures["serving_default"]
+    served = serve(examples=tf.stack(records))["probabilities"].numpy()
+    features = parser.inputs(tf.stack(records))
+    alone = model({name: features[name] for name in model.input}, training=False).numpy()[:, 0]
+    keras.backend.clear_session()
+    return served, alone
 
 
 def test_a_number_that_is_none_names_step_file_and_feature(
