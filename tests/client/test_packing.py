@@ -12,9 +12,10 @@ import pytest
 
 from afo.errors import NotFound, Unsupported, UsageError
 from afo_client.main import run
-from afo_client.packing import distributions
+from afo_client.packing import distributions, pack
 from afo_client.packing.check import check
-from afo_client.packing.distributions import choose
+from afo_client.packing.distributions import Package, choose
+from afo_client.packing.layout import SITE, PackedFile
 from afo_client.packing.libraries import is_glibc
 from bare_node import in_bare_namespace, require_namespaces
 
@@ -154,6 +155,15 @@ def test_packages_that_cannot_be_packed(installed: _Installed) -> None:
     installed.add("egg", record=None)
     with pytest.raises(UsageError, match="egg does not say which files"):
         choose(exclude=["mine"])
+
+
+def test_tensorflow_without_what_the_trainer_needs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(*_: object) -> list[Package]:
+        return [Package("tensorflow-cpu", "2", (PackedFile(f"{SITE}/tensorflow/__init__.py", "/x"),))]
+
+    monkeypatch.setattr(sys.modules["afo_client.packing.pack"], "choose", chosen)
+    with pytest.raises(UsageError, match=r"needs tensorboard to write summaries.*--include tensorboard"):
+        pack(tmp_path / "env.tar.gz", "x", say=print)
 
 
 @pytest.mark.parametrize(

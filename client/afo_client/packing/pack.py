@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import __version__
-from afo.errors import AfoError, PermissionDenied
+from afo.errors import AfoError, PermissionDenied, UsageError
 from afo_client.archive import write_archive
 from afo_client.packing import interpreter, libraries
 from afo_client.packing.check import check
@@ -45,13 +45,14 @@ def pack(
     The same installation gives the same bytes. Raises `NotFound`, `UsageError`, `Unsupported`, `PermissionDenied`.
     """
     packages = choose(include, exclude)
+    modules = (*_MODULES, *_of_training(packages))
     with tempfile.TemporaryDirectory(prefix="afo-pack-") as folder:
         root = Path(folder).resolve()
         _place(root, name, packages, say)
         say("compiling …")
         _compile(root)
         say("trying it with an empty environment …")
-        check(root, (*_MODULES, *_heavy(packages)))
+        check(root, modules)
         say(f"writing {out} …")
         size, digest = _write(root, out)
     versions = {package.name: package.version for package in packages}
@@ -104,9 +105,14 @@ def _compile(root: Path) -> None:
     )  # fmt: skip
 
 
-def _heavy(packages: list[Package]) -> list[str]:
+def _of_training(packages: list[Package]) -> tuple[str, ...]:
+    """What the trainer begins with, if TensorFlow is packed. Raises `UsageError` where a part of it is left out."""
     targets = {file.target for package in packages for file in package.files}
-    return ["tensorflow"] if f"{SITE}/tensorflow/__init__.py" in targets else []
+    if f"{SITE}/tensorflow/__init__.py" not in targets:
+        return ()
+    if f"{SITE}/tensorboard/__init__.py" not in targets:
+        raise UsageError("TensorFlow needs tensorboard to write summaries, and it is left out; --include tensorboard")
+    return ("tensorflow", "tensorboard.plugins.scalar.summary_v2")
 
 
 def _write(root: Path, out: Path) -> tuple[int, str]:
