@@ -19,6 +19,7 @@ _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _KEY = re.compile(r"Invalid enum value '(.*)'", re.DOTALL)
+_NAMED = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*)`")
 
 
 def load_yaml(path: str | Path, kind: type[_T]) -> _T:
@@ -54,19 +55,42 @@ def _sentence(what: str, steps: Steps, of_key: bool, document: Document, info: i
         inner = type_at(info, (missing[1],)) if info else None
         hint = f": {allowed(inner)}" if inner else ""
         return f"{document.place(steps)}: {path_text(steps)}: `{missing[1]}` is missing; add it{hint}"
-    head = f"{document.place(steps)}: {path_text(steps)}: "
     if not what.startswith(("Expected ", "Invalid ")) or info is None:  # our own words: afo.units, __post_init__
-        return head + what
+        at = _named_in(what, steps, document.value)
+        return f"{document.place(at)}: {path_text(at)}: {what}"
+    head = f"{document.place(steps)}: {path_text(steps)}: "
     value, wanted = _value_at(document.value, steps), allowed(info)
+    guess = _guess(value, _words(info)) if isinstance(value, str) else ""
     quote = "; put it in quotes" if wanted.startswith("text") and isinstance(value, int | float) else ""
-    return f"{head}{_shown(value)} does not fit; allowed: {wanted}{quote}"
+    return f"{head}{_shown(value)} does not fit; {guess}allowed: {wanted}{quote}"
+
+
+def _named_in(what: str, steps: Steps, root: Value) -> Steps:
+    """The key that our own words name first, as far as it was written: a check of several keys stands above them."""
+    named = _NAMED.search(what)
+    for step in named[1].split(".") if named else ():
+        inner = _value_at(root, steps)
+        if not isinstance(inner, dict) or step not in inner:
+            break
+        steps = (*steps, step)
+    return steps
 
 
 def _unknown_key(key: str, names: list[str], steps: Steps, document: Document) -> str:
-    near = difflib.get_close_matches(key, names, n=1)
-    guess = f"did you mean `{near[0]}`? " if near else ""
-    at = (*steps, key)
+    guess, at = _guess(key, names), (*steps, key)
     return f"{document.place(at)}: {path_text(at)}: unknown key `{key}`; {guess}allowed: {', '.join(sorted(names))}"
+
+
+def _guess(word: str, names: list[str]) -> str:
+    """A question about the nearest name, or the one that begins like the word; '' where there is none."""
+    longer = [name for name in names if len(word) > 1 and (name.startswith(word) or word.startswith(name))]
+    near = difflib.get_close_matches(word, names, n=1) or longer
+    return f"did you mean `{near[0]}`? " if near else ""
+
+
+def _words(info: inspect.Type) -> list[str]:
+    info = bare(info)
+    return [str(value) for value in info.values] if isinstance(info, inspect.LiteralType) else []
 
 
 def _keys(info: inspect.Type | None) -> list[str]:

@@ -84,7 +84,8 @@ def parse_yaml(data: bytes | str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}: column {mark.column + 1}" if mark else name
-        raise SpecError(f"{where}: not valid YAML: {error.problem or error.context}") from error
+        words = f"{error.problem or error.context}; {_advice(text, mark.line if mark else 0)}"
+        raise SpecError(f"{where}: not valid YAML: {words}") from error
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, SpecError):
             raise
@@ -94,6 +95,19 @@ def parse_yaml(data: bytes | str, name: str) -> Document:
     _Weigher(name).weigh(node, 1)
     document = Document(name, None, {})
     return Document(name, _build(node, (), document), document.places)
+
+
+def _advice(text: str, number: int) -> str:
+    """What is most often wrong with a line that is no YAML, and with the one before it."""
+    lines = text.splitlines()
+    near = "\n".join(lines[max(0, number - 1) : number + 1])
+    if "\t" in near:
+        return "indent with blanks, not with tabs"
+    if "{{" in near:
+        return "put a value that begins with {{ in quotes"
+    if re.search(r"^---", near, re.M):
+        return "a file holds one document; remove what follows `---`"
+    return "look for a missing quote, bracket, colon or blank, here or on the line before"
 
 
 def _decoded(data: bytes | str, name: str) -> str:

@@ -122,7 +122,8 @@ def _check_records(url: str, data: Data, schema: Schema) -> None:
     """The first records hold the schema's features, the label and whatever else the job reads of them."""
     outputs = {name for name in (*data.labels, data.weight, data.sample_id) if name}
     damaged: list[DataError] | None = [] if data.max_bad_records else None
-    records = first_examples(url, data, FIRST_RECORDS, {*schema.names, *outputs}, damaged)
+    of_schema = {name for name in (*schema.names, schema.label, schema.sample_id) if name}
+    records = first_examples(url, data, FIRST_RECORDS, of_schema | outputs, damaged)
     validate_first(schema, records, data, url)
     present = {name for record in records for name in record}
     for key, name in (
