@@ -74,7 +74,7 @@ class Chief:
             self._summarise(progress, time.monotonic() - self._summarised_at)
         url, report = self._write(final=True)
         setup = self._setup
-        protected = self._tell(report)
+        self._tell(report)
         exported = chosen(setup, url)
         setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
         with CheckpointReader(exported, setup.work_dir) as reader:
@@ -82,7 +82,7 @@ class Chief:
             saved = reader.manifest
             source = Exported(manifest=exported, step=saved.step, labels=labels, lineage=saved.lineage)
             export(model, labels, setup.parser, setup.task.export_url, setup.work_dir, source)
-        remove_old(setup.task.checkpoint_url, self._keep, (*protected, exported))
+        remove_old(setup.task.checkpoint_url, self._keep, (exported,))
         return report.step
 
     def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:

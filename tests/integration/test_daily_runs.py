@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import yaml
 
+from afo import events as ev
 from afo.data import metrics
 from afo.data.example import decode
 from afo.data.tfrecord import read_records
+from afo.train import exported
 from click_records import splitmix64
 from daily_clicks import schema, spoil, write_day
-from live_job import AFO, afo, submit_and_wait
+from live_job import AFO, LiveJob, afo, submit_and_wait
 
 pytestmark = pytest.mark.tensorflow
 
@@ -72,8 +74,8 @@ class Daily:
         (self.root / "job.yaml").write_text(yaml.safe_dump(job))
         return str(self.root / "job.yaml")
 
-    def submit(self, day: int, features: list[str], deep: dict[str, Any]) -> dict[str, Any]:
-        options = ("--runtime", "local", "--var", f"dt={self.date(day)}")
+    def submit(self, day: int, features: list[str], deep: dict[str, Any], *more: str) -> dict[str, Any]:
+        options = ("--runtime", "local", "--var", f"dt={self.date(day)}", *more)
         return submit_and_wait(self.job_file(features, deep), *options)
 
     def exported(self) -> dict[str, str]:
@@ -213,3 +215,35 @@ def labelled(path: Path) -> Iterator[tuple[int, int]]:
     for record in read_records(str(path), "none", []):
         features = decode(record)
         yield int(features["sample_id"][0]), int(features["label"][0])
+
+
+def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: Daily) -> None:
+    """With more epochs than anybody would wait for; beside it, a save on request and the next job's `max_steps`."""
+    daily.write(1)
+    job = daily.job_file(BASE, ADAGRAD)
+    often = ("--set", "data.epochs=100000", "--set", "train.eval_every=1s", "--set", "checkpoint.every=1h")
+    rule = "train.early_stop={metric: auc, patience: 2, min_delta: 0.5}"
+    best = ("--set", rule, "--set", "export.checkpoint=best", "--set", "checkpoint.keep=1")
+    live = LiveJob.submit(job, str(daily.root / "jobs"), "--runtime", "local", *often, *best)
+    live.wait(lambda: bool(live.events(ev.VariablesReady)), "the training has begun")
+    saved = afo("checkpoint", "now", live.id)
+    assert saved.returncode == 0, saved.stderr
+    assert "checkpoint" in [event.kind for event in live.events(ev.OrderGiven)]
+
+    verdict = live.verdict()
+    assert (verdict.state, verdict.diagnostics) == ("SUCCEEDED", "stopped early, as `train.early_stop` says")
+    [stopped] = live.events(ev.StoppedEarly)
+    measured = live.events(ev.Evaluated)
+    assert (stopped.metric, stopped.evaluations) == ("auc", 2)
+    assert stopped.best == measured[0].metrics["auc"], "no later one is better by 0.5"
+    decided = live.events(ev.ExportDecided)[-1]
+    chosen = max(measured, key=lambda event: event.metrics["auc"])
+    assert decided.manifest == chosen.manifest
+    assert exported.read(str(daily.root / "export")).manifest == chosen.manifest
+    listed = json.loads(afo("checkpoint", "ls", live.id, "--json").stdout)["checkpoints"]
+    assert {each["manifest"] for each in listed} == {chosen.manifest, measured[-1].manifest}
+
+    daily.write(2)
+    second = daily.submit(2, BASE, ADAGRAD, "--set", "train.max_steps=7")
+    assert (second["state"], second["diagnostics"]) == ("SUCCEEDED", "`train.max_steps` were made")
+    assert second["step"] == verdict.step + 7
