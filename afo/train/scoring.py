@@ -46,12 +46,16 @@ class Scorer:
         compute = self._function(model)
         bad = BadRecords(self._data.max_bad_records)
         judge = Judge(self._schema, self._data, bad, self._parser)
+        good = 0
         for row, file in enumerate(files):
             with local_file(file.url, self._scratch / f"scored-{row}") as path:
                 lease = Lease(row, 0, file.url)
                 reader = SplitReader(lease, path, self._data, BATCH, self._schema, bad)
                 while (block := reader.next_block()) is not None:
-                    yield Scored(*(tensor.numpy() for tensor in judge.computed(compute, block, lease, path)))
+                    scored = Scored(*(tensor.numpy() for tensor in judge.computed(compute, block, lease, path)))
+                    good += len(scored.labels)
+                    yield scored
+        bad.judge(good + bad.total, "the files")
 
     def evaluate(
         self, model: LocalModel, files: Iterable[SplitFile], progress: Callable[[int], None] = lambda _: None

@@ -1,0 +1,71 @@
+"""Scores over files: which records count, how often a feature is held, how many may be bad."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.data.example import decode, encode  # noqa: E402
+from afo.data.splits import find_splits  # noqa: E402
+from afo.data.tfrecord import RecordWriter, read_records  # noqa: E402
+from afo.errors import DataError  # noqa: E402
+from afo.job import Data  # noqa: E402
+from afo.models.columns import parser_of  # noqa: E402
+from afo.train.scoring import Scorer  # noqa: E402
+from click_records import SCHEMA, as_parquet, write_files  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+
+class ByAge(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+    """Older people click."""
+
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        return tf.sigmoid(features["age"] / 15 - 3)
+
+
+def scorer(data: Data, scratch: Path) -> Scorer:
+    return Scorer(SCHEMA, parser_of(SCHEMA, data), data, scratch)
+
+
+def test_both_formats_score_alike(tmp_path: Path) -> None:
+    write_files(tmp_path, 2, 200)
+    for path in tmp_path.glob("*.tfrecord"):
+        as_parquet(path, path.with_suffix(".parquet"))
+    found = [
+        scorer(data, tmp_path).evaluate(ByAge(), find_splits(data.train))
+        for data in (Data(train=(f"{tmp_path}/*.{kind}",)) for kind in ("tfrecord", "parquet"))
+    ]
+    assert found[0] == found[1]
+    assert found[0].metrics["samples"] == 407
+    assert found[0].coverage["age"] == 1.0
+    assert 0.5 < found[0].metrics["auc"] < 1.0
+
+
+def test_bad_records_are_left_out_and_judged_by_their_share(tmp_path: Path) -> None:
+    write_files(tmp_path, 1, 200)
+    path = tmp_path / "part-00.tfrecord"
+    records = list(read_records(str(path)))
+    for number in (5, 190):
+        records[number] = encode({name: values for name, values in decode(records[number]).items() if name != "label"})
+    with RecordWriter(str(path)) as writer:
+        writer.write_all(records)
+    data = Data(train=(str(path),), max_bad_records=0.01)
+    files = find_splits(data.train)
+    assert scorer(data, tmp_path).evaluate(ByAge(), files).metrics["samples"] == 198
+    stricter = msgspec.structs.replace(data, max_bad_records=0.009)
+    with pytest.raises(DataError, match=r"2 of 200 records of the files are bad, .* a share of 0\.009"):
+        scorer(stricter, tmp_path).evaluate(ByAge(), files)
+    none = msgspec.structs.replace(data, max_bad_records=0.0)
+    with pytest.raises(DataError, match=rf"{path}: record at offset \d+: it holds 0 values of `label`"):
+        scorer(none, tmp_path).evaluate(ByAge(), files)
+
+
+def test_without_records_there_is_no_metric(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    data = Data(train=(str(tmp_path / "empty"),))
+    with pytest.raises(DataError, match="label `label`: no samples"):
+        scorer(data, tmp_path).evaluate(ByAge(), find_splits(data.train))
