@@ -21,7 +21,8 @@ def export(
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. The file `saved_model.pb` is uploaded last; `source` goes with it (`afo.train.exported`).
+    the name of each label. `source` goes with it (`afo.train.exported`). All of it is written beside `url` first: what
+    was there stays until the new model is whole.
     """
     local = scratch / "export"
     shutil.rmtree(local, ignore_errors=True)
@@ -29,11 +30,20 @@ def export(
     about = local.joinpath(*exported.FILE)
     about.parent.mkdir(parents=True, exist_ok=True)
     about.write_bytes(msgspec.json.encode(source))
-    storage.delete(url, recursive=True)
+    hidden = _beside(url, source)
+    storage.delete(hidden, recursive=True)
     paths = [path for path in sorted(local.rglob("*")) if path.is_file()]
-    for path in sorted(paths, key=lambda each: each.name == "saved_model.pb"):
-        storage.upload(str(path), storage.join(url, *path.relative_to(local).parts))
+    for path in paths:
+        storage.upload(str(path), storage.join(hidden, *path.relative_to(local).parts))
+    storage.delete(url, recursive=True)
+    storage.rename(hidden, url)
     shutil.rmtree(local)
+
+
+def _beside(url: str, source: Exported) -> str:
+    """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
+    owner = source.lineage.own.job_id if source.lineage else "model"
+    return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 
 def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser) -> dict[str, Any]:

@@ -24,11 +24,16 @@ class Prediction:
 
     def __init__(self, schema: Schema, parser: RecordParser, data: Data, model: LocalModel, scratch: Path) -> None:
         self._schema, self._parser, self._data, self._scratch = schema, parser, in_order(data), scratch
-        self._judge = Judge(schema, data, BadRecords(data.max_bad_records), parser.keyed_inputs)
+        self._bad = BadRecords(data.max_bad_records)
+        self._judge = Judge(schema, data, self._bad, parser.keyed_inputs)
         self._compute = self._function(model)
 
     def write(self, files: Iterable[NumberedFile], output: str) -> Iterator[ScoredFile]:
-        """A file `part-<number>.csv` for each, whole or not at all. Raises DataError."""
+        """A file `part-<number>.csv` for each, whole or not at all.
+
+        Raises DataError if more of all records are bad than the model's job allows.
+        """
+        good = 0
         for file in files:
             part = f"part-{file.number:05d}.csv"
             records = 0
@@ -38,7 +43,9 @@ class Prediction:
                     named = keys if self._data.sample_id else range(records, records + len(keys))
                     lines.write(_lines(named, probabilities))
                     records += len(keys)
+            good += records
             yield ScoredFile(file.url, part, records)
+        self._bad.judge(good + self._bad.total, "the files")
 
     def _columns(self) -> tuple[str, ...]:
         return self._data.labels if len(self._data.labels) > 1 else ("probability",)
@@ -47,7 +54,7 @@ class Prediction:
         """Ids [B] and probabilities [B, labels] of one block after another."""
         lease = Lease(file.number, 0, file.url)
         with local_file(file.url, self._scratch / f"scored-{file.number}") as path:
-            reader = SplitReader(lease, path, self._data, BATCH, self._schema)
+            reader = SplitReader(lease, path, self._data, BATCH, self._schema, self._bad)
             while (block := reader.next_block()) is not None:
                 keys, probabilities = self._judge.computed(self._compute, block, lease, path)
                 yield keys.numpy(), probabilities.numpy()

@@ -1,9 +1,11 @@
 """Which checkpoint a warm start may begin with. No TensorFlow here."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from afo import storage
 from afo.errors import AfoError, DataError, NotFound
+from afo.job import WarmStart
 from afo.train.manifest import Found, find_manifests, parse_name, read_refusal
 
 
@@ -44,6 +46,27 @@ def newest(source: str) -> str:
     if not manifests:
         raise NotFound("; ".join(passed_over))
     return manifests[0]
+
+
+def first_of(warm: WarmStart) -> str:
+    """The manifest that a job would begin with now, '' if it would begin anew. Raises NotFound, saying why."""
+    passed_over: list[str] = []
+    for source in warm.sources:
+        found = candidates(source)
+        if found.manifests:
+            return found.manifests[0]
+        passed_over += found.passed_over
+    if warm.missing == "fail":
+        raise nothing_found(passed_over)
+    return ""
+
+
+def nothing_found(passed_over: Iterable[str]) -> NotFound:
+    """The error of a job that may not begin anew."""
+    return NotFound(
+        f"$.checkpoint.warm_start: there is no checkpoint to begin with: {'; '.join(passed_over)}; name another source,"
+        " or write `missing: fresh` if the model may begin anew"
+    )
 
 
 def _directories(source: str, own_url: str) -> list[str]:

@@ -18,7 +18,7 @@ from afo.train.checkpoint import CheckpointReader, cut, row_writer, tensors
 from afo.train.manifest import Manifest
 from afo.train.parameters import Parameter, Parameters
 from afo.train.sections import DENSE, Section
-from afo.train.sources import candidates
+from afo.train.sources import candidates, nothing_found
 from afo.train.transfer import Move, Plan, plan
 from afo.train.variables import PsVariable, VariableIo
 
@@ -45,10 +45,7 @@ def open_source(warm: WarmStart, own_url: str, scratch: Path) -> tuple[Checkpoin
             except (NotFound, DataError) as error:
                 passed_over.append(str(error))
     if warm.missing == "fail":
-        raise NotFound(
-            f"$.checkpoint.warm_start: there is no checkpoint to begin with: {'; '.join(passed_over)}; name another"
-            " source, or write `missing: fresh` if the model may begin anew"
-        )
+        raise nothing_found(passed_over)
     return None, tuple(passed_over)
 
 

@@ -74,6 +74,8 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
     ]
     lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
     lines += [f"  waits for {place}" for place in found.awaited]
+    if job.checkpoint.warm is not None:
+        lines.append(f"  begins with {found.warm_start or 'nothing: no source of its warm start holds a checkpoint'}")
     if found.inferred:
         lines.append(
             "  no `data.schema`: the job goes by this one, inferred from the first records. Look at it, and keep"
@@ -106,4 +108,5 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
         "gpus": gpus,
         "train": {"files": len(found.train), "bytes": sum(file.size for file in found.train)},
         "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
+        "warm_start": found.warm_start,
     }

@@ -12,12 +12,13 @@ from afo.data.examples import first_examples, validate_first
 from afo.data.infer import infer_for_job, text_of
 from afo.data.inspect import look
 from afo.data.markers import missing_markers
-from afo.data.parquet import is_parquet
+from afo.data.formats import is_parquet
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
 from afo.job import Data, Job
 from afo.own_code import own_code
+from afo.train.sources import first_of
 
 #: Records of the first training and evaluation file that are compared with the schema.
 FIRST_RECORDS = 100
@@ -40,6 +41,8 @@ class Inspection(Struct, frozen=True):
     inferred: bool = False
     #: What `data.wait_for` still waits for.
     awaited: tuple[str, ...] = ()
+    #: Manifest that `checkpoint.warm_start` comes to now; '' for a model that begins anew.
+    warm_start: str = ""
 
 
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
@@ -48,11 +51,12 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
     text = storage.read_bytes(job.data.schema) if job.data.schema else b""
     schema = parse_schema(text, job.data.schema) if text else None
     _check_own_files(job)
+    begins_with = first_of(job.checkpoint.warm) if job.checkpoint.warm and not job.program else ""
     found = Inspection(text, (), ()) if job.program else _inspect_data(job, text, schema)
     for directory in (jobs_root, job.checkpoint.dir, job.export.dir):
         if directory:
             check_writable(directory)
-    return found
+    return replace(found, warm_start=begins_with)
 
 
 def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:

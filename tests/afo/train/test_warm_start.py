@@ -7,13 +7,13 @@ import pytest
 
 from afo.data.schema import Feature, Schema
 from afo.errors import DataError, NotFound
-from afo.job import Embedding, Model, Wide
+from afo.job import Embedding, Model, WarmStart, Wide
 from afo.models.layout import layout_of
 from afo.train import lineage, transfer
 from afo.train.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.train.manifest import Manifest, Refusal, commit, write_refusal
 from afo.train.sections import Section, sections_of
-from afo.train.sources import candidates, newest
+from afo.train.sources import candidates, first_of, newest
 
 RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}
 
@@ -155,3 +155,12 @@ def test_a_list_of_files_is_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "files.json").write_text("[{]")
     with pytest.raises(DataError, match="malformed"):
         lineage.read_files(str(tmp_path / "files.json"))
+
+
+def test_a_job_that_may_not_begin_anew_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    nothing, here = str(tmp_path / "nothing"), tmp_path / "day"
+    with pytest.raises(NotFound, match=r"^\$\.checkpoint\.warm_start: .*nothing holds no checkpoint; name another"):
+        first_of(WarmStart(sources=(nothing,)))
+    assert first_of(WarmStart(sources=(nothing,), missing="fresh")) == ""
+    manifest = write_checkpoint(here / "job_1", 10)
+    assert first_of(WarmStart(sources=(nothing, str(here)))) == manifest
