@@ -1,6 +1,7 @@
 """A packed environment on a real YARN whose nodes have no Python of their own."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -54,20 +55,31 @@ def folder(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def test_a_node_without_python_trains(folder: Path, bare_cluster: Cluster) -> None:
+def test_a_node_without_python_trains_and_the_second_submission_sends_nothing(
+    folder: Path, bare_cluster: Cluster
+) -> None:
     root = f"{bare_cluster.hdfs_uri}/user/{user_name()}/.afo/jobs"
-    sent = []
-    for _ in range(2):
-        job_file, data = str(folder / "job.yaml"), f"data={bare_cluster.hdfs_uri}/data/clicks"
-        done = afo("submit", job_file, "--var", data, "--wait", "--json", timeout=600)
-        assert done.returncode == 0, done.stderr
-        answer = json.loads(done.stdout)
-        assert answer["samples"] == 4000
-        for event in LiveJob(answer["application_id"], root).events(ev.TaskRegistered):
-            _is_packed(event.environment, bare_cluster)
-        sent.append(next(line for line in done.stderr.splitlines() if line.startswith("sent ")))
-    assert "sent 0 B in 0 files to the cluster" not in sent[0]
-    assert sent[1].startswith("sent 0 B in 0 files to the cluster")
+    command = ["submit", str(folder / "job.yaml"), "--var", f"data={bare_cluster.hdfs_uri}/data/clicks"]
+    first = afo(*command, "--wait", "--json", timeout=900)
+    assert first.returncode == 0, first.stderr
+    answer = json.loads(first.stdout)
+    assert answer["samples"] == 4000
+    registered = LiveJob(answer["application_id"], root).events(ev.TaskRegistered)
+    assert {event.task.role for event in registered} == {"ps", "worker"}
+    for event in registered:
+        _is_packed(event.environment, bare_cluster)
+    second = afo(*command, "--detach")
+    assert second.returncode == 0, second.stderr
+    assert afo("kill", second.stdout.strip()).returncode == 0
+    assert _sent(first.stderr) > 100 * 1024 * 1024
+    assert _sent(second.stderr) == 0
+
+
+def _sent(words: str) -> int:
+    """Bytes, by what the command says."""
+    match = re.search(r"^sent ([\d.,]+) (B|KiB|MiB|GiB) in \d+ files? to the cluster", words, re.M)
+    assert match is not None, words
+    return int(float(match[1].replace(",", "")) * 1024 ** ("B", "KiB", "MiB", "GiB").index(match[2]))
 
 
 def _is_packed(facts: Mapping[str, str], cluster: Cluster) -> None:
