@@ -1,9 +1,10 @@
 """`make soak`: four kinds of kill at random steps over ten seeds on real YARN, against undisturbed runs.
 
 A fault job trains on what it can have trained on: SUCCEEDED, every sample once an epoch, and an AUC within mean ± 3
-standard deviations of the undisturbed jobs. Writes docs/reports/soak-part1.md. Takes hours on two cores, so each
-good run is noted in build/soak/COMMIT.jsonl and a soak that was interrupted goes on after it; AFO_SOAK_SEEDS and
-AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
+standard deviations of the undisturbed jobs. These are spread among the others: what else the machine does changes how
+stale the workers' gradients are, and with it the AUC of any job. Writes docs/reports/soak-part1.md.
+Takes hours on two cores, so each good run is noted in build/soak/COMMIT.jsonl and a soak that was interrupted goes on
+after it; AFO_SOAK_SEEDS and AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
 """
 
 import os
@@ -11,7 +12,6 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -28,6 +28,10 @@ pytestmark = [pytest.mark.soak, pytest.mark.hadoop, pytest.mark.tensorflow]
 
 SEEDS = range(1, 1 + int(os.environ.get("AFO_SOAK_SEEDS", "10")))
 UNDISTURBED = range(101, 101 + int(os.environ.get("AFO_SOAK_UNDISTURBED", "5")))
+_DISTURBED = [(kind, seed) for seed in SEEDS for kind in sorted(KINDS)]
+_EVERY = max(1, len(_DISTURBED) // len(UNDISTURBED))
+RUNS = [*((kind, seed, i * 1.0) for i, (kind, seed) in enumerate(_DISTURBED)),
+        *(("none", seed, (i + 0.5) * _EVERY) for i, seed in enumerate(UNDISTURBED))]  # fmt: skip
 REPORT = Path(os.environ.get("AFO_SOAK_REPORT") or REPOSITORY / "docs" / "reports" / "soak-part1.md")
 
 
@@ -90,30 +94,29 @@ def finish(job: LiveJob, adult: AdultData, kind: str, seed: int, step: int) -> R
 
 
 @pytest.fixture(scope="module")
-def soak(adult: AdultData, hadoop: Cluster) -> Iterator[Soak]:
-    """Measures the undisturbed jobs before the first kill, and writes the report after the last."""
-    soak = Soak()
-    for seed in UNDISTURBED:
-        if not found(soak, "none", seed):
-            soak.add(finish(start(adult, f"undisturbed {seed}", seed), adult, "none", seed, 0))
-    try:
-        yield soak
-    finally:
-        if soak.disturbed:
-            REPORT.parent.mkdir(parents=True, exist_ok=True)
-            REPORT.write_text(report(soak))
+def soak() -> Soak:
+    """With what an interrupted soak of this commit left."""
+    return Soak()
 
 
-def found(soak: Soak, kind: str, seed: int) -> Run | None:
-    """The run of this kind and seed, if it is done."""
-    return soak.find(lambda run: (run.kind, run.seed) == (kind, seed))
+@pytest.mark.parametrize(("kind", "seed"), [run[:2] for run in sorted(RUNS, key=lambda run: run[2])])
+def test_a_job_succeeds_with_every_sample_once(
+    soak: Soak, adult: AdultData, hadoop: Cluster, kind: str, seed: int
+) -> None:
+    if not soak.find(lambda run: (run.kind, run.seed) == (kind, seed)):
+        soak.add(disturb(adult, kind, seed) if kind in KINDS else undisturbed(adult, seed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_kill_at_a_random_step_changes_nothing(soak: Soak, adult: AdultData, kind: str, seed: int) -> None:
-    run = found(soak, kind, seed) or soak.add(disturb(adult, kind, seed))
-    assert run.auc in soak, f"AUC {run.auc}, undisturbed {soak.mean} ± 3 · {soak.deviation}"
+def test_no_kill_changes_the_auc(soak: Soak) -> None:
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(report(soak))
+    outside = [run for run in soak.disturbed if run.auc not in soak]
+    assert not outside, f"undisturbed {soak.mean} ± 3 · {soak.deviation}"
+
+
+def undisturbed(adult: AdultData, seed: int) -> Run:
+    """A job that nothing happens to."""
+    return finish(start(adult, f"undisturbed {seed}", seed), adult, "none", seed, 0)
 
 
 def disturb(adult: AdultData, kind: str, seed: int) -> Run:
