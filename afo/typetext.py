@@ -27,7 +27,7 @@ def allowed(kind: inspect.Type) -> str:
         case inspect.CustomType():
             return _CUSTOM.get(kind.cls, kind.cls.__name__)
         case inspect.LiteralType():
-            return _alternatives(sorted(str(value) for value in kind.values))
+            return _alternatives(sorted(str(value) or "''" for value in kind.values))
         case inspect.BoolType():
             return "true or false"
         case inspect.NoneType():

@@ -90,7 +90,7 @@ def _guess(word: str, names: list[str]) -> str:
 
 def _words(info: inspect.Type) -> list[str]:
     info = bare(info)
-    return [str(value) for value in info.values] if isinstance(info, inspect.LiteralType) else []
+    return [str(value) for value in info.values if value] if isinstance(info, inspect.LiteralType) else []
 
 
 def _keys(info: inspect.Type | None) -> list[str]:

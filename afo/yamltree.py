@@ -71,7 +71,8 @@ def read_yaml(path: str | Path) -> Document:
     except FileNotFoundError as error:
         raise NotFound(f"{path}: no such file; give the path of an existing YAML file") from error
     except (OSError, ValueError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SpecError(f"{path}: cannot be read: {reason}; give the path of a YAML file") from error
     return parse_yaml(data, str(path))
 
 

@@ -25,9 +25,10 @@ from afo_client.task_logs import is_task
 def command(words: tuple[str, ...], raw: bool, as_json: bool) -> int:
     """Run it and print what it wrote."""
     job, task, argv = split_words(words)
+    name = parse_task(task)
     config = load_config()
     ref = find_job(config, job)
-    reply = carry_out(config, ref, parse_task(task), "exec", argv)
+    reply = carry_out(config, ref, name, "exec", argv)
     code = reply.code or 0
     if as_json:
         print_json({"application_id": ref.job_id, "task": task, "code": code, "output": reply.output,

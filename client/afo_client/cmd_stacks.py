@@ -21,9 +21,10 @@ from afo_client.named_job import JobType, TaskType, job_and_task
 def command(job: str | None, task: str | None, as_json: bool) -> None:
     """Print the stacks."""
     job, task = job_and_task(job, task)
+    name = parse_task(task)
     config = load_config()
     ref = find_job(config, job)
-    reply = carry_out(config, ref, parse_task(task), "stacks")
+    reply = carry_out(config, ref, name, "stacks")
     if as_json:
         print_json({"application_id": ref.job_id, "task": task, "stacks": reply.output, "truncated": reply.truncated})
         return

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from afo import storage
 from afo.data.examples import first_examples, validate_first
+from afo.data.formats import is_parquet
 from afo.data.infer import infer_for_job, text_of
 from afo.data.inspect import look
 from afo.data.markers import missing_markers
-from afo.data.formats import is_parquet
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
@@ -48,7 +48,7 @@ class Inspection(Struct, frozen=True):
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
     # Before the files, which take longer to list.
-    text = storage.read_bytes(job.data.schema) if job.data.schema else b""
+    text = _schema_text(job.data.schema) if job.data.schema else b""
     schema = parse_schema(text, job.data.schema) if text else None
     _check_own_files(job)
     begins_with = first_of(job.checkpoint.warm) if job.checkpoint.warm and not job.program else ""
@@ -57,6 +57,14 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
         if directory:
             check_writable(directory)
     return replace(found, warm_start=begins_with)
+
+
+def _schema_text(path: str) -> bytes:
+    try:
+        return storage.read_bytes(path)
+    except NotFound as error:
+        advice = "give its path relative to the job file, or leave `schema` out to have one inferred"
+        raise NotFound(f"$.data.schema: {path} does not exist; {advice}") from error
 
 
 def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
@@ -113,7 +121,9 @@ def _check_names(job: Job, schema: Schema) -> None:
 def _check_own_files(job: Job) -> None:
     for index, file in enumerate(job.environment.files):
         if not storage.exists(file):
-            raise NotFound(f"$.environment.files[{index}]: {file} does not exist")
+            raise NotFound(
+                f"$.environment.files[{index}]: {file} does not exist; give its path relative to the job file"
+            )
     code = own_code(job)
     if code is not None and not os.path.isfile(code.path):
         raise NotFound(f"{code.where}: {code.path} is no file; give its path relative to the job file")

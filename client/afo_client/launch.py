@@ -10,7 +10,6 @@ from afo.config import RUNTIMES, Config
 from afo.errors import UsageError
 from afo.job import Job
 from afo.jobfile import JobSource, places_of
-from afo.units import Duration
 from afo_client.begin import Key, Prepared, begin, prepare
 from afo_client.cmd_validate import plan_text
 from afo_client.conclusion import conclude
@@ -20,6 +19,7 @@ from afo_client.job_ref import JobRef
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
 from afo_client.start import dry_run
+from afo_client.time_option import time_option
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ _MANNER = (
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
     click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
     click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
-    click.option("--timeout", metavar="TIME", help="Stop following after this time, e.g. 2h (exit code 7)."),
+    time_option("--timeout", "Stop following after this time, e.g. 2h (exit code 7)."),
     click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking."),
     click.option("--dry-run", "only_plan", is_flag=True, help="Print what would be submitted as JSON, submit nothing."),
     click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the id."),
@@ -53,12 +53,11 @@ class Manner(Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-def manner_of(*, timeout: str | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
-    """The values of the options as `Manner`. Raises `UsageError`, `SpecError`."""
+def manner_of(*, timeout: float | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
+    """The values of the options as `Manner`. Raises `UsageError`."""
     if retry and key is None:
         raise UsageError("--retry says what a second submission with the same --idempotency-key does; give a key")
-    seconds = Duration.parse(timeout) if timeout else None
-    return Manner(timeout_s=seconds, key=None if key is None else Key(key, retry), limit=limit, **flags)
+    return Manner(timeout_s=timeout, key=None if key is None else Key(key, retry), limit=limit, **flags)
 
 
 def submit_options(function: _Function) -> _Function:

@@ -1,0 +1,23 @@
+"""Options that are time spans, as the job file writes them."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from afo.errors import SpecError
+from afo.units import Duration
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def time_option(name: str, words: str) -> Callable[[_Function], _Function]:
+    """An option whose value is `10m` or `1h30m`; the function gets seconds, or None where it is left out."""
+    return click.option(name, metavar="TIME", callback=_seconds, help=words)
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else Duration.parse(text)
+    except SpecError as error:
+        raise click.BadParameter(str(error)) from error
