@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator
 from itertools import islice
 
-from afo.data import parquet
 from afo.data.compression import Compression
 from afo.data.example import Values, decode
+from afo.data.formats import is_parquet
 from afo.data.schema import Schema
 from afo.data.tfrecord import read_records
 from afo.errors import DataError
@@ -28,18 +28,13 @@ def first_examples(
     Raises DataError with file and place of one that is damaged; with a list for `damaged` its error goes there instead.
     """
     name = called or url
-    if parquet.is_parquet(data.format, name):
+    if is_parquet(data.format, name):
+        from afo.data import parquet
+
         names = None if only is None else only.__contains__
         return list(islice(parquet.rows(name, names, url), count))
     found = islice(_decoded(url, data.compression, only, damaged, name), count)
     return list(found)
-
-
-def all_examples(url: str, data: Data = LOOK) -> Iterator[dict[str, Values]]:
-    """Every record of a file. Raises DataError with file and place of one that is damaged."""
-    if parquet.is_parquet(data.format, url):
-        return parquet.rows(url)
-    return _decoded(url, data.compression, None, None, url)
 
 
 def validate_first(schema: Schema, records: list[dict[str, Values]], data: Data, source: str) -> None:

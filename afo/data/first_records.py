@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.data import parquet
+from afo.data.formats import PARQUET, is_parquet
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import RecordWriter, compression_of, read_records
 from afo.errors import DataError
@@ -43,13 +44,13 @@ def first_parts(files: Sequence[SplitFile], data: Data, limit: int) -> tuple[Par
 
 def suffix(file: SplitFile, data: Data) -> str:
     """How a name ends that is read as this file is."""
-    return parquet.SUFFIX if parquet.is_parquet(data.format, file.url) else ".tfrecord"
+    return PARQUET if is_parquet(data.format, file.url) else ".tfrecord"
 
 
 def write_part(part: Part, data: Data, url: str) -> None:
     """Write the records into a new file, which appears when it is whole."""
     source = part.file.url
-    if not parquet.is_parquet(data.format, source):
+    if not is_parquet(data.format, source):
         with RecordWriter(url, compression_of(source) if data.compression == "auto" else data.compression) as writer:
             writer.write_all(islice(_records(source, data), part.records))
         return
@@ -59,7 +60,7 @@ def write_part(part: Part, data: Data, url: str) -> None:
 
 
 def _count(url: str, data: Data, most: int) -> int:
-    if parquet.is_parquet(data.format, url):
+    if is_parquet(data.format, url):
         return min(most, parquet.facts(url)[0])
     return sum(1 for _ in islice(_records(url, data), most))
 

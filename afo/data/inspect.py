@@ -9,6 +9,7 @@ import numpy as np
 from afo.data import parquet
 from afo.data.example import ListKind, Values, kind_of
 from afo.data.examples import LOOK, first_examples
+from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile, find_splits
 from afo.data.tfrecord import compression_of, count_records
 from afo.errors import DataError
@@ -70,7 +71,7 @@ def look(files: Sequence[SplitFile], data: Data, records: int) -> tuple[tuple[Fe
 
 
 def _file_report(split: SplitFile, count: bool) -> FileReport:
-    if parquet.is_parquet("auto", split.url):
+    if is_parquet("auto", split.url):
         rows, compression = parquet.facts(split.url)
         return FileReport(split.url, split.size, compression, rows if count else None, "parquet")
     return FileReport(split.url, split.size, compression_of(split.url), count_records(split.url) if count else None)

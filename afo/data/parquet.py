@@ -25,7 +25,6 @@ from afo.data.example import ListKind, Values
 from afo.data.schema import Feature
 from afo.errors import DataError
 
-SUFFIX = ".parquet"
 #: Rows that are decoded at once.
 BLOCK = 4096
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
@@ -36,11 +35,6 @@ class Column(NamedTuple):
 
     values: Any
     fits: NDArray[np.bool_]
-
-
-def is_parquet(data_format: str, url: str) -> bool:
-    """Whether a data file is read as Parquet; `data_format` is `data.format` of the job."""
-    return data_format == "parquet" or (data_format == "auto" and url.endswith(SUFFIX))
 
 
 @contextmanager

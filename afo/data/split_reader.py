@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.bad_records import BadRecords
-from afo.data.columns import column_blocks
-from afo.data.parquet import is_parquet
+from afo.data.formats import is_parquet
 from afo.data.schema import Schema
 from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
@@ -47,6 +46,8 @@ class SplitReader:
         self._seed = order_seed(data.shuffle.seed, lease.epoch, lease.row)
         self._blocks: Any
         if is_parquet(data.format, lease.url):
+            from afo.data.columns import column_blocks
+
             self._blocks = column_blocks(path, lease.url, schema, data, self._refuse, self._seed, lease.skip, block)
         else:
             known = compression_of(self._path) if data.compression == "auto" else data.compression

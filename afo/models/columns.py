@@ -5,7 +5,6 @@ from typing import Any
 import tensorflow as tf
 
 from afo.data.columns import Columns, signature
-from afo.data.parquet import is_parquet
 from afo.data.schema import Schema
 from afo.job import Data
 from afo.models import hashing
@@ -13,7 +12,7 @@ from afo.models.records import Parsed, RecordParser
 
 
 class ColumnParser(RecordParser):
-    """Takes the columns as their reader has decoded them; `inputs` parses `tf.Example` still, for the exported model."""
+    """Takes columns as their reader has decoded them; `inputs` parses `tf.Example` still, for the exported model."""
 
     def __init__(self, schema: Schema, data: Data) -> None:
         super().__init__(schema, data)
@@ -36,9 +35,3 @@ class ColumnParser(RecordParser):
         if self._data.sample_id is None:
             hashed = hashing.combine([hashing.hash_integers(records.file), hashed])
         return tf.bitcast(hashed, tf.int64)
-
-
-def parser_of(schema: Schema, data: Data) -> RecordParser:
-    """The parser of a job's records, by their format."""
-    files = (*data.train, *data.eval)
-    return (ColumnParser if any(is_parquet(data.format, each) for each in files) else RecordParser)(schema, data)

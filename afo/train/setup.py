@@ -6,7 +6,7 @@ from pathlib import Path
 from afo.data.schema import Schema, read_schema
 from afo.errors import SpecError
 from afo.job import Job
-from afo.models.columns import parser_of
+from afo.models.parser import parser_of
 from afo.models.records import RecordParser
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master

@@ -111,7 +111,7 @@ tf = pytest.importorskip("tensorflow")
 from afo.data.bad_records import BadRecords  # noqa: E402
 from afo.data.split_reader import Lease, SplitReader  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
-from afo.models.columns import parser_of  # noqa: E402
+from afo.models.parser import parser_of  # noqa: E402
 
 DATA = Data(train=("*.parquet",), sample_id="sample_id", shuffle=Shuffle(buffer=50, seed=3))
 
