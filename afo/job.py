@@ -15,7 +15,9 @@ from afo.units import Duration, Memory
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters; variables allowed.")]
+Name = Annotated[
+    str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters; variables allowed.")
+]
 PositiveInt = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
@@ -413,6 +415,11 @@ class Job(Section, frozen=True):
         str, Meta(description="Your own script, in place of `model`: runs in every role; relative to this file.")
     ] = ""
     args: Annotated[tuple[str, ...], Meta(description="Arguments of `program`.")] = ()
+    ends_with: Annotated[
+        Literal["all", "chief"],
+        Meta(description="Of a `program`: the job has succeeded when chief and workers have ended with 0 (`all`), or "
+             "the `chief` has, whose workers serve for ever (a `ClusterCoordinator`)."),
+    ] = "all"  # fmt: skip
     queue: Annotated[str, Meta(description="YARN queue.")] = "default"
     tags: dict[str, str] = field(default_factory=dict)
     vars: Annotated[dict[str, str], Meta(description="Used as `{{name}}`, `{{name-1}}`, `{{name-6..name}}`.")] = field(
@@ -445,14 +452,19 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")
             if isinstance(spec.instances, Elastic) and (role != "worker" or spec.instances.min > spec.instances.max):
                 raise ValueError(f"`roles.{role}.instances`: only workers are elastic, with min <= max")
-        if self.program and self.model != Model():
-            raise ValueError("a job has a `model` or a `program`, not both")
+        self._check_program()
         if not self.program and not self.data.train:
             raise ValueError("`data.train` needs at least one file or glob")
         if "evaluator" in self.roles and not self.program and not self.data.eval:
             raise ValueError("`roles.evaluator` needs files in `data.eval`")
         if "evaluator" not in self.roles:
             self._check_unevaluated()
+
+    def _check_program(self) -> None:
+        if self.program and self.model != Model():
+            raise ValueError("a job has a `model` or a `program`, not both")
+        if self.ends_with != "all" and not self.program:
+            raise ValueError("`ends_with` is for a job with a `program`; a model's workers end with the data")
 
     def _check_unevaluated(self) -> None:
         wants = {

@@ -47,7 +47,7 @@ def task_environment(
         "TF_CPP_MIN_LOG_LEVEL": inherited.get("TF_CPP_MIN_LOG_LEVEL", "1"),
         "OMP_NUM_THREADS": threads,
         "TF_NUM_INTRAOP_THREADS": threads,
-        "TF_NUM_INTEROP_THREADS": threads,
+        "TF_NUM_INTEROP_THREADS": str(_inter_op_threads(job, vcores)),
         **_fail_fast(job),
         # Lets the server bind the port that the Child keeps reserved.
         "TF_GRPC_REUSE_PORT": "1",
@@ -71,6 +71,16 @@ def tf_config(job: Job, role: Role, index: int, cluster: Mapping[Role, Sequence[
     whole = {name: [f"{name}-{n}.invalid:0" for n in range(count)] for name, count in counts.items()}
     whole |= {name: list(addresses) for name, addresses in (cluster or {}).items() if addresses}
     return json.dumps({"cluster": whole, "task": {"type": role, "index": index}})
+
+
+def _inter_op_threads(job: Job, vcores: int) -> int:
+    """Operations that wait for other tasks hold a thread each: with fewer than workers, a server of a program hangs.
+
+    Seen with a `ClusterCoordinator` and one thread; TensorFlow's own guide asks for the number of workers and one.
+    """
+    if not job.program:
+        return vcores
+    return max(vcores, 1 + sum(job.roles[role].count for role in ("chief", "worker") if role in job.roles))
 
 
 def _fail_fast(job: Job) -> dict[str, str]:

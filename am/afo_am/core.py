@@ -238,7 +238,7 @@ class Core:
 
     def _how_it_ended(self) -> str:
         if self.state.config.job.program:
-            return "the program has ended in chief and workers"
+            return "the program has done its work"
         if self.state.evaluations.stopping:
             return "stopped early, as `train.early_stop` says"
         return "all samples were trained on" if self.state.splits.finished else "`train.max_steps` were made"

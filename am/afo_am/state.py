@@ -109,9 +109,10 @@ class JobState:
 
     @property
     def trained(self) -> bool:
-        """Chief, workers and evaluator have done all their work; an evaluator of a program has no end of its own."""
-        roles: tuple[Role, ...] = ("chief", "worker") if self.config.job.program else ("chief", "worker", "evaluator")
-        return all(task.stage is Stage.SUCCEEDED for task in self.of_role(*roles))
+        """All work is done; an evaluator of a program has no end of its own."""
+        workers = (self.chief,) if self.config.job.ends_with == "chief" else self.of_role("chief", "worker")
+        evaluators = () if self.config.job.program else self.of_role("evaluator")
+        return all(task.stage is Stage.SUCCEEDED for task in (*workers, *evaluators))
 
     @property
     def samples(self) -> int:
@@ -233,8 +234,7 @@ class JobState:
         """The verdict follows in its own event."""
 
     def _order_given(self, event: ev.OrderGiven, time: float) -> None:
-        self.orders = event.order
-        self.open_orders[event.order] = event
+        self.orders, self.open_orders[event.order] = event.order, event
 
     def _order_done(self, event: ev.OrderDone, time: float) -> None:
         self.open_orders.pop(event.order, None)

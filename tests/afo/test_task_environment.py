@@ -77,3 +77,16 @@ def test_tf_config_knows_every_task_but_the_evaluator() -> None:
     assert {role: len(tasks) for role, tasks in config["cluster"].items()} == {"chief": 1, "worker": 3, "ps": 2}
     assert config["cluster"]["ps"] == ["h:1", "h:2"]
     assert json.loads(tf_config(make_job(), "worker", 2))["cluster"]["ps"] == ["ps-0.invalid:0", "ps-1.invalid:0"]
+
+
+def test_a_program_gets_the_whole_cluster_and_threads_to_wait_in() -> None:
+    roles: dict[Role, RoleSpec] = {"chief": RoleSpec(), "worker": RoleSpec(instances=3), "evaluator": RoleSpec()}
+    job = Job(name="own", roles=roles, program="train.py")
+    cluster: dict[Role, tuple[str, ...]] = {"chief": ("a:1",), "worker": ("a:2", "b:3", "b:4")}
+    variables = task_environment(job, "evaluator", 0, 1, {}, cluster).variables
+    assert json.loads(variables["TF_CONFIG"]) == {
+        "cluster": {role: list(addresses) for role, addresses in cluster.items()},
+        "task": {"type": "evaluator", "index": 0},
+    }
+    assert (variables["TF_NUM_INTEROP_THREADS"], variables["TF_NUM_INTRAOP_THREADS"]) == ("5", "1")
+    assert "GRPC_FAIL_FAST" not in variables

@@ -16,13 +16,16 @@ Make = Callable[..., FakeCluster]
 GENEROUS = RestartBudget(max=1000)
 
 
-def config(scope: str = "job", roles: dict[Role, RoleSpec] | None = None, budget: RestartBudget = GENEROUS) -> AmConfig:
+def config(
+    scope: str = "job", roles: dict[Role, RoleSpec] | None = None, budget: RestartBudget = GENEROUS,
+    ends_with: str = "all",
+) -> AmConfig:  # fmt: skip
     """A chief, two workers, a parameter server and an evaluator."""
     usual: dict[Role, RoleSpec] = {
         "chief": RoleSpec(), "worker": RoleSpec(instances=2), "ps": RoleSpec(), "evaluator": RoleSpec(),
     }  # fmt: skip
     restart = Restart(scope=scope, chief=budget, worker=budget, ps=budget)  # type: ignore[arg-type]
-    job = Job(name="test", roles=roles or usual, program="train.py", restart=restart)
+    job = Job(name="test", roles=roles or usual, program="train.py", restart=restart, ends_with=ends_with)  # type: ignore[arg-type]
     base = make_config()
     return AmConfig(
         **{field: getattr(base, field) for field in base.__struct_fields__} | {"job": job, "train_files": ()}
@@ -67,7 +70,7 @@ def test_every_task_but_the_evaluator_has_an_address(make_cluster: Make) -> None
     assert status_of(cluster.core, "local_1_0001", cluster.time).state == "RUNNING"
     assert finish(cluster) == "SUCCEEDED"
     assert cluster.finished is not None
-    assert "program has ended" in cluster.finished.diagnostics
+    assert "program has done its work" in cluster.finished.diagnostics
 
 
 def test_a_job_without_parameter_servers(make_cluster: Make) -> None:
@@ -107,6 +110,15 @@ def test_an_evaluator_comes_back_alone(make_cluster: Make) -> None:
     cluster.exit(child(cluster, "evaluator:0"), "user_exception", 1, "ValueError: no checkpoint yet")
     assert finish(cluster) == "SUCCEEDED"
     assert len(clusters(cluster)) == 1
+
+
+def test_a_job_that_ends_with_its_chief_ends_workers_that_serve_for_ever(make_cluster: Make) -> None:
+    cluster = running(make_cluster(config(ends_with="chief")))
+    cluster.exit(child(cluster, "chief:0"), "succeeded", 0)
+    assert cluster.run() == "SUCCEEDED"
+    ends = {str(end.task): end.cause for end in cluster.events(ev.TaskEnded) if isinstance(end, ev.TaskEnded)}
+    assert ends["chief:0"] == "succeeded"
+    assert "succeeded" not in {ends.get("worker:0"), ends.get("worker:1")}
 
 
 def test_with_scope_task_the_others_go_on_and_later_ones_know_the_new_address(make_cluster: Make) -> None:
