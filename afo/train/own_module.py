@@ -37,6 +37,8 @@ class OwnModule:
                 raise ModelError(
                     f"{self.entry} returned {_kind(self.module)}; it must return a keras.Model or tf.Module"
                 )
+            if isinstance(self.module, keras.Model) and type(self.module).train_step is not keras.Model.train_step:
+                raise ModelError(f"{self.entry}: a `train_step` of its own is not run here; put it into `compute_loss`")
             #: Names of the features that it reads.
             self.inputs = _inputs(self.module, schema, self.entry)
             self._trace(feature_specs(schema))

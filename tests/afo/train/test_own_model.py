@@ -12,7 +12,7 @@ from afo.data.tfrecord import RecordWriter
 from afo.job import Adagrad, Data, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
 from afo.models.entry import load
 from afo.models.records import RecordParser
-from click_records import SCHEMA, write_files
+from click_records import SCHEMA, expected_acks, write_files
 from served import served_auc
 from training_job import JobRun
 
@@ -49,6 +49,18 @@ def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path,
     assert measured.metrics["auc"] > 0.82
     served = served_auc(run.directory / "export", schema_file.parent / "data")
     assert served == pytest.approx(measured.metrics["auc"], abs=1e-6)
+    # Another number of servers takes over: nothing is left to train on, and the same model comes out.
+    final = run.master.checkpoints[-1]
+    run.close()
+    roles = {"ps": RoleSpec(instances=3), "worker": RoleSpec()}
+    again = run_job(
+        replace(job, roles=roles), schema_file, directory=run.directory, generation=2, restore=final.manifest
+    )
+    again.master.take_up(final.positions, expected_acks(4, 1500))
+    again.start_servers()
+    again.finish(again.start("worker", 0))
+    assert again.master.checkpoints[-1].step == final.step
+    assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(served, abs=1e-6)
 
 
 def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: RunJob) -> None:

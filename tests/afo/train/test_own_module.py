@@ -96,6 +96,11 @@ BAD: dict[str, tuple[str, type[AfoError], str]] = {
         Unsupported,
         "momentum=0.9",
     ),
+    "a train_step of its own": (
+        "class M(keras.Model):\n    def train_step(self, data):\n        return {}\n\ndef build():\n    return M()",
+        ModelError,
+        "`train_step` of its own is not run",
+    ),
     "a regularised table": (
         "def build():\n    i = keras.Input((1,), name='user')\n"
         "    x = layers.Flatten()(Embedding(9, 2, embeddings_regularizer='l2', name='t')(i))\n"
