@@ -50,7 +50,7 @@ def build(dim=8):
 
     top = mlp(ops.concatenate([bottom, pairs], axis=1), (64, 32, 1), last="sigmoid")
     model = keras.Model(inputs, top)
-    model.compile(keras.optimizers.Adagrad(0.05, initial_accumulator_value=1e-4), loss="binary_crossentropy")
+    model.compile(keras.optimizers.Adam(0.001), loss="binary_crossentropy")
     return model
 
 

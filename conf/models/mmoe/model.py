@@ -54,7 +54,7 @@ def build(dim=8, buckets=100, experts=6, units=32, tower=16):
         hidden = layers.Dense(tower, activation="relu", name=f"{label}_tower")(mixed)
         answers.append(layers.Dense(1, activation="sigmoid", name=label)(hidden))
     model = keras.Model(inputs, answers)
-    model.compile(keras.optimizers.Adam(0.001), loss=["binary_crossentropy"] * len(LABELS))
+    model.compile(keras.optimizers.Adam(0.003), loss=["binary_crossentropy"] * len(LABELS))
     return model
 
 
