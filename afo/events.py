@@ -229,6 +229,16 @@ class ProcessEnded(Event, frozen=True):
     tail: str = ""
 
 
+class TaskStalled(Event, frozen=True):
+    """A busy task has made no step for `timeouts.hang`. `place`: the code that its main thread is in, '' if unknown."""
+
+    task: TaskId
+    seconds: float
+    place: str
+    #: The beginning of all its stacks; the task's stderr has the rest.
+    stacks: str
+
+
 class KillRequested(Event, frozen=True):
     """Somebody wants the job to end."""
 
@@ -315,6 +325,7 @@ AnyEvent = (
     | ExportDecided
     | TaskEnded
     | ProcessEnded
+    | TaskStalled
     | KillRequested
     | OrderGiven
     | OrderDone

@@ -397,6 +397,9 @@ class Timeouts(Section, frozen=True):
 
     allocate: Annotated[Duration, Meta(description="For all containers to run.")] = Duration(1800)
     stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
+    hang: Annotated[
+        Duration, Meta(description="Without a step of one task; its stacks are taken then (`afo events`).")
+    ] = Duration(120)
     orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
     data: Annotated[Duration, Meta(description="For the markers of `data.wait_for`.")] = Duration(6 * 3600)

@@ -22,6 +22,7 @@ from afo_am.ending import Ending
 from afo_am.orders import Orders
 from afo_am.rates import Rates
 from afo_am.restarts import ends_generation, give_up_reason, is_needed
+from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 from afo_am.trainers import Trainers
@@ -61,6 +62,7 @@ class Core:
         #: Parts of the core, each for one kind of counterpart; all decide through `record` and `command`.
         self.ending = Ending(self)
         self.orders = Orders(self)
+        self.stalls = Stalls(self)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {
             m.RegisterRequest: children.register,
@@ -246,6 +248,7 @@ class Core:
     def _tick(self, _: c.Tick) -> None:
         if self.state.verdict:
             return
+        self.stalls.look()
         self.ending.look_at_the_clock()
         if self._now - self._last_sample >= 30 and self.state.ready:
             self._last_sample = self._now

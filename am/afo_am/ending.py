@@ -93,7 +93,9 @@ class Ending:
                 self._look_at(task)
         changed = core.rates.changed_at if core.rates.changed_at is not None else core.begun
         if core.state.ready and core.now - changed > timeouts.stall:
-            self.decide("FAILED", "stalled", f"no task made progress for {timeouts.stall} (`timeouts.stall`)")
+            where = core.stalls.places()
+            text = f"no task made progress for {timeouts.stall} (`timeouts.stall`){where and '; '}{where}"
+            self.decide("FAILED", "stalled", text)
         if core.wall - core.state.started > timeouts.job:
             self.decide("FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")
 

@@ -117,6 +117,7 @@ class Orders:
             self._core.record(
                 ev.OrderDone(task=result.task, order=result.order, failed=result.failed, code=result.code)
             )
+            self._core.stalls.told(result)
         return m.Empty()
 
     def task_ended(self, task_id: m.TaskId, cause: str) -> None:

@@ -230,8 +230,8 @@ class JobState:
         self.restarts += 1
         _blame(self.tasks[event.task.role, event.task.index], event.cause, time)
 
-    def _kill_requested(self, event: ev.KillRequested, time: float) -> None:
-        """The verdict follows in its own event."""
+    def _told(self, event: ev.KillRequested | ev.TaskStalled, time: float) -> None:
+        """For who reads the log: the state does not change by it."""
 
     def _order_given(self, event: ev.OrderGiven, time: float) -> None:
         self.orders, self.open_orders[event.order] = event.order, event
@@ -287,7 +287,8 @@ _APPLY: dict[type, _Apply] = {
     ev.ExportDecided: JobState._noted,
     ev.TaskEnded: JobState._task_ended,
     ev.ProcessEnded: JobState._process_ended,
-    ev.KillRequested: JobState._kill_requested,
+    ev.KillRequested: JobState._told,
+    ev.TaskStalled: JobState._told,
     ev.OrderGiven: JobState._order_given,
     ev.OrderDone: JobState._order_done,
     ev.JobEnding: JobState._job_ending,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from afo.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
 from afo.rpc import messages as m
 from afo_child import stacks
+from afo_child.output import Output
 from afo_child.trainer import Trainer
 
 #: What makes the chief save; `afo.train.chief` has the handler.
@@ -26,8 +27,10 @@ class Orders:
     The main thread delivers the results, and carries out `kill` by itself (see `kill_wanted`).
     """
 
-    def __init__(self, task: m.TaskId, trainer: Trainer, work_dir: Path, wake: Callable[[], None]) -> None:
-        self._task, self._trainer, self._work_dir, self._wake = task, trainer, work_dir, wake
+    def __init__(
+        self, task: m.TaskId, trainer: Trainer, output: Output, work_dir: Path, wake: Callable[[], None]
+    ) -> None:
+        self._task, self._trainer, self._output, self._work_dir, self._wake = task, trainer, output, work_dir, wake
         self._results: dict[int, m.OrderResult | None] = {}
         self._running: dict[int, tuple[BoundedCommand, threading.Thread]] = {}
         #: Highest number taken so far: the AM repeats what it is not sure we have.
@@ -111,6 +114,7 @@ class Orders:
             text = stacks.describe(pid, ran, self._work_dir)
         except OSError as error:
             return replace(blank, failed=True, output=f"the process {pid} cannot be looked at: {error}")
+        self._output.note(f"stacks of process {pid}\n{text}\nend of stacks")
         more = ran.truncated or len(text) > LIMIT_BYTES
         return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=stacks.place(text, pid))
 

@@ -28,6 +28,10 @@ class Output:
         """Take what the process wrote to its stderr."""
         self._feed("stderr", data)
 
+    def note(self, text: str) -> None:
+        """Words of the Child itself, among the lines of stderr. From any thread."""
+        self._logs["stderr"].feed(f"\n[afo: {text}]\n".encode(errors="replace"))
+
     @property
     def total(self) -> int:
         """Bytes written so far."""

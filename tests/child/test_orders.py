@@ -124,6 +124,7 @@ def test_stacks_name_every_frame_and_the_place(container, master: FakeMaster) ->
     assert "sleep" in result.output.partition("in inner")[2], "native frames below the Python ones"
     assert result.place.endswith("in inner")
     assert "/program:" in result.place
+    assert "in inner" in (container.work / "logs" / "stderr").read_text(), "so that they are there when the task is not"
 
 
 def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:

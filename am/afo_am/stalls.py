@@ -1,0 +1,85 @@
+"""Tasks that are busy and make no step: their stacks are taken once, so that it can be seen where they hang. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from afo import events as ev
+from afo.rpc import messages as m
+from afo.train_task import Progress
+from afo_am.orders import MASTER, MAX_OPEN
+from afo_am.tasks import Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+
+#: Phases in which counters move; a task that waits for others is not to blame for standing still.
+_BUSY = frozenset({"restoring", "initializing", "training", "evaluating", "exporting"})
+#: Characters of the stacks that the journal keeps; the task's stderr has all.
+_KEPT = 4000
+
+
+class _Seen(Struct):
+    """What one attempt reported last, since when (monotonic clock), and the order for its stacks; 0 before."""
+
+    progress: Progress | None
+    since: float
+    order: int = 0
+    place: str = ""
+
+
+class Stalls:
+    """Part of the core that watches single tasks; `timeouts.stall` is about all of them together."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._seen: dict[m.TaskId, _Seen] = {}
+
+    def look(self) -> None:
+        """Ask for the stacks of what has stood still for `timeouts.hang`."""
+        tasks = [task for task in self._core.state.tasks.values() if task.stage is Stage.REGISTERED]
+        self._seen = {task.id: self._updated(task) for task in tasks}
+        hanging = [task for task in tasks if self._hangs(task)]
+        for task in hanging:
+            self._ask(task)
+        trainers = [task for task in tasks if task.id.role in ("chief", "worker")]
+        if trainers and all(task in hanging for task in trainers):
+            for server in tasks:  # which all of them may be waiting for
+                if server.id.role == "ps":
+                    self._ask(server)
+
+    def _updated(self, task: Task) -> _Seen:
+        before = self._seen.get(task.id)
+        if before is not None and before.progress == task.progress:
+            return before
+        return _Seen(task.progress, self._core.now)
+
+    def _hangs(self, task: Task) -> bool:
+        limit = self._core.state.config.job.timeouts.hang
+        busy = task.process_alive and task.progress is not None and task.progress.phase in _BUSY
+        return busy and self._core.now - self._seen[task.id].since > limit
+
+    def _ask(self, task: Task) -> None:
+        seen, orders = self._seen[task.id], self._core.orders
+        if not seen.order and len(orders.open_of(task.id)) < MAX_OPEN:
+            seen.order = orders.place(task, "stacks", MASTER)
+
+    def told(self, result: m.OrderResult) -> None:
+        """An order came to its end; if it was asked for here, its result is an event."""
+        seen = self._seen.get(result.task)
+        if seen is None or seen.order != result.order:
+            return
+        seen.place = result.place
+        self._core.record(
+            ev.TaskStalled(
+                task=result.task, seconds=round(self._core.now - seen.since), place=result.place,
+                stacks=result.output[:_KEPT],
+            )
+        )  # fmt: skip
+
+    def places(self) -> str:
+        """Where the tasks hang whose stacks were taken; '' if none were."""
+        known = [(task_id, seen.place) for task_id, seen in self._seen.items() if seen.place]
+        return "; ".join(f"{task_id} stands in {place}" for task_id, place in known[:3])

@@ -1,0 +1,91 @@
+"""Tasks that hang are looked at."""
+
+from collections.abc import Callable
+
+import pytest
+
+from afo import events as ev
+from afo.job import Timeouts
+from afo.rpc import messages as m
+from afo.train_task import Phase, Progress
+from afo.units import Duration
+from fake_cluster import FakeCluster, FakeTask, make_config
+
+Make = Callable[..., FakeCluster]
+PLACE = "job/my_ctr.py:12 in build"
+
+
+@pytest.fixture
+def cluster(make_cluster: Make) -> FakeCluster:
+    """A job that trains; its tasks are then spoken for by the tests."""
+    made = make_cluster(make_config(files=200, timeouts=Timeouts(hang=Duration(60), stall=Duration(300))))
+    while not made.core.state.ready:
+        made.turn()
+    return made
+
+
+def beat(cluster: FakeCluster, step: int, phase: Phase = "training", stuck: tuple[str, ...] = ()) -> None:
+    """A heartbeat of every task; those of `stuck` say what they said at step 0. What is asked of them, they do."""
+    for child in cluster.live():
+        still = child.id.role == "ps" or str(child.id) in stuck
+        at = Progress(phase="serving" if child.id.role == "ps" else phase, step=0 if still else step)
+        heartbeat = m.HeartbeatRequest(
+            task=child.id, generation=1, process_alive=True, progress=at, orders=tuple(o.order for o in child.orders)
+        )
+        reply = cluster.tell(heartbeat)
+        assert isinstance(reply, m.Directive)
+        _carry_out(cluster, child, reply.orders)
+
+
+def _carry_out(cluster: FakeCluster, child: FakeTask, orders: tuple[m.Order, ...]) -> None:
+    for order in orders:
+        assert order.kind == "stacks"
+        cluster.tell(m.OrderResult(task=child.id, order=order.order, output=f"stacks of {child.id}", place=PLACE))
+
+
+def pass_time(cluster: FakeCluster, seconds: int, **kinds: object) -> None:
+    """So many seconds, with a heartbeat and a tick in each tenth."""
+    for _ in range(seconds // 10):
+        cluster.time += 10
+        cluster.poll()
+        beat(cluster, int(cluster.time), **kinds)  # type: ignore[arg-type]
+
+
+def stalled(cluster: FakeCluster) -> list[str]:
+    """Tasks whose stalls were told."""
+    return [str(event.task) for event in cluster.events(ev.TaskStalled) if isinstance(event, ev.TaskStalled)]
+
+
+def test_a_task_that_stands_still_among_others_is_looked_at_once(cluster: FakeCluster) -> None:
+    pass_time(cluster, 200, stuck=("worker:1",))
+    (event,) = cluster.events(ev.TaskStalled)
+    assert isinstance(event, ev.TaskStalled)
+    assert (str(event.task), event.place, event.stacks) == ("worker:1", PLACE, "stacks of worker:1")
+    assert 60 < event.seconds <= 80
+    (given,) = cluster.events(ev.OrderGiven)
+    assert isinstance(given, ev.OrderGiven)
+    assert given.user == "afo"
+
+
+def test_after_another_step_it_is_looked_at_again(cluster: FakeCluster) -> None:
+    pass_time(cluster, 100, stuck=("worker:1",))
+    pass_time(cluster, 30)
+    pass_time(cluster, 100, stuck=("worker:1",))
+    assert stalled(cluster) == ["worker:1", "worker:1"]
+
+
+def test_where_all_workers_stand_still_the_servers_are_looked_at_too(cluster: FakeCluster) -> None:
+    pass_time(cluster, 100, stuck=("worker:0", "worker:1"))
+    assert sorted(stalled(cluster)) == ["ps:0", "ps:1", "worker:0", "worker:1"]
+
+
+def test_who_waits_does_not_hang(cluster: FakeCluster) -> None:
+    pass_time(cluster, 250, phase="waiting", stuck=("worker:0", "worker:1", "evaluator:0"))
+    assert stalled(cluster) == []
+
+
+def test_a_job_that_fails_for_it_says_where(cluster: FakeCluster) -> None:
+    everybody = ("worker:0", "worker:1", "evaluator:0")
+    pass_time(cluster, 400, stuck=everybody)
+    assert cluster.core.state.verdict_cause == "stalled"
+    assert f"worker:0 stands in {PLACE}" in cluster.core.state.diagnostics
