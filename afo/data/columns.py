@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from afo.data.parquet import Column, batches, column, opened
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
 from afo.job import Data
 
@@ -39,14 +39,22 @@ def signature(schema: Schema, data: Data, specs: dict[str, Any]) -> Columns:
     )
 
 
+class ColumnFile(NamedTuple):
+    """A Parquet file to read: errors call it `url`; with `labelled` false it need hold neither label nor weight."""
+
+    path: Path
+    url: str
+    labelled: bool = True
+
+
 def column_blocks(
-    path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None], seed: int, skip: int, size: int
+    file: ColumnFile, schema: Schema, data: Data, refuse: Callable[[str], None], seed: int, skip: int, size: int
 ) -> Iterator[Columns]:
     """Tensors of up to `size` rows each, without the first `skip` rows of the order that `seed` says.
 
     `refuse` is told of each row that does not fit the schema. Raises DataError for a file that cannot be read.
     """
-    blocks = _Reader(path, url, schema, data, refuse).blocks()
+    blocks = _Reader(file, schema, data, refuse).blocks()
     if data.shuffle.buffer > 1:
         blocks = mixed(blocks, data.shuffle.buffer, seed)
     for block in rebatched(blocks, skip, size):
@@ -98,22 +106,25 @@ def _joined(blocks: list[Columns]) -> Columns:
 
 
 class _Reader:
-    def __init__(self, path: Path, url: str, schema: Schema, data: Data, refuse: Callable[[str], None]) -> None:
-        self._path = str(path)
-        self._url = url
+    def __init__(self, file: ColumnFile, schema: Schema, data: Data, refuse: Callable[[str], None]) -> None:
+        self._path = str(file.path)
+        self._url = file.url
         self._schema = schema
-        self._data = data
         self._refuse = refuse
-        self._file = int.from_bytes(hashlib.blake2b(url.encode(), digest_size=8).digest(), signed=True)
-        self._outputs = [Feature(name=name, kind="dense") for name in data.labels]
-        self._known = set(schema.names) | {name for name in (*data.labels, data.weight, data.sample_id) if name}
+        self._file = int.from_bytes(hashlib.blake2b(file.url.encode(), digest_size=8).digest(), signed=True)
+        self._width = len(data.labels)
+        self._labels = data.labels if file.labelled else ()
+        self._weight = data.weight if file.labelled else None
+        self._sample_id = data.sample_id
+        #: Columns that every row must have a value of.
+        self._outputs = [name for name in (*self._labels, self._weight, self._sample_id) if name]
 
     def blocks(self) -> Iterator[Columns]:
         """The rows that fit."""
         start = 0
         with opened(self._url, self._path) as file:
             self._check(file.schema_arrow.names)
-            for batch in batches(file, self._known):
+            for batch in batches(file, {*self._schema.names, *self._outputs}):
                 block, fits = self._block(batch, start)
                 for row in np.flatnonzero(~fits):
                     self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
@@ -121,32 +132,33 @@ class _Reader:
                 start += batch.num_rows
 
     def _check(self, names: list[str]) -> None:
-        for name in (*self._data.labels, self._data.weight, self._data.sample_id):
-            if name and name not in names:
+        for name in self._outputs:
+            if name not in names:
                 raise DataError(f"{self._url}: there is no column `{name}`; there are: {', '.join(names[:20])}")
 
     def _block(self, batch: Any, start: int) -> tuple[Columns, Any]:
         features = {each.name: column(batch, each, self._url) for each in self._schema.features}
-        labels = [self._required(batch, name, "dense") for name in self._data.labels]
-        rows, data = batch.num_rows, self._data
+        rows = batch.num_rows
+        labels = [self._required(batch, name, "dense") for name in self._labels]
+        labels = labels or [Column(np.zeros((rows, self._width), np.float32), np.ones(rows, np.bool_))]
         weight = Column(np.ones((rows, 1), np.float32), np.ones(rows, np.bool_))
         key = Column(np.arange(start, start + rows)[:, None], np.ones(rows, np.bool_))
-        if data.weight:
-            weight = self._required(batch, data.weight, "dense")
-        if data.sample_id:
-            key = self._required(batch, data.sample_id, "categorical")
+        if self._weight:
+            weight = self._required(batch, self._weight, "dense")
+        if self._sample_id:
+            key = self._required(batch, self._sample_id, "categorical")
         fits = np.logical_and.reduce([each.fits for each in (*features.values(), *labels, weight, key)])
         block = Columns(
             features={name: each.values for name, each in features.items()},
             labels=np.concatenate([each.values for each in labels], axis=1),
             weight=weight.values[:, 0],
             key=key.values[:, 0],
-            file=np.full(rows, 0 if data.sample_id else self._file, np.int64),
+            file=np.full(rows, 0 if self._sample_id else self._file, np.int64),
         )
         return block, fits
 
-    def _required(self, batch: Any, name: str, kind: Any) -> Column:
-        """A column of one value in every row."""
+    def _required(self, batch: Any, name: str, kind: Kind) -> Column:
+        """A column of one value in every row; others do not fit."""
         found = column(batch, Feature(name=name, kind=kind), self._url)
         present = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
         return Column(found.values, found.fits & present)
@@ -155,8 +167,11 @@ class _Reader:
         one = batch.slice(row, 1)
         for feature in self._schema.features:
             if not column(one, feature, self._url).fits[0]:
-                return (
-                    f"column `{feature.name}` holds {len(one.column(feature.name)[0])} values where the schema's shape"
-                    f" needs {feature.size}"
-                )
-        return "it lacks its label, weight or sample id"
+                value = one.column(feature.name)[0].as_py()
+                count = len(value) if isinstance(value, list) else 1
+                return f"column `{feature.name}` holds {count} values where the schema's shape needs {feature.size}"
+        lacking = [name for name in self._outputs if not self._required(one, name, self._kind(name)).fits[0]]
+        return f"it lacks a value of `{lacking[0]}`"
+
+    def _kind(self, name: str) -> Kind:
+        return "categorical" if name == self._sample_id else "dense"

@@ -30,12 +30,14 @@ class SplitReader:
     """Blocks of records of a lease's file; the records that were applied already are left out.
 
     `path` is where the file lies locally. The order depends on seed, epoch and row alone, so "the first n records of
-    this epoch" means the same in every process. A Parquet file is read by `schema`, a TFRecord file as it is.
+    this epoch" means the same in every process. A Parquet file is read by `schema`, a TFRecord file as it is; with
+    `labelled` false it need hold neither label nor weight, for a caller that takes features alone.
     """
 
     def __init__(
-        self, lease: Lease, path: Path, data: Data, block: int, schema: Schema, bad: BadRecords | None = None
-    ) -> None:
+        self, lease: Lease, path: Path, data: Data, block: int, schema: Schema, bad: BadRecords | None = None,
+        labelled: bool = True,
+    ) -> None:  # fmt: skip
         self.lease = lease
         self._path = str(path)
         self._data = data
@@ -46,9 +48,10 @@ class SplitReader:
         self._seed = order_seed(data.shuffle.seed, lease.epoch, lease.row)
         self._blocks: Any
         if is_parquet(data.format, lease.url):
-            from afo.data.columns import column_blocks
+            from afo.data.columns import ColumnFile, column_blocks
 
-            self._blocks = column_blocks(path, lease.url, schema, data, self._refuse, self._seed, lease.skip, block)
+            file = ColumnFile(path, lease.url, labelled)
+            self._blocks = column_blocks(file, schema, data, self._refuse, self._seed, lease.skip, block)
         else:
             known = compression_of(self._path) if data.compression == "auto" else data.compression
             self._blocks = self._arranged(tf.data.TFRecordDataset(self._path, _COMPRESSION[known], _READ_BUFFER))

@@ -20,7 +20,7 @@ from afo.train.scoring import BATCH, in_order
 
 
 class Prediction:
-    """Writes the scores of one model. The files need hold no label, unless they are Parquet."""
+    """Writes the scores of one model. The files need hold no label."""
 
     def __init__(self, schema: Schema, parser: RecordParser, data: Data, model: LocalModel, scratch: Path) -> None:
         self._schema, self._parser, self._data, self._scratch = schema, parser, in_order(data), scratch
@@ -54,7 +54,7 @@ class Prediction:
         """Ids [B] and probabilities [B, labels] of one block after another."""
         lease = Lease(file.number, 0, file.url)
         with local_file(file.url, self._scratch / f"scored-{file.number}") as path:
-            reader = SplitReader(lease, path, self._data, BATCH, self._schema, self._bad)
+            reader = SplitReader(lease, path, self._data, BATCH, self._schema, self._bad, labelled=False)
             while (block := reader.next_block()) is not None:
                 keys, probabilities = self._judge.computed(self._compute, block, lease, path)
                 yield keys.numpy(), probabilities.numpy()

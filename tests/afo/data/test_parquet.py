@@ -172,6 +172,19 @@ def test_without_a_sample_id_every_row_of_every_file_is_another(tmp_path: Path) 
 
 
 @pytest.mark.tensorflow
+def test_features_alone_need_neither_label_nor_weight(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": [30.0, 40.0], "sample_id": [1, 2]}), tmp_path / "a.parquet")
+    data = msgspec.structs.replace(DATA, label=("click", "buy"), weight="w", shuffle=Shuffle(buffer=0))
+    lease = Lease(0, 0, str(tmp_path / "a.parquet"))
+    with pytest.raises(DataError, match=r"a\.parquet: there is no column `click`; there are: age, sample_id"):
+        SplitReader(lease, tmp_path / "a.parquet", data, 9, SCHEMA).next_block()
+    block = SplitReader(lease, tmp_path / "a.parquet", data, 9, SCHEMA, labelled=False).next_block()
+    features, keys = parser_of(SCHEMA, data).keyed_inputs(block)
+    assert features["age"].numpy().tolist() == [[30.0], [40.0]]
+    assert keys.numpy().tolist() == [1, 2]
+
+
+@pytest.mark.tensorflow
 def test_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
     write_files(tmp_path, 1, 100)
     random = np.random.default_rng(1)
@@ -217,16 +230,19 @@ def test_rows_that_do_not_fit_are_counted_and_named(tmp_path: Path, capsys: pyte
     table = pq.read_table(path).to_pydict()
     table["label"][13] = None
     table["liked"][70] = [1, 2, 3]
+    table["sample_id"][0] = None
     pq.write_table(pa.table(table), path)
-    with pytest.raises(DataError, match=rf"{path}: row 13: it lacks its label, weight or sample id; .*max_bad_records"):
+    with pytest.raises(DataError, match=rf"{path}: row 0: it lacks a value of `sample_id`; .*max_bad_records"):
         list(blocks(path))
     data = msgspec.structs.replace(DATA, max_bad_records=0.05)
     bad = BadRecords(0.05)
     found = identities(path, data, bad=bad)
-    assert sorted(found) == sorted(splitmix64(number) for number in range(100) if number not in (13, 70))
+    assert sorted(found) == sorted(splitmix64(number) for number in range(100) if number not in (0, 13, 70))
     tally = bad.pop(Lease(4, 0, str(path)))
-    assert (tally.bad, tally.unread) == (2, 2)
-    assert "row 70: column `liked` holds 3 values where the schema's shape needs 2" in capsys.readouterr().err
+    assert (tally.bad, tally.unread) == (3, 3)
+    told = capsys.readouterr().err
+    assert "row 70: column `liked` holds 3 values where the schema's shape needs 2" in told
+    assert "row 13: it lacks a value of `label`" in told
 
 
 @pytest.mark.tensorflow
