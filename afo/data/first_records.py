@@ -3,12 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
-from afo import storage
-from afo.data import parquet
 from afo.data.formats import PARQUET, is_parquet
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import RecordWriter, compression_of, read_records
@@ -50,28 +46,23 @@ def suffix(file: SplitFile, data: Data) -> str:
 def write_part(part: Part, data: Data, url: str) -> None:
     """Write the records into a new file, which appears when it is whole."""
     source = part.file.url
-    if not is_parquet(data.format, source):
-        with RecordWriter(url, compression_of(source) if data.compression == "auto" else data.compression) as writer:
-            writer.write_all(islice(_records(source, data), part.records))
+    if is_parquet(data.format, source):
+        from afo.data import parquet
+
+        parquet.copy_rows(source, part.records, url)
         return
-    with parquet.opened(source) as file, storage.open_output(url) as output:
-        rows = pa.Table.from_batches(_batches(file, part.records), file.schema_arrow)
-        pq.write_table(rows, pa.PythonFile(output, mode="w"))
+    with RecordWriter(url, compression_of(source) if data.compression == "auto" else data.compression) as writer:
+        for record in islice(_records(source, data), part.records):
+            writer.write(record)
 
 
 def _count(url: str, data: Data, most: int) -> int:
     if is_parquet(data.format, url):
+        from afo.data import parquet
+
         return min(most, parquet.facts(url)[0])
     return sum(1 for _ in islice(_records(url, data), most))
 
 
 def _records(url: str, data: Data) -> Iterator[bytes]:
     return read_records(url, data.compression, [] if data.max_bad_records else None)
-
-
-def _batches(file: pq.ParquetFile, left: int) -> Iterator[pa.RecordBatch]:
-    for batch in file.iter_batches(parquet.BLOCK, use_threads=False):
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return

@@ -57,6 +57,18 @@ def facts(url: str) -> tuple[int, str]:
         return int(footer.num_rows), compression.replace("UNCOMPRESSED", "NONE").lower()
 
 
+def copy_rows(url: str, count: int, target: str) -> None:
+    """The first `count` rows as a new file `target`, which appears when it is whole. Raises DataError."""
+    with opened(url) as file, storage.open_output(target) as output:
+        left = count
+        with pq.ParquetWriter(pa.PythonFile(output, mode="w"), file.schema_arrow) as writer:
+            for batch in file.iter_batches(BLOCK, use_threads=False):
+                writer.write_batch(batch.slice(0, left))
+                left -= batch.num_rows
+                if left <= 0:
+                    break
+
+
 def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
     """The rows in their order, of the named columns that the file holds."""
     known = [name for name in file.schema_arrow.names if name in columns]
