@@ -14,7 +14,7 @@ from afo_client.job_view import Failure, JobView, TaskView
 #: Lines of the first failing task that are shown at once.
 TAIL_LINES = 20
 #: Fields of the JSON object that are null while a job runs.
-_OF_ENDED_JOBS = ("cause", "seconds", "train_seconds", "core_hours", "memory_gb_hours", "restarts")
+_OF_ENDED_JOBS = ("cause", "seconds", "train_seconds", "core_hours", "memory_gb_hours", "restarts", "bad_records")
 
 
 def places(ref: JobRef) -> dict[str, str]:

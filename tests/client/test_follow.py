@@ -27,6 +27,7 @@ WORKER = m.TaskId(role="worker", index=0, attempt=0)
 FINISHED = ev.JobFinished(
     state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={"auc": 0.875}, samples=2_000_000, step=100,
     seconds=50.0, core_hours=4.0, memory_gb_hours=8.0, restarts=1, train_seconds=40.0, input_wait=0.25,
+    bad_records=1_200,
 )  # fmt: skip
 
 
@@ -169,8 +170,10 @@ def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -
     text = summary_text(view, places(ref))
     assert "2,000,000 samples, 100 steps; 50 s in all, 40 s training" in text
     assert "50,000 samples/s, input wait 25%, 1 restart" in text
+    assert "1,200 bad records skipped" in text
     assert "2 core-hours and 4 GB-hours per million samples" in text
     assert "auc 0.875" in text
+    assert summary_json(view, places(ref), 0)["bad_records"] == 1_200
     assert f"{ref.paths.dir}/export" in text
 
 
