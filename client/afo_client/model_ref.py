@@ -38,7 +38,10 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     place = checkpoint_place(config, named)
     with suppress(NotFound):  # then it is no export, but a directory of checkpoints or a manifest
         place = exported.read(place).manifest
-    url = newest(place)
+    try:
+        url = newest(place)
+    except NotFound as error:
+        raise NotFound(f"{error}; name a job, a directory of checkpoints, a manifest or an exported model") from error
     return ModelRef(url, read_manifest(url))
 
 

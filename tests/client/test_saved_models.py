@@ -1,0 +1,98 @@
+"""Verbs about saved models, by what lies in a directory: lineage, checkpoints, and what is refused."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from afo.errors import NotFound
+from afo.train import lineage
+from afo.train.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.train.manifest import Manifest, Part, Refusal, commit, write_evaluation, write_refusal
+from afo_client.main import run
+
+
+def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
+    listed = [InputFile(str(file), file.stat().st_size, file.stat().st_mtime) for file in files]
+    applied = lineage.applied(listed, [(0, 1500, 0xABC)] * len(files))
+    return Training(
+        job_id=job, name="clicks", afo_version="0", schema_hash="", first_step=0, step=10, files=applied,
+        totals=lineage.totals_of(applied), **fields,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A day's directory with one job's checkpoint; the job was warm-started once."""
+    files = [tmp_path / name for name in ("monday", "tuesday")]
+    for file in files:
+        file.write_bytes(b"records")
+    before = Ancestry(jobs=(training("local_1_1", (files[0],), manifest="/m", metrics={"auc": 0.81}),))
+    manifest = Manifest(
+        version=2, generation=1, step=20, final=True, directory="g", rows={},
+        parts=(Part("dense", "d", 0, 1, 2048, 7),),
+        lineage=Lineage(own=training("local_1_2", (files[1],)), before=before),
+    )  # fmt: skip
+    (tmp_path / "day" / "local_1_2").mkdir(parents=True)
+    url = commit(str(tmp_path / "day" / "local_1_2"), manifest)
+    write_evaluation(url, Evaluation(metrics={"auc": 0.8214}, coverage={}))
+    return tmp_path
+
+
+def test_a_lineage_names_every_file_through_the_warm_start(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lineage", str(model / "day")]) == 0
+    text = capsys.readouterr().out
+    assert "-final.json (step 20)" in text
+    assert "clicks (local_1_1), steps 0 to 10: 1 file, 1,500 records, auc 0.8100" in text
+    assert text.index("tuesday") < text.index("monday")
+    assert text.count("0000000000000abc") == 2
+
+
+def test_a_file_that_changed_since_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lineage", str(model / "day"), "--check"]) == 0
+    assert "every file that is named is as it was" in capsys.readouterr().out
+    (model / "monday").unlink()
+    os.utime(model / "tuesday", (1.0, 1.0))
+    assert run(["lineage", str(model / "day"), "--check", "--json"]) == 1
+    changed = json.loads(capsys.readouterr().out)["changed"]
+    assert changed == [f"{model}/tuesday was written again at 1970-01-01T00:00:01.000Z", f"{model}/monday is gone"]
+
+
+def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["checkpoint", "ls", str(model / "day")]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split()[:4] == ["STEP", "GENERATION", "FINAL", "SIZE"]
+    assert line.split()[:5] == ["20", "1", "yes", "2.0", "KiB"]
+    assert "0.8214" in line
+    write_refusal(str(model / "day" / "local_1_2"), Refusal("/m", ("auc 0.5 is not within >=0.7",)))
+    assert run(["checkpoint", "ls", str(model / "day"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [each["step"] for each in answer["checkpoints"]] == [20]
+    assert answer["refused"] == ["auc 0.5 is not within >=0.7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lineage", "{folder}/nothing"], "holds no checkpoint; name a job, a directory of checkpoints, a manifest"),
+        (["checkpoint", "ls", "{folder}/nothing"], "does not exist: nothing was saved there yet"),
+        (["evaluate", "{folder}/day"], "was written by local_1_2, whose job and schema it takes to use it"),
+        (["export", "{folder}/day", "--out", "{folder}/out"], "AFO_JOBS_ROOT"),
+        (["predict", "{folder}/nothing", "--data", "x", "--out", "{folder}/out"], "holds no checkpoint"),
+    ],
+)
+def test_what_is_not_there(
+    model: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
+    assert run([word.format(folder=model) for word in words]) == NotFound.exit_code
+    assert message in capsys.readouterr().err
+
+
+def test_scores_replace_nothing_unasked(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (model / "out").mkdir()
+    (model / "out" / "mine").touch()
+    assert run(["predict", str(model / "day"), "--data", str(model / "monday"), "--out", str(model / "out")]) == 1
+    assert "holds something; name another directory, or replace it with --overwrite" in capsys.readouterr().err
+    assert [path.name for path in (model / "out").iterdir()] == ["mine"]
