@@ -73,7 +73,9 @@ def _stage(file: PlannedFile, cache: str, send: bool) -> StagedFile:
     if not path.exists():
         raise NotFound(f"{path} is to be sent to every container as {file.name!r}, but does not exist")
     if not path.is_dir():
-        return _stage_file(file.name, path, cache, send)
+        # A node knows by the ending of an archive's name how to unpack it.
+        name = path.name if file.archive else file.name
+        return _stage_file(name, path, cache, send, container_name=file.name)
     with _packed(path, _CONF_FILES if file.name == HADOOP_CONF else None) as archive:
         return _stage_file(f"{file.name}.tar.gz", archive, cache, send, container_name=file.name)
 
