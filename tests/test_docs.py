@@ -15,7 +15,7 @@ from afo_client.main import afo
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-JOB_FILES = sorted((ROOT / "conf" / "jobs").glob("*.yaml"))
+JOB_FILES = sorted(file for folder in ("jobs", "programs") for file in (ROOT / "conf" / folder).glob("*.yaml"))
 SCHEMAS = sorted((ROOT / "conf" / "schemas").glob("*.yaml"))
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -102,7 +102,8 @@ class TestPage:
             if re.search(r"^roles:", block, re.M):
                 file = tmp_path / "job.yaml"
                 file.write_text(block, encoding="utf-8")
-                assert load_job(file).data.train
+                job = load_job(file)
+                assert job.data.train or job.program
             elif re.search(r"^features:", block, re.M):
                 assert parse_schema(block, str(page)).features
 
