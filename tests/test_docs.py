@@ -107,6 +107,10 @@ class TestPage:
             elif re.search(r"^features:", block, re.M):
                 assert parse_schema(block, str(page)).features
 
+    def test_python_is_python(self, page: Path) -> None:
+        for block in blocks(page, "python"):
+            compile(block, str(page), "exec")
+
     def test_no_place_of_one_machine_is_named(self, page: Path) -> None:
         assert not re.search(r"/work/|/root/|/tmp/(?!afo-doc)", text_of(page))
 

@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from afo import events as ev
+from afo_client import open_job
 from click_records import SCHEMA, write_files
 from live_job import AFO, LiveJob, afo
 
 pytestmark = pytest.mark.tensorflow
+SUBMIT = ("--runtime", "local", "--idempotency-key", "of this test")
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +30,18 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
         "data": {"schema": "schema.yaml", "train": ["train/*"], "batch_size": 32, "epochs": 100_000},
         "model": {"hidden_units": [8], "embedding": {"dim": 4}},
         "environment": {"variables": {"OF_THE_JOB": "yes"}},
+        "on_end": [
+            "python",
+            "-c",
+            f"import os; open({str(folder / 'ended')!r}, 'a').write(os.environ['AFO_JOB_STATE'])",
+        ],
     }
     (folder / "job.yaml").write_text(yaml.safe_dump(spec))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AFO_STATE_DIR", str(folder / "state"))
         patch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
         patch.delenv("HADOOP_CONF_DIR", raising=False)
-        running = LiveJob.submit(folder / "job.yaml", str(folder / "jobs"), "--runtime", "local")
+        running = LiveJob.submit(folder / "job.yaml", str(folder / "jobs"), *SUBMIT)
         try:
             running.wait(lambda: running.splits_done() >= 2, "two files acknowledged")
             yield running
@@ -42,6 +49,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
             done = afo("kill", "--yes")
             running.wait_for_no_process()
         assert done.returncode == 0, done.stderr
+        assert (folder / "ended").read_text() == "KILLED"
 
 
 def as_other(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -50,6 +58,12 @@ def as_other(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         [*AFO, *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False,
         env={**os.environ, **environment},
     )  # fmt: skip
+
+
+def test_the_key_of_a_live_job_starts_no_other(job: LiveJob) -> None:
+    again = LiveJob.submit(Path(job.paths.root).parent / "job.yaml", job.paths.root, *SUBMIT)
+    assert again.id == job.id
+    assert open_job(job.id).status().state == "TRAINING"
 
 
 def test_top_shows_what_each_task_does(job: LiveJob) -> None:
@@ -78,10 +92,9 @@ def test_exec_runs_beside_the_task(job: LiveJob) -> None:
 
 
 def test_stacks_name_the_code(job: LiveJob) -> None:
-    done = afo("stacks", "worker:0")
+    done = afo("stacks", "worker:0", "--json")
     assert done.returncode == 0, done.stderr
-    assert "afo/train" in done.stdout
-    assert "afo/train" in json.loads(afo("stacks", job.id, "ps:0", "--json").stdout)["stacks"]
+    assert "afo/train" in json.loads(done.stdout)["stacks"]
 
 
 @pytest.mark.parametrize(
