@@ -316,7 +316,7 @@ class FakeCluster:
                     xor=xor,
                     bad=self.bad.get(lease.row, 0),
                     first_bad=f"file {lease.row}: record at offset 7",
-                )  # fmt: skip
+                )
             )
             child.lease = None
         else:  # the next turn acknowledges what is applied
