@@ -78,7 +78,9 @@ class OwnModule:
 
     def outputs(self, features: dict[str, Any], *, training: bool) -> Any:
         """What it returns for features [B, values] each, as it returns it."""
-        given = self.read(features)
+        given: Any = self.read(features)
+        if getattr(self.module, "inputs", None) and _by_place(self.module):
+            given = next(iter(given.values())) if len(given) == 1 else list(given.values())
         with user_code(self.entry):
             if _takes_training(self.module):
                 return self.module(given, training=training)
@@ -165,14 +167,18 @@ def _inputs(module: Any, schema: Schema, entry: str) -> tuple[str, ...]:
     """The features that a model of named inputs asks for; every other model gets all."""
     if not getattr(module, "inputs", None):
         return schema.names
-    wanted = module.input
-    names = list(wanted) if isinstance(wanted, dict) else [each.name for each in module.inputs]
+    names = [each.name for each in module.inputs] if _by_place(module) else list(module.input)
     for name in names:
         try:
             schema[name]
         except DataError as error:
             raise ModelError(f"{entry}: the model reads an input `{name}`: {error}") from error
     return tuple(names)
+
+
+def _by_place(module: Any) -> bool:
+    """Whether inputs are given to it in their order, not by name."""
+    return isinstance(module, keras.Sequential) or not isinstance(module.input, dict)
 
 
 def _takes_training(module: Any) -> bool:

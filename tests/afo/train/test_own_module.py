@@ -162,6 +162,25 @@ def test_outputs_by_name_stand_in_the_order_of_the_labels(own: Callable[..., Any
     assert given.numpy().tolist() == [[0.25, 0.5], [0.5, 1.0]]
 
 
+FORMS = {
+    "Sequential": "keras.Sequential([age(), layers.Dense(1, activation='sigmoid')])",
+    "one input by its place": "(lambda x: keras.Model(x, layers.Dense(1, activation='sigmoid')(x)))(age())",
+    "a list of inputs": "(lambda x: keras.Model([x], layers.Dense(1, activation='sigmoid')(x)))(age())",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inputs_need_not_be_a_dict(form: str, own: Callable[..., Any]) -> None:
+    import tensorflow as tf
+
+    model = own(f"def build():\n    return {FORMS[form]}")._own
+    assert model.inputs == ("age",)
+    given = {"age": tf.constant([[1.0], [-1.0]]), "city": tf.constant([["Ulm"], ["Bonn"]])}
+    answers = model.probabilities(given).numpy()
+    assert answers.shape == (2, 1)
+    assert answers.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("name", ["uniform", "glorot_normal", "orthogonal"])
 def test_first_rows_have_the_spread_of_keras(name: str) -> None:
     import keras
