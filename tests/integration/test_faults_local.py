@@ -34,6 +34,7 @@ def job_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model": {"hidden_units": [16], "embedding": {"dim": 4}},
         "checkpoint": {"every": "3s"},
         "train": {"eval_every": "3s"},
+        "timeouts": {"hang": "5s"},
     }  # fmt: skip
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     return folder / "job.yaml"
@@ -97,3 +98,17 @@ def test_what_is_killed_comes_back(job: LiveJob, fault: Fault, again: list[str],
     assert len(job.events(ev.AmStarted)) == (1 if again else 2)
     every_sample_once(job)
     job.wait_for_no_process()
+
+
+def test_a_task_that_hangs_says_where(job: LiveJob) -> None:
+    stopped = job.trainer("worker", 1)
+    stopped.suspend()
+    job.wait(lambda: any(str(event.task) == "worker:1" for event in job.events(ev.TaskStalled)), "its stacks")
+    stopped.resume()
+    (stalled,) = [event for event in job.events(ev.TaskStalled) if str(event.task) == "worker:1"]
+    assert stalled.seconds >= 5
+    assert "afo/train/" in stalled.place
+    assert job.verdict().state == "SUCCEEDED", job.story()
+    assert "end of stacks" in (Path(job.paths.task_logs("worker", 1, 0)) / "stderr").read_text()
+    assert requested_again(job) == []
+    every_sample_once(job)
