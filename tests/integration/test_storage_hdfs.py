@@ -164,6 +164,20 @@ def test_rename_replaces(root: str) -> None:
         storage.rename(f"{root}/a", f"{root}/c")
 
 
+def test_a_directory_gets_its_name_with_all_that_is_in_it(root: str) -> None:
+    """How scores and exported models appear: an empty directory may stand there before, a full one is deleted."""
+    storage.make_dirs(f"{root}/out")
+    for content in (b"first", b"second"):
+        storage.write_bytes(f"{root}/.out.tmp/part-0", content)
+        storage.write_bytes(f"{root}/.out.tmp/_SUCCESS", b"")
+        if content == b"second":
+            storage.delete(f"{root}/out", recursive=True)
+        storage.rename(f"{root}/.out.tmp", f"{root}/out")
+        assert storage.read_bytes(f"{root}/out/part-0") == content
+        assert [storage.name(each.url) for each in storage.list_dir(f"{root}/out")] == ["_SUCCESS", "part-0"]
+        assert not storage.exists(f"{root}/.out.tmp")
+
+
 def test_glob_over_directories(root: str) -> None:
     for name in ("dt=1/part-0", "dt=1/part-1", "dt=2/part-0", "dt=2/_SUCCESS", "other/part-0"):
         storage.write_bytes(f"{root}/{name}", b"")

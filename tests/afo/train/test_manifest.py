@@ -8,6 +8,7 @@ import pytest
 from afo import storage
 from afo.errors import DataError, NotFound
 from afo.train import manifest
+from afo.train.lineage import Evaluation
 from afo.train.manifest import Manifest, Part
 
 
@@ -59,11 +60,25 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_another_format_is_refused(tmp_path: Path) -> None:
+def test_what_is_protected_outlives_newer_ones_and_evaluations_go_with_their_checkpoints(tmp_path: Path) -> None:
+    urls = [save(tmp_path, step) for step in range(5)]
+    for url in urls:
+        manifest.write_evaluation(url, Evaluation(metrics={"auc": 0.5}, coverage={}))
+    manifest.remove_old(str(tmp_path), keep=1, protected=(urls[1],))
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == [urls[1], urls[4]]
+    assert sorted(path.name[:10] for path in tmp_path.glob("evaluation-*")) == ["evaluation"] * 2
+    assert manifest.read_evaluation(urls[1]) == Evaluation(metrics={"auc": 0.5}, coverage={})
+    assert manifest.read_evaluation(urls[0]) is None
+
+
+def test_another_format_is_refused_and_an_earlier_one_is_read(tmp_path: Path) -> None:
     url = save(tmp_path, 1)
-    Path(url).write_text(Path(url).read_text().replace('"version": 1', '"version": 99'))
-    with pytest.raises(DataError, match=r"format 99; this version of afo reads format 1"):
+    text = Path(url).read_text()
+    Path(url).write_text(text.replace('"version": 2', '"version": 99'))
+    with pytest.raises(DataError, match=r"format 99; this version of afo reads formats 1 to 2"):
         manifest.read_manifest(url)
+    Path(url).write_text(text.replace('"version": 2', '"version": 1'))
+    assert manifest.read_manifest(url).rows == {"deep": 5}
 
 
 @pytest.mark.tensorflow
