@@ -449,7 +449,7 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`roles` needs `{role}` with at least one instance")
         for role in ("chief", "evaluator"):
             if role in self.roles and self.roles[role].count != 1:
-                raise ValueError(f"there is one `{role}` or none, not {self.roles[role].count}")
+                raise ValueError(f"`roles.{role}`: there is one or none, not {self.roles[role].count}")
         for role, spec in self.roles.items():
             if isinstance(spec.instances, int) and spec.instances < 1:
                 raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")
