@@ -167,6 +167,23 @@ def test_what_no_node_manager_would_take_as_an_image(docker: dict[str, Any]) -> 
         job(environment={"docker": docker})
 
 
+@pytest.mark.parametrize(
+    ("python", "child", "program"),
+    [
+        ("", "/opt/afo/bin/python", ""),
+        ("/opt/tf1/bin/python", "/opt/afo/bin/python", "/opt/tf1/bin/python"),
+        ("hdfs:///envs/ctr.tar.gz", "./environment/bin/python", ""),
+    ],
+)
+def test_the_interpreter_of_a_program_is_its_own(python: str, child: str, program: str) -> None:
+    """Where it is a path: the AM and the Children need afo, a program does not."""
+    own = job(program="/home/alice/train.py", environment={"python": python})
+    plan = plan_of(own, interpreter="/opt/afo/bin/python")
+    assert (plan.interpreter, plan.task_interpreter) == (child, child)
+    assert child_template(plan.config).python == program
+    assert child_template(plan.config).job.program == "train.py"
+
+
 def test_gpus_are_asked_for_where_the_role_wants_them() -> None:
     roles = {"ps": {}, "worker": {"gpus": 2}}
     spec = spec_of(plan_of(job(roles=roles, data={"train": ["hdfs:///x"]})))
