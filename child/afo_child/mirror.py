@@ -73,6 +73,7 @@ class Mirror:
                 info = storage.info(target)
                 self._same[name] = (stamp, (info.size, info.modified))
                 return True
+        storage.delete(arriving)
         return False
 
     def _remote(self, name: str) -> str:
