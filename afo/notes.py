@@ -30,7 +30,8 @@ def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
     passed_over = tuple(f"warm start: passed over {each}" for each in event.passed_over)
     if not event.source:
         return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
-    lines = [f"warm start from {event.source} at step {event.step:,}: {len(event.kept)} parts kept"]
+    partly = "" if event.source.endswith("-final.json") else ", saved before the end of its job,"
+    lines = [f"warm start from {event.source}{partly} at step {event.step:,}: {len(event.kept)} parts kept"]
     lines += [f"made new: {_named(event.made_new)}"] if event.made_new else []
     lines += [f"dropped: {_named(event.dropped)}"] if event.dropped else []
     return (*passed_over, "; ".join(lines))

@@ -63,20 +63,24 @@ class Evaluator:
             self._files,
             lambda samples: setup.progress.report(Progress(phase="evaluating", step=found.step, samples=samples)),
         )
-        write_evaluation(found.url, evaluation)
+        if storage.exists(found.url):  # else nothing would ever delete it
+            write_evaluation(found.url, evaluation)
         before = lineage.before.evaluation if lineage else None
-        before = before or Evaluation(metrics={}, coverage={})
-        values = compared(evaluation.metrics, evaluation.coverage, before.metrics, before.coverage)
+        self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}))
+
+    def _report(self, found: Found, now: Evaluation, before: Evaluation) -> None:
+        """`before`: of the model that the training was warm-started from."""
+        values = compared(now.metrics, now.coverage, before.metrics, before.coverage)
         self._summaries.write(found.step, {f"eval/{name}": value for name, value in values.items()})
         self._summaries.publish()
-        setup.master.report_eval(
+        self._setup.master.report_eval(
             m.EvalReport(
-                task=setup.id,
+                task=self._setup.id,
                 generation=found.generation,
                 step=found.step,
                 manifest=found.url,
                 metrics=values,
                 final=found.final,
-                falls=falls(before.coverage, evaluation.coverage, MOST_FALLS),
+                falls=falls(before.coverage, now.coverage, MOST_FALLS),
             )
         )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from afo import events as ev
+from afo.notes import notes_of
 from afo_client.event_tail import EventTail
 from afo_client.job_view import LogReader
 from afo_client.summary import summary_json, summary_text
@@ -31,3 +32,12 @@ def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_sai
     ]
     assert summary_json(log.view, {"model": "/m"}, 1)["notes"] == notes
     assert all(f"\n{note}\n" in summary_text(log.view, {"model": "/m"}) for note in notes)
+
+
+def test_a_model_that_was_saved_before_its_job_ended_is_called_that() -> None:
+    begun = ev.WarmStarted(
+        task=task_id("worker"), generation=1, step=9, source="/m/manifest-g000001-s000000000009.json"
+    )
+    assert notes_of(begun) == (
+        f"warm start from {begun.source}, saved before the end of its job, at step 9: 0 parts kept",
+    )
