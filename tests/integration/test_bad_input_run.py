@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -58,6 +59,23 @@ def submit(folder: Path) -> Submit:
         return answer
 
     return run
+
+
+@pytest.mark.tensorflow
+def test_more_bad_records_than_allowed_end_the_job_with_the_place_of_one(folder: Path, submit: Submit) -> None:
+    path = folder / "train" / "part-01.tfrecord"
+    records = list(read_records(str(path)))
+    for number in range(150, 170):
+        records[number] = encode({name: values for name, values in decode(records[number]).items() if name != "label"})
+    with RecordWriter(str(path)) as writer:
+        writer.write_all(records)
+    answer = submit("data.max_bad_records=0.01", "data.shuffle.files=false", cause="data_error")
+    assert answer["bad_records"] == 20
+    assert "20 of " in answer["diagnostics"]
+    assert "`data.max_bad_records` allows a share of 0.01" in answer["diagnostics"]
+    place = re.search(rf"{path}: record at offset (\d+): it holds 0 values of `label`", answer["diagnostics"])
+    assert place is not None, answer["diagnostics"]
+    assert int(place[1]) in [sum(len(record) + 16 for record in records[:number]) for number in range(150, 170)]
 
 
 @pytest.mark.tensorflow
