@@ -39,7 +39,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     """Raises `ProtocolError` naming the message and the field that does not fit."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # the latter for a key that is no UTF-8
         raise ProtocolError(f"malformed {kind.__name__}: {error}") from error
 
 
