@@ -1,15 +1,23 @@
 """What to tell a person whose batch made a step fail."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from afo.errors import AfoError, ModelError, NotFinite
+from afo.own_code import split_entry
 from afo.train.cluster import is_lost_server
 from afo.train.finite import MARK, culprits
 from afo.train.model import Model
 from afo.train.parameters import Parameters
+
+_ASSERTED = "assertion failed: "
+#: Lines that say nothing of the reason.
+_AROUND = re.compile(r"\s+File |\t|Graph execution error|Detected at|<stack|\d+ root error|Additional GRPC")
+_NUMBERED = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
 
 
 def explained(
@@ -27,10 +35,21 @@ def explained(
         found = culprits(model, parameters, batch)
         what = " and ".join(found[:8]) or "the loss or a gradient, and no more after the updates of other workers"
         return NotFinite(f"{place}: not finite: {what}; the batch was not applied")
-    return ModelError(f"{entry}: {place}: {_words(error.message)}") if entry else None
+    return ModelError(f"{entry}: {place}: {_words(error.message)}{_line(error.message, entry)}") if entry else None
 
 
 def _words(message: str) -> str:
-    """The first line of an error of TensorFlow; an assertion's parts stand in brackets there."""
-    first = next((line for line in message.splitlines() if line.strip()), "no message").strip()
-    return first.removeprefix("assertion failed: ").replace("] [", " ").strip("[]")
+    """What was wrong, out of an error of TensorFlow that tells stacks and messages of servers around it."""
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not _AROUND.match(line)]
+    asserted = next((line for line in lines if _ASSERTED in line), "")
+    if asserted:
+        # The parts of an assertion stand in brackets there.
+        return asserted.partition(_ASSERTED)[2].replace("] [", " ").strip("[]")
+    return _NUMBERED.sub("", lines[0]) if lines else "no message"
+
+
+def _line(message: str, entry: str) -> str:
+    """The innermost line of the user's file in the stack that TensorFlow kept of the operation."""
+    path = str(Path(split_entry(entry)[0]).absolute())
+    found = re.findall(rf'File "{re.escape(path)}", line (\d+)', message)
+    return f" (line {found[-1]} of {Path(path).name})" if found else ""
