@@ -68,7 +68,7 @@ def load(pattern):
     return parsed, tf.cast(parsed.pop("click"), tf.float32)
 
 
-def main(data, epochs=3, batch_size=256):
+def main(data, epochs=2, batch_size=256):
     model = build()
     model.fit(*load(f"{data}/train/*.tfrecord"), batch_size=batch_size, epochs=epochs, verbose=2)
     features, labels = load(f"{data}/eval/*.tfrecord")
