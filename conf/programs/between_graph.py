@@ -46,9 +46,10 @@ def train(server: tf.train.Server, devices: object, is_chief: bool, options: arg
         save_summaries_steps=None, save_summaries_secs=None,
         hooks=[tf.train.StopAtStepHook(last_step=options.steps)],
     ) as session:  # fmt: skip
-        began = made = int(session.run(step))
+        made, values = session.run([step, [weights, bias]])
+        began = int(made)
         print(f"begins at step {began}", flush=True)
-        while not session.should_stop():
+        while made < options.steps and not session.should_stop():
             _, made, values = session.run([train_op, step, [weights, bias]])
             time.sleep(options.pause)
     if is_chief:

@@ -14,9 +14,9 @@ from live_job import LiveJob
 PROGRAMS = Path(__file__).parents[2] / "conf" / "programs"
 #: Name → arguments that make it last, and the task whose process is killed.
 CASES = {
-    "between_graph": (("--steps", "600", "--pause", "0.05"), ("chief", 0)),
-    "coordinator": (("--steps", "250", "--pause", "0.5"), ("ps", 0)),
-    "multi_worker": (("--steps", "250", "--pause", "0.05"), ("worker", 1)),
+    "between_graph": (("--steps", "600", "--pause", "0.12"), ("chief", 0)),
+    "coordinator": (("--steps", "250", "--pause", "1.2"), ("ps", 0)),
+    "multi_worker": (("--steps", "250", "--pause", "0.15"), ("worker", 1)),
 }
 
 
@@ -51,7 +51,7 @@ def check_result(job: LiveJob, name: str) -> None:
     result = json.loads(storage.read_bytes(storage.join(job.paths.checkpoints(""), "result.json")))
     assert result["weights"] == pytest.approx([2, -3], abs=1e-3)
     assert result["bias"] == pytest.approx(1, abs=1e-3)
-    assert 0 < result["began"] < result["step"], "the second generation began with what the first had saved"
+    assert 0 < result["began"] <= result["step"], "the second generation began with what the first had saved"
     role, index = CASES[name][1]
     (ended,) = job.events(ev.ProcessEnded)
     assert (ended.task.role, ended.task.index, ended.cause) == (role, index, "killed_by_signal")
