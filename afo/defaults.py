@@ -43,6 +43,10 @@ class Layer:
                 return found
         return Inherited(self.document.place(steps), self.folder)
 
+    def inherits(self, steps: Steps) -> bool:
+        """Whether the value at `steps` is from a file of defaults."""
+        return any(dotted(steps[:end]) in self.inherited for end in range(len(steps), 0, -1))
+
     def replaced(self, steps: Steps, document: Document) -> "Layer":
         """With `document`, in which the value at `steps` is another one, as if the job file had said it."""
         key = dotted(steps)

@@ -17,6 +17,8 @@ from afo.units import expand_variables
 from afo.yamlfile import convert
 from afo.yamltree import Document, Steps, Value, parse_yaml, path_text, read_yaml
 
+_OF_MODELS = ("optimizer", "train", "export")
+
 
 class JobSource(msgspec.Struct, frozen=True, kw_only=True):
     """A job file as it was written, its settings applied and its variables not yet: `afo resubmit` begins with it."""
@@ -168,6 +170,8 @@ class _Resolver:
 
 def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
     resolver = _Resolver(layer, {**job.vars, **given})
+    if job.program:
+        _refuse_unheeded(resolver)
     return msgspec.structs.replace(
         job,
         name=resolver.text(job.name, ("name",)),
@@ -181,6 +185,16 @@ def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
         checkpoint=_resolved_checkpoint(job.checkpoint, resolver),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
+
+
+def _refuse_unheeded(resolver: _Resolver) -> None:
+    """What a program does by itself. The defaults of a site or a team may say it, for the jobs that have a model."""
+    tree = resolver.layer.document.value
+    for section in _OF_MODELS:
+        said = tree.get(section) if isinstance(tree, dict) else None
+        for key in map(str, said) if isinstance(said, dict) else ():
+            if not resolver.layer.inherits((section, key)):
+                raise resolver.error((section, key), f"a `program` heeds nothing of `{section}`; pass it in `args`")
 
 
 def _resolved_data(data: Data, resolver: _Resolver) -> Data:

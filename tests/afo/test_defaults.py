@@ -136,3 +136,9 @@ def test_defaults_that_are_not_there(path: Path) -> None:
     (path.parents[1] / "team" / "base.yaml").unlink()
     with pytest.raises(NotFound, match=r"team/base\.yaml: no such file"):
         load_job(path)
+
+
+def test_defaults_for_models_do_not_trouble_a_program(path: Path, tmp_path: Path) -> None:
+    path.write_text("name: x\nprogram: train.py\nroles: {worker: {}}\n")
+    below = site(tmp_path, "train: {max_steps: 5}\nexport: {dir: models}\n")
+    assert load_job(path, below=below).program.endswith("train.py")

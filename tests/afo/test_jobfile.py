@@ -134,6 +134,10 @@ def test_a_programs_arguments_have_variables_but_are_no_paths(path: Path) -> Non
         ("model: {entry: 'hdfs://c/m.py:build'}", "$.model.entry: 'hdfs://c/m.py' is a URL; name a file on this"),
         ("model: {entry: '{{x}}.py:build'}", "$.model.entry: unknown variable 'x'"),
         ("model: {kind: entry}", "$.model.kind: `entry` needs `model.entry`"),
+        (
+            "program: a.py\ntrain: {max_steps: 5}",
+            "job.yaml:11: $.train.max_steps: a `program` heeds nothing of",
+        ),
         ("args: [a]", "job.yaml:10: $.args: `args` are arguments of `program`"),
         ("program: a.py\nargs: [a, '{{x}}']", "job.yaml:11: $.args[1]: unknown variable 'x'"),
     ],
