@@ -1,6 +1,8 @@
 """The example programs of conf/programs as jobs that take long enough to be disturbed, and what comes out of them."""
 
+import contextlib
 import json
+import re
 from pathlib import Path
 
 import psutil
@@ -14,10 +16,12 @@ from live_job import LiveJob
 PROGRAMS = Path(__file__).parents[2] / "conf" / "programs"
 #: Name → arguments that make it last, and the task whose process is killed.
 CASES = {
-    "between_graph": (("--steps", "600", "--pause", "0.12"), ("chief", 0)),
-    "coordinator": (("--steps", "250", "--pause", "1.2"), ("ps", 0)),
-    "multi_worker": (("--steps", "250", "--pause", "0.15"), ("worker", 1)),
+    "between_graph": (("--steps", "600", "--pause", "0.05"), ("chief", 0)),
+    "coordinator": (("--steps", "250", "--pause", "0.5"), ("ps", 0)),
+    "multi_worker": (("--steps", "250", "--pause", "0.06"), ("worker", 1)),
 }
+#: In TensorFlow's file `checkpoint`: a step after the first.
+_STEP = re.compile(r'ckpt-[1-9][0-9]*"')
 
 
 def job_file(name: str, folder: Path) -> Path:
@@ -29,19 +33,35 @@ def job_file(name: str, folder: Path) -> Path:
     return path
 
 
-def process_of(job: LiveJob, role: str, index: int) -> psutil.Process:
-    """The user's own process of a task."""
-    for process in job.child(role, index).children(recursive=True):
-        if any(word.endswith(".py") and "--steps" in process.cmdline() for word in process.cmdline()):
-            return process
-    pytest.fail(f"{role}:{index} runs no program\n{job.story()}")
+def programs(job: LiveJob) -> dict[tuple[str, int], psutil.Process]:
+    """The user's own processes that run now, by role and index."""
+    found = {}
+    for task in {event.task for event in job.events(ev.TaskRegistered)}:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in job.child(task.role, task.index).children(recursive=True):
+                if "--steps" in process.cmdline():
+                    found[task.role, task.index] = process
+    return found
 
 
 def kill_after_a_save(job: LiveJob, role: str, index: int) -> None:
-    """SIGKILL to one program once there is something to go on from."""
-    saved = storage.join(job.paths.checkpoints(""), "checkpoint")
-    job.wait(lambda: storage.exists(saved), "a saved checkpoint")
-    job.kill(process_of(job, role, index))
+    """SIGKILL to one program once there is something to go on from.
+
+    All stand still until that is saved, so that none has done its work before the kill, however busy the machine is.
+    """
+    job.wait(lambda: 0 < len(job.events(ev.ContainerRequested)) == len(programs(job)), "all programs run")
+    running = programs(job)
+    chief = running.get(("chief", 0)) or running["worker", 0]
+    newest = Path(chief.environ()["AFO_MODEL_DIR"]) / "checkpoint"
+    job.wait(lambda: newest.exists() and _STEP.search(newest.read_text()) is not None, "a checkpoint")
+    for process in running.values():
+        process.suspend()
+    content, saved = newest.read_bytes(), storage.join(job.paths.checkpoints(""), "checkpoint")
+    job.wait(lambda: storage.exists(saved) and storage.read_bytes(saved) == content, "its copy")
+    job.kill(running.pop((role, index)))
+    for process in running.values():
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended with its generation
+            process.resume()
 
 
 def check_result(job: LiveJob, name: str) -> None:
