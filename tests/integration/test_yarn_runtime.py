@@ -107,12 +107,12 @@ class Sleepers:
         """What the ResourceManager says."""
         return self.manager.application(self.id)
 
-    def processes(self) -> list[psutil.Process]:
-        """Everything of this application that runs on this machine."""
-        found = []
+    def processes(self, container: str = "") -> list[psutil.Process]:
+        """Everything of this application, or of one of its containers, that runs on this machine."""
+        name, found = container or self.id, []
         for process in psutil.process_iter(["cmdline"]):
             try:
-                if self.id in " ".join(process.info["cmdline"] or ()) or self.id in process.cwd():
+                if name in " ".join(process.info["cmdline"] or ()) or name in process.cwd():
                     found.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
@@ -208,19 +208,21 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     assert container(runtime, failing)["exit_code"] is None
     assert states(runtime)[first] == "running"
 
-    # A request that cannot be met yet waits, and is cancelled by `kill`.
+    # A request that cannot be met yet waits, and is cancelled by `kill`. All of them are: YARN reserves nodes for what
+    # waits, and grants nothing else on them.
     workers = [app.request(runtime, "worker", index) for index in range(4)]
     until(lambda: "running" in {states(runtime)[each] for each in workers})
     waiting = [each for each in workers if states(runtime)[each] == "requested"]
     assert waiting
-    runtime.call("kill", waiting[0])
-    until(lambda: states(runtime)[waiting[0]] == "ended")
+    for each in waiting:
+        runtime.call("kill", each)
+    until(lambda: {states(runtime)[each] for each in waiting} == {"ended"})
 
     # `kill` ends a running one with its process, and does nothing to one that ended.
-    process_of = {each.pid for each in app.processes()}
+    assert app.processes(info["container"])
     runtime.call("kill", first)
     until(lambda: states(runtime)[first] == "ended")
-    until(lambda: {each.pid for each in app.processes()} < process_of)
+    until(lambda: not app.processes(info["container"]))
     runtime.call("kill", first)
     assert states(runtime)[larger] == "running"
 
