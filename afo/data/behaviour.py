@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afo import storage
+from afo.data.answer import delete_answer, read_answer, write_answer
 from afo.data.example_batch import Column, encode_columns
 from afo.data.metrics import auc, log_loss
-from afo.data.parts import delete_other_parts, part_urls
+from afo.data.parts import check_counts, delete_other_parts, part_urls
 from afo.data.schema import Feature, Schema
 from afo.data.teacher import sigmoid
 from afo.data.tfrecord import RecordWriter
-from afo.errors import DataError, NotFound
 
 LABEL = "click"
 SAMPLE_ID = "sample_id"
-ANSWER = "answer.json"
 HISTORY = ("hist_item_ids", "hist_category_ids")
 
 Ints = NDArray[np.int64]
@@ -63,12 +62,8 @@ class BehaviourParameters(msgspec.Struct, frozen=True, kw_only=True):
     spec: BehaviourSpec = BehaviourSpec()
 
     def __post_init__(self) -> None:
-        for name in ("train", "eval"):
-            records, files = getattr(self, name), getattr(self, f"{name}_files")
-            if not 1 <= files <= records:
-                raise DataError(
-                    f"{name}: {records} records in {files} files; give at least one file, and a record a file"
-                )
+        check_counts("train", self.train, self.train_files)
+        check_counts("eval", self.eval, self.eval_files)
 
 
 class BehaviourAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,11 +150,10 @@ def write_behaviour(url: str, parameters: BehaviourParameters) -> BehaviourAnswe
 
     A data set of the same parameters that is complete there stays. Other part files are deleted. Raises DataError.
     """
-    answer_url = storage.join(url, ANSWER)
-    known = _read_answer(answer_url)
+    known = read_answer(url, BehaviourAnswer)
     if known is not None and known.parameters == parameters:
         return known
-    storage.delete(answer_url)
+    delete_answer(url)
     storage.write_bytes(storage.join(url, "schema.yaml"), schema_of(parameters.spec).to_yaml().encode())
     behaviour = Behaviour(parameters.spec)
     _write_part(behaviour, storage.join(url, "train"), parameters.train, parameters.train_files, first=0)
@@ -169,17 +163,8 @@ def write_behaviour(url: str, parameters: BehaviourParameters) -> BehaviourAnswe
     label = np.concatenate([each.label for each in shown])
     probability = sigmoid(np.concatenate([each.logit for each in shown]))
     answer = BehaviourAnswer(auc=auc(label, probability), log_loss=log_loss(label, probability), parameters=parameters)
-    storage.write_bytes(answer_url, msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+    write_answer(url, answer)
     return answer
-
-
-def _read_answer(url: str) -> BehaviourAnswer | None:
-    try:
-        return msgspec.json.decode(storage.read_bytes(url), type=BehaviourAnswer)
-    except NotFound:
-        return None
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url}: not an answer file: {error}; delete it to write the data anew") from error
 
 
 def _write_part(behaviour: Behaviour, url: str, records: int, files: int, first: int) -> list[Impressions]:

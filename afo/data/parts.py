@@ -4,8 +4,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 from afo import storage
+from afo.errors import DataError
 
 _SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
+
+
+def check_counts(part: str, records: int, files: int) -> None:
+    """Raises DataError where a file would hold no record."""
+    if not 1 <= files <= records:
+        raise DataError(f"{part}: {records} records in {files} files; give at least one file, and a record a file")
 
 
 def part_urls(directory: str, count: int, compression: Literal["none", "gzip", "zlib"]) -> list[str]:

@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afo import storage
+from afo.data.answer import delete_answer, read_answer, write_answer
 from afo.data.example_batch import Column, encode_columns
 from afo.data.metrics import auc, calibration, log_loss
-from afo.data.parts import delete_other_parts, existing_parts, part_urls
+from afo.data.parts import check_counts, delete_other_parts, existing_parts, part_urls
 from afo.data.schema import Feature, Schema
 from afo.data.teacher import Draw, Teacher, TeacherSpec, sigmoid
 from afo.data.tfrecord import RecordWriter
-from afo.errors import DataError, NotFound
+from afo.errors import DataError
 
 Part = Literal["train", "eval"]
 PARTS: tuple[Part, ...] = ("train", "eval")
 LABEL = "click"
 SAMPLE_ID = "sample_id"
-ANSWER = "answer.json"
 #: Samples drawn and encoded at a time; bounds the memory. The data depends on it, so it is part of the version.
 CHUNK = 16_384
 #: Raised when the same parameters give other data than before.
@@ -49,12 +49,8 @@ class SynthParameters(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        for name in ("train", "eval"):
-            records, files = getattr(self, name), getattr(self, f"{name}_files")
-            if not 1 <= files <= records:
-                raise DataError(
-                    f"{name}: {records} records in {files} files; give at least one file, and a record a file"
-                )
+        check_counts("train", self.train, self.train_files)
+        check_counts("eval", self.eval, self.eval_files)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,18 +79,6 @@ class _File(msgspec.Struct, frozen=True):
 _Truth = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def read_answer(url: str) -> Answer | None:
-    """The answer of the data set in a directory, or None where there is no complete one. Raises DataError."""
-    try:
-        return msgspec.json.decode(storage.read_bytes(storage.join(url, ANSWER)), type=Answer)
-    except NotFound:
-        return None
-    except msgspec.MsgspecError as error:
-        raise DataError(
-            f"{storage.join(url, ANSWER)}: not an answer file: {error}; delete it to write the data anew"
-        ) from error
-
-
 def synthesize(url: str, parameters: SynthParameters, processes: int, on_records: Callable[[int], None]) -> Answer:
     """Writes the data set into the directory `url`, unless it is there already, and returns its answer.
 
@@ -102,11 +86,11 @@ def synthesize(url: str, parameters: SynthParameters, processes: int, on_records
     are deleted. Raises StorageError, and DataError when a writing process dies.
     """
     files = {part: _plan(url, part, parameters) for part in PARTS}
-    known = read_answer(url)
+    known = read_answer(url, Answer)
     if known is not None and known.parameters == parameters and _all_there(url, files):
         on_records(parameters.train + parameters.eval)
         return known
-    storage.delete(storage.join(url, ANSWER))
+    delete_answer(url)
     for part in PARTS:
         delete_other_parts(storage.join(url, part), [file.url for file in files[part]])
     storage.write_bytes(storage.join(url, "schema.yaml"), schema_of(parameters.teacher).to_yaml().encode())
@@ -116,7 +100,7 @@ def synthesize(url: str, parameters: SynthParameters, processes: int, on_records
         truths.append(truth)
         on_records(file.count)
     answer = _answer(parameters, truths)
-    storage.write_bytes(storage.join(url, ANSWER), msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+    write_answer(url, answer)
     return answer
 
 

@@ -6,11 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from afo.data.answer import read_answer
 from afo.data.example import decode
 from afo.data.metrics import auc, log_loss
 from afo.data.schema import read_schema
 from afo.data.splits import find_splits
-from afo.data.synth import Answer, SynthParameters, read_answer, synthesize
+from afo.data.synth import Answer, SynthParameters, synthesize
 from afo.data.teacher import Categorical, Teacher, TeacherSpec, sigmoid
 from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
@@ -52,7 +53,7 @@ def test_the_answer_is_that_of_the_teacher_on_the_records(tmp_path: Path) -> Non
     assert answer.auc == pytest.approx(auc(label, probability), abs=1e-12)
     assert answer.log_loss == pytest.approx(log_loss(label, probability), abs=1e-12)
     assert (answer.train_records, answer.eval_records, answer.eval_positives) == (1000, 501, sum(label))
-    assert read_answer(str(tmp_path)) == answer
+    assert read_answer(str(tmp_path), Answer) == answer
 
 
 def test_the_schema_fits_the_records(tmp_path: Path) -> None:
@@ -97,10 +98,10 @@ def test_processes_write_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_data_set_has_no_answer(tmp_path: Path) -> None:
-    assert read_answer(str(tmp_path)) is None
+    assert read_answer(str(tmp_path), Answer) is None
     (tmp_path / "answer.json").write_text("{")
     with pytest.raises(DataError, match=r"answer.json: not an answer file"):
-        read_answer(str(tmp_path))
+        read_answer(str(tmp_path), Answer)
 
 
 def test_more_files_than_records() -> None:

@@ -1,0 +1,33 @@
+"""`answer.json` of a synthetic data set: the best that can be reached. Written last: its data set is complete."""
+
+from typing import TypeVar
+
+import msgspec
+
+from afo import storage
+from afo.errors import DataError, NotFound
+
+ANSWER = "answer.json"
+
+_Answer = TypeVar("_Answer", bound=msgspec.Struct)
+
+
+def read_answer(directory: str, kind: type[_Answer]) -> _Answer | None:
+    """The answer of the data set in a directory, or None where there is no complete one. Raises DataError."""
+    url = storage.join(directory, ANSWER)
+    try:
+        return msgspec.json.decode(storage.read_bytes(url), type=kind)
+    except NotFound:
+        return None
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{url}: not an answer file: {error}; delete it to write the data anew") from error
+
+
+def write_answer(directory: str, answer: msgspec.Struct) -> None:
+    """Say that the data set is complete. Raises StorageError."""
+    storage.write_bytes(storage.join(directory, ANSWER), msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+
+
+def delete_answer(directory: str) -> None:
+    """Say that the data set is not complete, or no more. Raises StorageError."""
+    storage.delete(storage.join(directory, ANSWER))
