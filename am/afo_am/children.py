@@ -63,8 +63,8 @@ class Children:
         if request.address and request.generation == self._core.state.generation:
             task.address, task.address_generation = request.address, request.generation
             self._form_generation(task)
-        orders = self._core.orders.heard(task, request.orders)
-        return replace(self._directive(task), orders=orders) if orders else self._directive(task)
+        directive, orders = self._directive(task), self._core.orders.heard(task, request.orders)
+        return replace(directive, orders=orders) if orders else directive
 
     def _form_generation(self, task: Task) -> None:
         state = self._core.state
@@ -83,16 +83,15 @@ class Children:
         if state.verdict:
             return self._directive_end(f"the job is {state.verdict}")
         beat = max(1.0, len(state.tasks) / 800)
-        if (
-            role == "evaluator" and not state.config.job.program
-        ):  # it talks to no parameter server, so no generation ends for it
+        program = bool(state.config.job.program)
+        if role == "evaluator" and not program:  # it talks to no parameter server, so no generation ends for it
             return m.Directive(action="run", generation=1, heartbeat_s=beat)
         if not state.cluster:
             return m.Directive(action="wait", generation=state.generation, heartbeat_s=min(beat, 0.3))
         return m.Directive(
             action="run", generation=state.generation, ps=state.ps, heartbeat_s=beat,
             num_workers=state.num_workers, num_splits=state.splits.rows,
-            is_chief=task is state.chief, cluster=state.cluster if state.config.job.program else {},
+            is_chief=task is state.chief, cluster=state.cluster if program else {},
         )  # fmt: skip
 
     def _directive_end(self, reason: str) -> m.Directive:
