@@ -1,4 +1,4 @@
-"""A week of a daily job on the `local` runtime: each day begins with the model of the day before."""
+"""A week of a daily job on YARN and HDFS: each day begins with the model of the day before."""
 
 import hashlib
 import json
@@ -12,10 +12,13 @@ import pytest
 import yaml
 
 from afo import events as ev
+from afo import storage
+from afo.config import user_name
 from afo.data import metrics
 from afo.data.example import decode
 from afo.data.tfrecord import read_records
 from afo.train import exported
+from afo_client.hadoop import Cluster
 from click_records import splitmix64
 from daily_clicks import schema, spoil, write_day
 from live_job import AFO, LiveJob, afo, submit_and_wait
@@ -30,42 +33,70 @@ ADAGRAD, ADAM = {"adagrad": {"learning_rate": 0.1}}, {"adam": {"learning_rate": 
 
 
 class Daily:
-    """The files of a daily job in one directory."""
+    """A daily job: its files are made in one directory, and lie where the job reads and writes, which may be HDFS."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str, runtime: str, jobs_root: str) -> None:
         self.root = root
+        self.url = url
+        self.runtime = runtime
+        self.jobs_root = jobs_root
 
     def date(self, day: int) -> str:
         return f"2026-11-{day:02d}"
 
     def data(self, day: int) -> Path:
+        """The day's files as they were made."""
         return self.root / "clicks" / self.date(day)
 
-    def write(self, day: int, *, late: bool = False, **options: Any) -> None:
+    def read_url(self, path: Path) -> str:
+        """Where the job reads what was made there."""
+        return storage.join(self.url, str(path.relative_to(self.root)))
+
+    def write(self, day: int, **options: Any) -> None:
+        """A day that is complete."""
         write_day(self.data(day), day, FILES, RECORDS, **options)
-        if not late:
-            (self.data(day) / "_SUCCESS").touch()
+        self.publish(day)
+        self.complete(day)
+
+    def write_spoiled(self, day: int) -> dict[Path, set[int]]:
+        """A complete day with damaged records: which, by file."""
+        write_day(self.data(day), day, FILES, RECORDS)
+        spoiled = {path: spoil(path, (7, 1033)) for path in sorted(self.data(day).glob("part-*"))[:2]}
+        self.publish(day)
+        self.complete(day)
+        return spoiled
+
+    def publish(self, day: int) -> None:
+        """All files of a day but `_SUCCESS`."""
+        for path in sorted(self.data(day).iterdir()):
+            if self.read_url(path) != str(path):
+                storage.upload(str(path), self.read_url(path))
+
+    def complete(self, day: int) -> None:
+        """What a job waits for."""
+        storage.write_bytes(self.read_url(self.data(day) / "_SUCCESS"), b"")
 
     def job_file(self, features: list[str], deep: dict[str, Any]) -> str:
         """The job as it stands in somebody's repository on that day."""
         (self.root / "schema.yaml").write_text(schema(features).to_yaml())
         job = {
             "name": "clicks",
-            "vars": {"dt": self.date(1)},
+            "vars": {"dt": self.date(1), "at": self.url},
             "roles": {"ps": {"memory": "1 GiB"}, "worker": {"memory": "1 GiB"}, "evaluator": {}},
             "data": {
-                "schema": "schema.yaml", "train": ["clicks/{{dt}}/part-*"], "eval": ["clicks/{{dt}}/eval-*"],
+                "schema": "schema.yaml", "train": ["{{at}}/clicks/{{dt}}/part-*"],
+                "eval": ["{{at}}/clicks/{{dt}}/eval-*"],
                 "sample_id": "sample_id", "wait_for": "_SUCCESS", "batch_size": 64, "max_bad_records": 0.002,
                 "shuffle": {"buffer": 1000},
             },
             "model": {"hidden_units": [8], "embedding": {"dim": 4}},
             "optimizer": {"deep": deep},
             "checkpoint": {
-                "dir": "models/{{dt}}",
-                "warm_start": {"sources": ["models/{{dt-1}}", "models/{{dt-2}}"], "missing": "fresh"},
+                "dir": "{{at}}/models/{{dt}}",
+                "warm_start": {"sources": ["{{at}}/models/{{dt-1}}", "{{at}}/models/{{dt-2}}"], "missing": "fresh"},
             },
             "export": {
-                "dir": "export",
+                "dir": "{{at}}/export",
                 "require": {
                     "auc": ">=0.7", "auc_drop": "<=0.1", "calibration": "0.7..1.4", "coverage_drop": "<=0.1",
                 },
@@ -75,20 +106,37 @@ class Daily:
         return str(self.root / "job.yaml")
 
     def submit(self, day: int, features: list[str], deep: dict[str, Any], *more: str) -> dict[str, Any]:
-        options = ("--runtime", "local", "--var", f"dt={self.date(day)}", *more)
+        options = ("--runtime", self.runtime, "--var", f"dt={self.date(day)}", *more)
         return submit_and_wait(self.job_file(features, deep), *options)
 
     def exported(self) -> dict[str, str]:
         """A hash of each file of the export."""
-        files = [path for path in sorted((self.root / "export").rglob("*")) if path.is_file()]
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        files = files_below(f"{self.url}/export")
+        return {url: hashlib.sha256(storage.read_bytes(url)).hexdigest() for url in files}
+
+
+def files_below(url: str) -> list[str]:
+    """All files of a directory and of those in it."""
+    found = [files_below(each.url) if each.is_dir else [each.url] for each in storage.list_dir(url)]
+    return [file for files in found for file in files]
 
 
 @pytest.fixture
 def daily(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daily:
+    """On this machine alone."""
+    jobs = str(tmp_path / "jobs")
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    return Daily(tmp_path)
+    monkeypatch.setenv("AFO_JOBS_ROOT", jobs)
+    return Daily(tmp_path, str(tmp_path), "local", jobs)
+
+
+@pytest.fixture
+def daily_on_yarn(hadoop: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daily:
+    """On the cluster of this session."""
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("AFO_JOBS_ROOT", raising=False)
+    jobs = f"{hadoop.hdfs_uri}/user/{user_name()}/.afo/jobs"
+    return Daily(tmp_path, f"{hadoop.hdfs_uri}/daily", "yarn", jobs)
 
 
 def applied(path: Path, spoiled: set[int]) -> tuple[int, str]:
@@ -101,7 +149,10 @@ def applied(path: Path, spoiled: set[int]) -> tuple[int, str]:
     return count, f"{xor:016x}"
 
 
-def test_a_week_of_daily_runs(daily: Daily) -> None:
+@pytest.mark.hadoop
+@pytest.mark.timeout(1200)
+def test_a_week_of_daily_runs(daily_on_yarn: Daily) -> None:
+    daily = daily_on_yarn
     daily.write(1)
     first = daily.submit(1, BASE, ADAGRAD)
     assert first["state"] == "SUCCEEDED", first
@@ -126,8 +177,7 @@ def test_a_week_of_daily_runs(daily: Daily) -> None:
     assert "dropped: liked: not in this model (deep, wide, layer0/kernel)" in begun
     assert "optimizer state of deep: was adagrad, is adam" in begun
 
-    daily.write(5)
-    spoiled = {path: spoil(path, (7, 1033)) for path in sorted(daily.data(5).glob("part-*"))[:2]}
+    spoiled = daily.write_spoiled(5)
     fifth = daily.submit(5, WITHOUT_LIKED, ADAM)
     assert fifth["state"] == "SUCCEEDED", fifth
     before = daily.exported()
@@ -157,8 +207,9 @@ def warm_started(answer: dict[str, Any]) -> list[str]:
 
 def late_day(daily: Daily, day: int) -> dict[str, Any]:
     """The job is submitted at its hour; the day's data are complete only after that."""
-    daily.write(day, late=True)
-    command = [*AFO, "submit", daily.job_file(WITH_DEVICE, ADAGRAD), "--runtime", "local", "--wait", "--json"]
+    write_day(daily.data(day), day, FILES, RECORDS)
+    daily.publish(day)
+    command = [*AFO, "submit", daily.job_file(WITH_DEVICE, ADAGRAD), "--runtime", daily.runtime, "--wait", "--json"]
     with subprocess.Popen(
         [*command, "--var", f"dt={daily.date(day)}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -166,7 +217,7 @@ def late_day(daily: Daily, day: int) -> dict[str, Any]:
             assert process.stderr is not None
             words = next(line for line in process.stderr if "waiting for" in line)
             assert f"clicks/{daily.date(day)}/_SUCCESS" in words
-            (daily.data(day) / "_SUCCESS").touch()
+            daily.complete(day)
             output, _ = process.communicate(timeout=300)
         finally:
             process.kill()
@@ -176,35 +227,37 @@ def late_day(daily: Daily, day: int) -> dict[str, Any]:
 
 def assert_lineage(daily: Daily, runs: dict[int, dict[str, Any]], spoiled: dict[Path, set[int]]) -> None:
     """What `afo` prints of the exported model is what lies in the files, day for day."""
-    printed = json.loads(afo("lineage", str(daily.root / "export"), "--check", "--json").stdout)
+    printed = json.loads(afo("lineage", f"{daily.url}/export", "--check", "--json").stdout)
     assert printed["changed"] == []
     jobs = [printed["lineage"]["own"], *printed["lineage"]["before"]["jobs"]]
     assert [job["job_id"] for job in jobs] == [answer["application_id"] for answer in runs.values()]
     for job, (day, answer) in zip(jobs, runs.items(), strict=True):
         assert job["step"] == answer["step"]
         paths = sorted(daily.data(day).glob("part-*"))
-        expected = {str(path): (path.stat().st_size, *applied(path, spoiled.get(path, set()))) for path in paths}
+        expected = {
+            daily.read_url(path): (path.stat().st_size, *applied(path, spoiled.get(path, set()))) for path in paths
+        }
         assert {file["url"]: (file["size"], file["count"], file["xor"]) for file in job["files"]} == expected
-    text = afo("lineage", str(daily.root / "models" / daily.date(7))).stdout
-    assert all(str(path) in text for day in runs for path in daily.data(day).glob("part-*"))
+    text = afo("lineage", f"{daily.url}/models/{daily.date(7)}").stdout
+    assert all(daily.read_url(path) in text for day in runs for path in daily.data(day).glob("part-*"))
 
 
 def assert_scores(daily: Daily, last: dict[str, Any]) -> None:
     """`afo predict` writes the scores whose AUC the evaluator found."""
-    done = afo("predict", last["application_id"], "--data", f"{daily.data(7)}/eval-*", "--out", f"{daily.root}/scores")
+    out, evaluation = f"{daily.url}/scores", daily.data(7) / "eval-00.tfrecord"
+    done = afo("predict", last["application_id"], "--data", daily.read_url(evaluation), "--out", out)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (daily.root / "scores").iterdir()) == [
-        "_SUCCESS", "_model.json", "part-00000.csv",
-    ]  # fmt: skip
-    scores = dict(scored(daily.root / "scores" / "part-00000.csv"))
-    labels = dict(labelled(daily.data(7) / "eval-00.tfrecord"))
+    names = sorted(storage.name(each.url) for each in storage.list_dir(out))
+    assert names == ["_SUCCESS", "_model.json", "part-00000.csv"]
+    scores = dict(scored(storage.read_bytes(f"{out}/part-00000.csv").decode()))
+    labels = dict(labelled(evaluation))
     assert scores.keys() == labels.keys()
     found = metrics.auc(np.array(list(labels.values())), np.array([scores[key] for key in labels]))
     assert found == pytest.approx(last["metrics"]["auc"], abs=1e-6)
 
 
-def scored(path: Path) -> Iterator[tuple[int, float]]:
-    head, *lines = path.read_text().splitlines()
+def scored(text: str) -> Iterator[tuple[int, float]]:
+    head, *lines = text.splitlines()
     assert head == "sample_id,probability"
     for line in lines:
         key, value = line.split(",")
@@ -224,7 +277,7 @@ def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: 
     often = ("--set", "data.epochs=100000", "--set", "train.eval_every=1s", "--set", "checkpoint.every=1h")
     rule = "train.early_stop={metric: auc, patience: 2, min_delta: 0.5}"
     best = ("--set", rule, "--set", "export.checkpoint=best", "--set", "checkpoint.keep=1")
-    live = LiveJob.submit(job, str(daily.root / "jobs"), "--runtime", "local", *often, *best)
+    live = LiveJob.submit(job, daily.jobs_root, "--runtime", daily.runtime, *often, *best)
     live.wait(lambda: bool(live.events(ev.VariablesReady)), "the training has begun")
     saved = afo("checkpoint", "now", live.id)
     assert saved.returncode == 0, saved.stderr
@@ -239,7 +292,7 @@ def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: 
     decided = live.events(ev.ExportDecided)[-1]
     chosen = max(measured, key=lambda event: event.metrics["auc"])
     assert decided.manifest == chosen.manifest
-    assert exported.read(str(daily.root / "export")).manifest == chosen.manifest
+    assert exported.read(f"{daily.url}/export").manifest == chosen.manifest
     listed = json.loads(afo("checkpoint", "ls", live.id, "--json").stdout)["checkpoints"]
     assert {each["manifest"] for each in listed} == {chosen.manifest, measured[-1].manifest}
 

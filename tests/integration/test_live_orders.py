@@ -1,33 +1,69 @@
-"""`afo top`, `exec`, `stacks` and `kill TASK` on the live tasks of a real job, for its owner and for nobody else."""
+"""`afo top`, `exec`, `stacks` and `kill TASK` on live tasks, on each runtime, for the job's owner alone."""
 
 import json
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from afo import events as ev
+from afo import storage
+from afo.config import user_name
 from afo_client import open_job
 from click_records import SCHEMA, write_files
 from live_job import AFO, LiveJob, afo
 
 pytestmark = pytest.mark.tensorflow
-SUBMIT = ("--runtime", "local", "--idempotency-key", "of this test")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the job file lies and where its data and jobs do."""
+
+    folder: Path
+    runtime: str
+    url: str
+    jobs_root: str
+
+    def submit(self) -> LiveJob:
+        """Always with the same key."""
+        options = ("--runtime", self.runtime, "--idempotency-key", "of this test")
+        return LiveJob.submit(self.folder / "job.yaml", self.jobs_root, *options)
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("yarn", marks=pytest.mark.hadoop)])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A directory for all tests of one runtime, and the settings of who submits there."""
+    folder = tmp_path_factory.mktemp("live")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AFO_STATE_DIR", str(folder / "state"))
+        if request.param == "yarn":
+            url = request.getfixturevalue("hadoop").hdfs_uri
+            patch.delenv("AFO_JOBS_ROOT", raising=False)
+            yield Place(folder, "yarn", f"{url}/live", f"{url}/user/{user_name()}/.afo/jobs")
+        else:
+            patch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
+            patch.delenv("HADOOP_CONF_DIR", raising=False)
+            yield Place(folder, "local", str(folder), str(folder / "jobs"))
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
-    """A job with so many epochs that it trains until it is killed; one for all tests here."""
-    folder = tmp_path_factory.mktemp("live")
+def job(place: Place) -> Iterator[LiveJob]:
+    """A job with so many epochs that it trains until it is killed; one for all tests of a runtime."""
+    folder = place.folder
     write_files(folder / "train", 4, 1000)
+    if place.url != str(folder):
+        for file in sorted((folder / "train").iterdir()):
+            storage.upload(str(file), f"{place.url}/train/{file.name}")
     (folder / "schema.yaml").write_text(SCHEMA.to_yaml())
     spec = {
         "name": "live",
         "roles": {"ps": {"memory": "1 GiB"}, "worker": {"instances": 2, "memory": "1 GiB"}},
-        "data": {"schema": "schema.yaml", "train": ["train/*"], "batch_size": 32, "epochs": 100_000},
+        "data": {"schema": "schema.yaml", "train": [f"{place.url}/train/*"], "batch_size": 32, "epochs": 100_000},
         "model": {"hidden_units": [8], "embedding": {"dim": 4}},
         "environment": {"variables": {"OF_THE_JOB": "yes"}},
         "on_end": [
@@ -37,19 +73,15 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
         ],
     }
     (folder / "job.yaml").write_text(yaml.safe_dump(spec))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AFO_STATE_DIR", str(folder / "state"))
-        patch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
-        patch.delenv("HADOOP_CONF_DIR", raising=False)
-        running = LiveJob.submit(folder / "job.yaml", str(folder / "jobs"), *SUBMIT)
-        try:
-            running.wait(lambda: running.splits_done() >= 2, "two files acknowledged")
-            yield running
-        finally:
-            done = afo("kill", "--yes")
-            running.wait_for_no_process()
-        assert done.returncode == 0, done.stderr
-        assert (folder / "ended").read_text() == "KILLED"
+    running = place.submit()
+    try:
+        running.wait(lambda: running.splits_done() >= 2, "two files acknowledged")
+        yield running
+    finally:
+        done = afo("kill", "--yes")
+        running.wait_for_no_process()
+    assert done.returncode == 0, done.stderr
+    assert (folder / "ended").read_text() == "KILLED"
 
 
 def as_other(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -60,8 +92,8 @@ def as_other(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def test_the_key_of_a_live_job_starts_no_other(job: LiveJob) -> None:
-    again = LiveJob.submit(Path(job.paths.root).parent / "job.yaml", job.paths.root, *SUBMIT)
+def test_the_key_of_a_live_job_starts_no_other(place: Place, job: LiveJob) -> None:
+    again = place.submit()
     assert again.id == job.id
     assert open_job(job.id).status().state == "TRAINING"
 
@@ -102,15 +134,16 @@ def test_stacks_name_the_code(job: LiveJob) -> None:
     [("exec", "worker:0", "--", "true"), ("stacks", "worker:0"), ("kill", "worker:0")],
     ids=lambda words: words[0],
 )
-def test_nobody_else_may(job: LiveJob, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_nobody_else_may(place: Place, job: LiveJob, tmp_path: Path, words: tuple[str, ...]) -> None:
     command = (words[0], job.id, *words[1:])
     pid = job.trainer("worker", 0).pid
     without = as_other(*command, AFO_STATE_DIR=str(tmp_path / "mallory"))
     assert (without.returncode, without.stdout) == (4, ""), without.stderr
     assert "secret" in without.stderr
-    another = as_other(*command, HADOOP_USER_NAME="mallory")
+    another = as_other(*command, HADOOP_USER_NAME="mallory", AFO_JOBS_ROOT=job.paths.root)
     assert another.returncode == 4, another.stderr
-    assert "not mallory" in another.stderr
+    # HDFS itself hides the job of somebody else; where files are open to all, the Application Master refuses.
+    assert {"local": "not mallory", "yarn": "user=mallory, access="}[place.runtime] in another.stderr
     assert job.trainer("worker", 0).pid == pid
     assert not [order for order in job.events(ev.OrderGiven) if order.user == "mallory"]
 
