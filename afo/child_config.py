@@ -25,7 +25,7 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
     #: The job's secret, mode 0400.
     secret_file: str
     schema_file: str
-    #: The list of training files (`afo.train.lineage.InputFile`).
+    #: The list of training files (`afo.lineage.InputFile`).
     files_url: str
     checkpoint_url: str
     export_url: str

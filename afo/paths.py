@@ -52,7 +52,7 @@ class JobPaths:
 
     @property
     def files(self) -> str:
-        """The list of training files (`afo.train.lineage.InputFile`)."""
+        """The list of training files (`afo.lineage.InputFile`)."""
         return f"{self.dir}/files.json"
 
     @property

@@ -32,7 +32,7 @@ class TrainTask(Struct, frozen=True, kw_only=True):
     num_workers: int
     #: Training files, in the order that gives each its row number. Known to the AM alone otherwise.
     num_splits: int
-    #: URL of the list of those files (`afo.train.lineage.InputFile`).
+    #: URL of the list of those files (`afo.lineage.InputFile`).
     files_url: str
     job: Job
     #: Text of the feature schema (YAML) as staged with the job.

@@ -22,8 +22,8 @@ from pathlib import Path
 import psutil
 from report import publish, result
 
+from afo import event_log, storage
 from afo import events as ev
-from afo import storage
 from afo.config import user_name
 from afo.errors import NotFound
 from afo.paths import JobPaths
@@ -148,7 +148,7 @@ def _runs_java(pid: int) -> bool:
 
 def _times(paths: JobPaths, kind: type[ev.Event]) -> list[float]:
     try:
-        return [record.time for record in ev.read_log(paths.events) if isinstance(record.event, kind)]
+        return [record.time for record in event_log.read_log(paths.events) if isinstance(record.event, kind)]
     except NotFound:
         return []
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from afo.gate import Fall
 from afo.job import Role
-from afo.train.gate import Fall
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.

@@ -5,9 +5,9 @@ import sys
 from msgspec.structs import replace
 
 from afo.job import WarmStart
+from afo.lineage import Ancestry, continued
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader, newest_complete, restore
-from afo.train.lineage import Ancestry, continued
 from afo.train.manifest import read_evaluation
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters

@@ -5,10 +5,10 @@ import time
 from afo import storage
 from afo.data.splits import find_splits
 from afo.errors import NotFound
+from afo.gate import compared, falls
+from afo.lineage import Evaluation
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader
-from afo.train.gate import compared, falls
-from afo.train.lineage import Evaluation
 from afo.train.manifest import Found, find_manifests, write_evaluation
 from afo.train.scoring import Scorer
 from afo.train.setup import Setup

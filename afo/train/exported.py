@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import DataError
-from afo.train.lineage import Lineage
+from afo.lineage import Lineage
 
 FILE = ("assets.extra", "afo.json")
 

@@ -18,7 +18,7 @@ import msgspec
 
 from afo import storage
 from afo.errors import AlreadyExists, DataError, NotFound
-from afo.train.lineage import Evaluation, Lineage
+from afo.lineage import Evaluation, Lineage
 from afo.train.sections import Section
 
 #: Raised when a reader of an older version could not read what this one writes.

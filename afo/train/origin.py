@@ -7,10 +7,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from afo import __version__, storage
+from afo import __version__, lineage, storage
 from afo.errors import NotFound
-from afo.train import lineage
-from afo.train.lineage import Ancestry, Lineage, Training
+from afo.lineage import Ancestry, Lineage, Training
 from afo.train.sections import Section
 from afo.train_task import TrainTask
 

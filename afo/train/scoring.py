@@ -16,8 +16,8 @@ from afo.data.schema import Schema
 from afo.data.split_reader import Lease, SplitReader
 from afo.data.splits import SplitFile
 from afo.job import Data, Shuffle
+from afo.lineage import Evaluation
 from afo.models.records import DTYPE, RecordParser
-from afo.train.lineage import Evaluation
 from afo.train.model import LocalModel
 
 #: Records computed at once.

@@ -7,17 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from afo import __version__, jsonfile, storage
+from afo import __version__, jsonfile, lineage, storage
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, SpecError
 from afo.hosts import advertised_host
+from afo.lineage import InputFile
 from afo.paths import JobPaths
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import read_secret
-from afo.train import lineage
-from afo.train.lineage import InputFile
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records

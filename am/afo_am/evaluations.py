@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afo import events as ev
+from afo import gate
 from afo.job import RANKING, EarlyStop, Export
 from afo.notes import notes_of
-from afo.train import gate
 
 
 @dataclass

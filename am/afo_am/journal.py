@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from afo import event_log, storage
 from afo import events as ev
-from afo import storage
 from afo.errors import NotFound
 from afo.paths import JobPaths
 
@@ -19,24 +19,24 @@ class Journal:
 
     def write(self, events: Iterable[tuple[ev.AnyEvent, float]]) -> None:
         """Append events with their wall clock times; durable when it returns."""
-        lines = b"".join(ev.encode_line(self._record(event, time)) for event, time in events)
+        lines = b"".join(event_log.encode_line(self._record(event, time)) for event, time in events)
         if lines:
             storage.append(self._url, lines)
 
-    def _record(self, event: ev.AnyEvent, time: float) -> ev.Record:
+    def _record(self, event: ev.AnyEvent, time: float) -> event_log.Record:
         self._seq += 1
-        return ev.Record(
-            v=ev.VERSION, seq=self._seq, am_attempt=self._am_attempt, incarnation=self._incarnation, time=time,
+        return event_log.Record(
+            v=event_log.VERSION, seq=self._seq, am_attempt=self._am_attempt, incarnation=self._incarnation, time=time,
             event=event,
         )  # fmt: skip
 
 
-def earlier_records(paths: JobPaths) -> Iterator[ev.Record]:
+def earlier_records(paths: JobPaths) -> Iterator[event_log.Record]:
     """What former starts of the AM wrote; nothing for a new job. Whoever of them still lives can write no more."""
     try:
         for segment in storage.list_dir(paths.events):
             # A start that was killed while it wrote has left its file open: unreadable until it is taken over.
             storage.take_over(segment.url)
-        yield from (record for record in ev.read_log(paths.events) if isinstance(record, ev.Record))
+        yield from (record for record in event_log.read_log(paths.events) if isinstance(record, event_log.Record))
     except NotFound:
         return

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from afo import events as ev
+from afo import gate
 from afo.data.bad_records import too_many
 from afo.errors import PermissionDenied, ProtocolError
 from afo.rpc import messages as m
-from afo.train import gate
 from afo_am.tasks import Stage, Task
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import msgspec
 
 from afo import storage
 from afo.config import load_config
-from afo.events import Record, UnknownRecord
+from afo.event_log import Record, UnknownRecord
 from afo_client.console import iso, json_line, print_result, without_control
 from afo_client.event_tail import EventTail
 from afo_client.examples import examples

@@ -6,8 +6,8 @@ import msgspec
 from afo import storage
 from afo.config import load_config
 from afo.errors import DataError, NotFound
+from afo.lineage import AppliedFile, Lineage, Training
 from afo.train import exported
-from afo.train.lineage import AppliedFile, Lineage, Training
 from afo_client.console import counted, iso, print_json, print_result, size_text, table
 from afo_client.examples import examples
 from afo_client.model_ref import checkpoint_place, find_model

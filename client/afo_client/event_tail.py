@@ -1,7 +1,6 @@
 """Reads the event log as it grows: every poll returns the records that came since the last one."""
 
-from afo import events as ev
-from afo import storage
+from afo import event_log, storage
 from afo.errors import NotFound
 
 
@@ -13,7 +12,7 @@ class EventTail:
         #: Bytes of complete lines taken from each segment.
         self._taken: dict[str, int] = {}
 
-    def poll(self) -> list[ev.Record | ev.UnknownRecord]:
+    def poll(self) -> list[event_log.Record | event_log.UnknownRecord]:
         """New records in order; none while there is no log. Raises what `afo.storage` raises."""
         try:
             segments = sorted(info.url for info in storage.list_dir(self._dir) if not info.is_dir)
@@ -21,9 +20,9 @@ class EventTail:
             return []
         return [record for segment in segments for record in self._poll_segment(segment)]
 
-    def _poll_segment(self, segment: str) -> list[ev.Record | ev.UnknownRecord]:
+    def _poll_segment(self, segment: str) -> list[event_log.Record | event_log.UnknownRecord]:
         with storage.open_input(segment) as file:
             file.seek(self._taken.get(segment, 0))
-            lines, rest = ev.split_lines(data := file.read())
+            lines, rest = event_log.split_lines(data := file.read())
         self._taken[segment] = self._taken.get(segment, 0) + len(data) - len(rest)
-        return [record for record in map(ev.decode_line, lines) if record is not None]
+        return [record for record in map(event_log.decode_line, lines) if record is not None]

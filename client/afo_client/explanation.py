@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, MAX_FREE_RESTARTS, Cause
 from afo.job import RestartBudget, Role
@@ -37,16 +38,16 @@ class Explanation(Struct, frozen=True, kw_only=True):
     ends: tuple[TaskEnd, ...]
 
 
-def explain(view: JobView, records: Iterable[ev.Record | ev.UnknownRecord]) -> Explanation:
+def explain(view: JobView, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> Explanation:
     """What the event log says of the job that `view` shows."""
     ends: list[TaskEnd] = []
     first = None
     cause = view.verdict.cause if view.verdict else ""
     for record in records:
         match record:
-            case ev.Record(event=ev.TaskEnded() as event) if event.cause not in _HARMLESS:
+            case event_log.Record(event=ev.TaskEnded() as event) if event.cause not in _HARMLESS:
                 ends.append(_end(event, record.time))
-            case ev.Record(event=ev.JobEnding(first_task=task)) if task is not None:
+            case event_log.Record(event=ev.JobEnding(first_task=task)) if task is not None:
                 first = (str(task), task.attempt)
     decisive = [end for end in ends if (end.task, end.attempt) == first]
     faults = [end for end in ends if end.cause != "killed_by_user" and view.state != "SUCCEEDED"]

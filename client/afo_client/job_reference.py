@@ -13,7 +13,7 @@ from afo.units import Duration, Memory
 
 _HEAD = """# The job file
 
-This page is generated from the types in `afo/job.py` by `python -m afo_client.job_reference`; change it there.
+This page is generated from the types in `afo/job/` by `python -m afo_client.job_reference`; change it there.
 
 A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate keys and tags are errors. Paths are
 relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
+from afo import event_log
 from afo import events as ev
 from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
@@ -140,10 +141,10 @@ class LogReader:
         self._failures: dict[TaskId, Failure] = {}
         self._first: TaskId | None = None
 
-    def take(self, records: Iterable[ev.Record | ev.UnknownRecord]) -> None:
+    def take(self, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> None:
         """Add records in their order."""
         for record in records:
-            if isinstance(record, ev.Record):
+            if isinstance(record, event_log.Record):
                 self._note(record.event)
                 self._apply(record.event)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from afo import events as ev
+from afo import event_log
 from afo.errors import NotFound
 from afo.storage import FileInfo
 from afo_history_server.job_files import JobFiles
@@ -26,7 +26,7 @@ class EventLog:
         #: True once the log was longer than `max_log`.
         self.cut = False
 
-    def poll(self) -> Iterator[ev.Record | ev.UnknownRecord]:
+    def poll(self) -> Iterator[event_log.Record | event_log.UnknownRecord]:
         """Records that came since the last time, in order. Raises what `afo.storage` raises."""
         try:
             segments = [info.url for info in self._files.list_dir(self._url) if _is_segment(info)]
@@ -36,12 +36,12 @@ class EventLog:
             with self._files.open(segment) as file:
                 yield from self._poll_segment(segment, file)
 
-    def _poll_segment(self, segment: str, file: BinaryIO) -> Iterator[ev.Record | ev.UnknownRecord]:
+    def _poll_segment(self, segment: str, file: BinaryIO) -> Iterator[event_log.Record | event_log.UnknownRecord]:
         file.seek(self._taken.setdefault(segment, 0))
         while not self.cut and (size := _next_line(file, parts := bytearray())):
             self._taken[segment] += size
             self.cut = sum(self._taken.values()) > self._max_log
-            record = ev.decode_line(bytes(parts)) if len(parts) == size else None
+            record = event_log.decode_line(bytes(parts)) if len(parts) == size else None
             if record is not None:
                 yield record
             elif parts.strip():

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct, structs
 
+from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, Cause
 from afo.job import ROLES, Role
@@ -16,7 +17,7 @@ KEPT_POINTS = 200
 #: Characters kept of a failed task's last lines.
 TAIL = 8000
 
-AnyRecord = ev.Record | ev.UnknownRecord
+AnyRecord = event_log.Record | event_log.UnknownRecord
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -155,7 +156,7 @@ class HistoryFold:
         """Add the next record."""
         self._newest.append(record)
         self._change(last_event=record.time, events_total=self._job.events_total + 1)
-        if isinstance(record, ev.UnknownRecord):
+        if isinstance(record, event_log.UnknownRecord):
             self._change(unknown_events=self._job.unknown_events + 1)
             return
         for apply in (self._of_job, self._of_training, self._of_attempt):

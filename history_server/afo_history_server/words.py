@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from afo.events import UnknownRecord
+from afo.event_log import UnknownRecord
 from afo_history_server.job_history import AnyRecord
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")

@@ -6,9 +6,9 @@ import pytest
 
 from afo import events as ev
 from afo.errors import ProtocolError
+from afo.gate import Fall
 from afo.job import EarlyStop, Export, Train
 from afo.rpc import messages as m
-from afo.train.gate import Fall
 from afo_am.evaluations import Evaluations
 from fake_cluster import FakeCluster, FakeTask, make_config
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from afo import event_log
 from afo import events as ev
 from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
 from afo.paths import JobPaths
@@ -80,10 +81,10 @@ def watch(ref: JobRef, runtime: FakeRuntime) -> Iterator[JobWatch]:
 
 def log(ref: JobRef, *events: ev.AnyEvent) -> None:
     records = [
-        ev.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
+        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
         for seq, event in enumerate(events)
     ]
-    Path(ref.paths.events_segment(1, 1)).write_bytes(b"".join(map(ev.encode_line, records)))
+    Path(ref.paths.events_segment(1, 1)).write_bytes(b"".join(map(event_log.encode_line, records)))
 
 
 def started() -> ev.JobStarted:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from afo import lineage
 from afo.errors import NotFound
-from afo.train import lineage
-from afo.train.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.train.manifest import Manifest, Part, Refusal, commit, write_evaluation, write_refusal
 from afo_client.main import run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from afo import event_log
 from afo import events as ev
 from afo.paths import JobPaths
 from afo.rpc.messages import TaskId
@@ -67,10 +68,10 @@ def write_job(paths: JobPaths) -> None:
     ]  # fmt: skip
     Path(paths.events).mkdir(parents=True)
     records = [
-        ev.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
+        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
         for seq, event in enumerate(story)
     ]
-    Path(paths.events_segment(1, 1)).write_bytes(b"".join(map(ev.encode_line, records)) + b'{"torn')
+    Path(paths.events_segment(1, 1)).write_bytes(b"".join(map(event_log.encode_line, records)) + b'{"torn')
     Path(paths.verdict).write_bytes(msgspec.json.encode(verdict))
     for task in ("worker_0", "ps_0"):
         folder = Path(paths.logs, task, "0")

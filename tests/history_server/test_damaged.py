@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from afo import events as ev
 from afo import storage
 from afo.errors import ClusterUnreachable
-from afo_history_server import event_log
+from afo.event_log import Record, encode_line
+from afo_history_server import event_log as reader
 from afo_history_server.app import create_app
 from afo_history_server.event_log import EventLog
 from afo_history_server.job_files import JobFiles
@@ -38,8 +39,8 @@ def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWri
 
 
 def test_a_torn_last_line_waits_for_its_end(client: FlaskClient, running: JobWriter) -> None:
-    line = ev.encode_line(
-        ev.Record(v=1, seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
+    line = encode_line(
+        Record(v=1, seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
     )
     running.raw(line[:-5])
     page = client.get(f"/jobs/{RUNNING}").text
@@ -77,7 +78,7 @@ def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobW
 
 
 def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
+    monkeypatch.setattr(reader, "MAX_LINE", 1000)
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
     log = EventLog(JobFiles(root), running.paths.events)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from adult import JOB_FILE, REPOSITORY, TEST_RECORDS, TRAIN_RECORDS, AdultData, assert_every_sample_once
+from afo import event_log, storage
 from afo import events as ev
-from afo import storage
 from afo.config import user_name
 from afo.jobfile import load_job
 from afo.resource_manager import from_configuration
@@ -124,7 +124,7 @@ class _Span:
 def _spans(job: LiveJob) -> dict[str, _Span]:
     """Attempt of a task → its container."""
     spans: dict[str, _Span] = {}
-    for record in ev.read_log(job.paths.events):
+    for record in event_log.read_log(job.paths.events):
         event, moment = record.event, record.time
         if isinstance(event, ev.JobEnding):
             for span in spans.values():

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from afo import event_log, jsonfile, storage
 from afo import events as ev
-from afo import jsonfile, storage
 from afo.am_config import AmConfig
 from afo.job import Data, Job, RoleSpec
 from afo.paths import JobPaths
@@ -42,8 +42,8 @@ class JobWriter:
         lines = []
         for event in events:
             self.at, self.seq = self.at + 1, self.seq + 1
-            record = ev.Record(v=1, seq=self.seq, am_attempt=1, incarnation=1, time=self.at, event=event)
-            lines.append(ev.encode_line(record))
+            record = event_log.Record(v=1, seq=self.seq, am_attempt=1, incarnation=1, time=self.at, event=event)
+            lines.append(event_log.encode_line(record))
         return self.raw(b"".join(lines))
 
     def raw(self, line: bytes) -> "JobWriter":

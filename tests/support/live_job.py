@@ -16,8 +16,8 @@ import msgspec
 import psutil
 import pytest
 
+from afo import event_log, storage
 from afo import events as ev
-from afo import storage
 from afo.config import load_config
 from afo.errors import ClusterUnreachable, NotFound
 from afo.paths import JobPaths
@@ -55,7 +55,7 @@ class LiveJob:
     def events(self, kind: type[_Event]) -> list[_Event]:
         """All events of a kind so far."""
         try:
-            return [record.event for record in ev.read_log(self.paths.events) if isinstance(record.event, kind)]
+            return [record.event for record in event_log.read_log(self.paths.events) if isinstance(record.event, kind)]
         except NotFound:
             return []
 
@@ -118,7 +118,7 @@ class LiveJob:
     def story(self) -> str:
         """The last events, for the message of a failing test."""
         try:
-            records = list(ev.read_log(self.paths.events))
+            records = list(event_log.read_log(self.paths.events))
         except NotFound:
             return "no event yet"
         return "\n".join(str(record.event)[:300] for record in records[-40:])

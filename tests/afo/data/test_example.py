@@ -70,10 +70,13 @@ def columns(draw: st.DrawFn) -> dict[str, np.ndarray]:
 
 
 @given(columns())
-def test_columns_give_the_same_bytes_as_records(batch: dict[str, np.ndarray]) -> None:
+def test_columns_give_the_same_records_one_by_one(batch: dict[str, np.ndarray]) -> None:
     count = len(next(iter(batch.values())))
     expected = [encode({name: np.atleast_1d(column[row]) for name, column in batch.items()}) for row in range(count)]
-    assert encode_columns(batch) == expected
+    records = encode_columns(batch)
+    # The order of features means nothing, and protobuf puts a name before its own beginning: "ab", "a".
+    assert [plain(decode(record)) for record in records] == [plain(decode(record)) for record in expected]
+    assert [len(record) for record in records] == [len(record) for record in expected]
 
 
 def test_columns_must_be_equally_long_and_of_a_known_type() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from afo import storage
 from afo.errors import DataError, NotFound
+from afo.lineage import Evaluation
 from afo.train import manifest
-from afo.train.lineage import Evaluation
 from afo.train.manifest import Manifest, Part
 
 

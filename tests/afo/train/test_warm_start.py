@@ -5,12 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from afo import lineage
 from afo.data.schema import Feature, Schema
 from afo.errors import DataError, NotFound
 from afo.job import Embedding, Model, WarmStart, Wide
+from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.models.layout import layout_of
-from afo.train import lineage, transfer
-from afo.train.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.train import transfer
 from afo.train.manifest import Manifest, Refusal, commit, write_refusal
 from afo.train.sections import Section, sections_of
 from afo.train.sources import candidates, first_of, newest

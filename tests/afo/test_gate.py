@@ -5,7 +5,7 @@ import math
 import pytest
 
 from afo.bounds import Bound
-from afo.train.gate import Fall, check, compared, falls, refusals
+from afo.gate import Fall, check, compared, falls, refusals
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""What a job is: frozen data, no I/O.
+
+Every class here is a section of the job file; `afo.jobfile` reads one, `docs/job-file.md` is generated from these
+types. A field's `Meta(description=…)` is its documentation.
+"""
+
+from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
+from afo.job.data import Data, NegativeSampling, Shuffle
+from afo.job.faults import Restart, RestartBudget, Timeouts
+from afo.job.job import Job
+from afo.job.model import Embedding, Model, Wide
+from afo.job.optimizer import Adagrad, Adam, Ftrl, Optimizer, OptimizerChoice, Schedule, Sgd
+from afo.job.section import ROLES, Role, Section
+from afo.job.training import RANKING, Checkpoint, EarlyStop, Export, Train, WarmStart
+
+__all__ = [
+    "RANKING",
+    "ROLES",
+    "Adagrad",
+    "Adam",
+    "Checkpoint",
+    "Data",
+    "Docker",
+    "EarlyStop",
+    "Elastic",
+    "Embedding",
+    "Environment",
+    "Export",
+    "Ftrl",
+    "Job",
+    "MasterSpec",
+    "Model",
+    "NegativeSampling",
+    "Optimizer",
+    "OptimizerChoice",
+    "Restart",
+    "RestartBudget",
+    "Role",
+    "RoleSpec",
+    "Schedule",
+    "Section",
+    "Sgd",
+    "Shuffle",
+    "Timeouts",
+    "Train",
+    "WarmStart",
+    "Wide",
+]

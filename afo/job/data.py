@@ -1,0 +1,64 @@
+"""The section `data`."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from afo.job.section import PositiveInt, Section
+
+
+class Shuffle(Section, frozen=True):
+    """How training records are mixed; deterministic by seed."""
+
+    files: Annotated[bool, Meta(description="Hand files out in random order.")] = True
+    buffer: Annotated[int, Meta(ge=0, description="Records of a file mixed in memory; 0: as they lie.")] = 10_000
+    seed: int = 1
+
+
+class NegativeSampling(Section, frozen=True):
+    """Keeps a part of the samples whose labels are all 0; which ones depends on the sample id alone."""
+
+    keep: Annotated[float, Meta(gt=0, le=1, description="Share of the negatives that is trained on.")]
+    reweight: Annotated[
+        bool, Meta(description="Give the kept ones the weight `1 / keep`, so that probabilities stay calibrated.")
+    ] = True
+
+
+class Data(Section, frozen=True):
+    """The records: TFRecord files of `tf.Example`, or Parquet files."""
+
+    train: Annotated[tuple[str, ...], Meta(description="Globs of training files; date variables allowed.")] = ()
+    schema: Annotated[
+        str, Meta(description="Feature schema; relative to this file. Left out: inferred from the first records.")
+    ] = ""
+    format: Annotated[
+        Literal["auto", "tfrecord", "parquet"], Meta(description="`auto`: Parquet where the name ends in `.parquet`.")
+    ] = "auto"
+    wait_for: Annotated[
+        str, Meta(description="Marker that every directory of `train` and `eval` must hold first, e.g. `_SUCCESS`.")
+    ] = ""
+    eval: Annotated[tuple[str, ...], Meta(description="Globs of evaluation files.")] = ()
+    compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
+    label: Annotated[
+        str | tuple[str, ...], Meta(description="Feature that holds 0 or 1; several for a model of several outputs.")
+    ] = "label"
+    weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
+    sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
+        None
+    )
+    batch_size: PositiveInt = 1024
+    epochs: PositiveInt = 1
+    shuffle: Shuffle = Shuffle()
+    max_bad_records: Annotated[float, Meta(ge=0, lt=1, description="Share of corrupt records to skip.")] = 0.0
+    negative_sampling: NegativeSampling | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels' names, one or more."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def __post_init__(self) -> None:
+        if not self.labels or len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"`label` names at least one feature, each once, not {list(self.labels)}")
+        if set(self.wait_for) & set("/*?[]{}\\"):
+            raise ValueError(f"`wait_for` is the name of a file, e.g. _SUCCESS, not {self.wait_for!r}")

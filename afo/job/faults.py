@@ -1,0 +1,47 @@
+"""Sections about what goes wrong: who comes back how often, and how long anything may take."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from afo.job.section import Role, Section
+from afo.units import Duration
+
+
+class RestartBudget(Section, frozen=True):
+    """How many restarts by fault of the task are allowed in a window."""
+
+    max: Annotated[int, Meta(ge=0)]
+    per: Duration = Duration(3600)
+
+
+class Restart(Section, frozen=True):
+    """How tasks come back: a budget for each role."""
+
+    chief: RestartBudget = RestartBudget(max=5)
+    worker: RestartBudget = RestartBudget(max=5)
+    ps: RestartBudget = RestartBudget(max=5)
+    evaluator: RestartBudget = RestartBudget(max=5)
+    scope: Annotated[
+        Literal["job", "task"],
+        Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "
+             "`task` leaves them alone."),
+    ] = "job"  # fmt: skip
+
+    def of(self, role: Role) -> RestartBudget:
+        """The budget of a role."""
+        budget: RestartBudget = getattr(self, role)
+        return budget
+
+
+class Timeouts(Section, frozen=True):
+    """After how long the job gives up waiting."""
+
+    allocate: Annotated[Duration, Meta(description="For all containers to run.")] = Duration(1800)
+    stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
+    hang: Annotated[
+        Duration, Meta(description="Without a step of one task; its stacks are taken then (`afo events`).")
+    ] = Duration(120)
+    orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
+    job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
+    data: Annotated[Duration, Meta(description="For the markers of `data.wait_for`.")] = Duration(6 * 3600)

@@ -1,0 +1,43 @@
+"""The section `model`."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from afo.job.section import PositiveInt, Section
+
+
+class Embedding(Section, frozen=True):
+    """Embedding tables of the deep part."""
+
+    dim: PositiveInt = 16
+    hash_buckets: Annotated[int, Meta(ge=2, description="Rows per feature where the schema says nothing.")] = 100_000
+
+
+class Wide(Section, frozen=True):
+    """The linear part."""
+
+    crosses: Annotated[tuple[tuple[str, ...], ...], Meta(description="Features crossed with each other.")] = ()
+    cross_buckets: Annotated[int, Meta(ge=2, description="Hash buckets per cross.")] = 100_000
+
+
+class Model(Section, frozen=True):
+    """The model: `wide_deep` of Cheng et al. (2016), arXiv:1606.07792, or one of your own by `entry`."""
+
+    kind: Annotated[Literal["wide_deep", "entry"], Meta(description="`entry` is implied by `entry`.")] = "wide_deep"
+    entry: Annotated[
+        str,
+        Meta(description="`my_ctr.py:build`, a function that returns a Keras 3 model or a `tf.Module`; the file is "
+             "relative to this one."),
+    ] = ""  # fmt: skip
+    params: Annotated[
+        dict[str, str | int | float | bool], Meta(description="Keyword arguments of the function in `entry`.")
+    ] = field(default_factory=dict)
+    from_logits: Annotated[
+        bool, Meta(description="The outputs of `entry`'s model are log odds, not probabilities.")
+    ] = False
+    #: Of `wide_deep`:
+    parts: Annotated[Literal["both", "wide", "deep"], Meta(description="Train one part alone to compare.")] = "both"
+    hidden_units: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)] = (256, 128, 64)
+    embedding: Embedding = Embedding()
+    wide: Wide = Wide()
