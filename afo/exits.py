@@ -33,8 +33,9 @@ _ALL = (
     _cause("ended_with_job", "nobody", False, "It was ended because its job had its verdict.", "Nothing to do."),
     # The program of the task.
     _cause(
-        "user_exception", "user", False, "The program raised an exception.",
-        "The last lines of its stderr name the place; `afo logs JOB TASK` has all of it.",
+        "user_exception", "user", True, "The program raised an exception.",
+        "The last lines of its stderr name the place; `afo logs JOB TASK` has all of it. It is tried again, for it may "
+        "have come of another task's end; the job fails when the same exception comes back.",
     ),
     _cause(
         "data_error", "user", False, "Records are corrupt or do not fit the schema.",
@@ -87,7 +88,8 @@ _ALL = (
     # Resources and machines.
     _cause(
         "out_of_memory", "user", True, "The task needed more memory than it was given.",
-        "Raise `roles.<role>.memory`, or use more parameter servers, smaller tables or smaller batches.",
+        "Raise `roles.<role>.memory`, or use more parameter servers, smaller tables or smaller batches. The "
+        "next attempt gets more, once.",
     ),
     _cause(
         "disk_full", "cluster", True, "No space was left on a disk that the task wrote to.",

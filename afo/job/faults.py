@@ -15,13 +15,22 @@ class RestartBudget(Section, frozen=True):
     per: Duration = Duration(3600)
 
 
+class Backoff(Section, frozen=True):
+    """The pause before a restart: none before the first in `reset`, then `initial`, doubled each time, ± 25 %."""
+
+    initial: Duration = Duration(1)
+    max: Duration = Duration(60)
+    reset: Annotated[Duration, Meta(description="Ends longer ago do not count.")] = Duration(600)
+
+
 class Restart(Section, frozen=True):
-    """How tasks come back: a budget for each role."""
+    """How tasks come back: a budget for each role, and the pauses of all."""
 
     chief: RestartBudget = RestartBudget(max=5)
     worker: RestartBudget = RestartBudget(max=5)
     ps: RestartBudget = RestartBudget(max=5)
     evaluator: RestartBudget = RestartBudget(max=5)
+    backoff: Backoff = Backoff()
     scope: Annotated[
         Literal["job", "task"],
         Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "

@@ -69,7 +69,7 @@ class Children:
     def _form_generation(self, task: Task) -> None:
         state = self._core.state
         if not state.cluster:
-            cluster = programs.formed(state)
+            cluster = programs.formed(state, self._core.now)
         else:
             cluster = {} if state.config.job.restarts_together else programs.moved(state, task)
         if cluster:
@@ -103,5 +103,7 @@ class Children:
         if task is not None and task.stage is Stage.REGISTERED and report.stays:
             programs.process_ended(self._core, task, report)
         elif task is not None and task.stage in LIVE:
-            self._core.task_ended(task, report.cause, report.code, message_of(report), report)
+            self._core.task_ended(
+                task, report.cause, report.code, message_of(report, self._core.state.spec(task.id.role).memory), report
+            )
         return m.Empty()

@@ -21,7 +21,7 @@ from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.ending import Ending
 from afo_am.orders import Orders
 from afo_am.rates import Rates
-from afo_am.restarts import ends_generation, give_up_reason, is_needed
+from afo_am.restarts import ends_generation, give_up_reason, is_needed, pause_before_restart
 from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
@@ -215,7 +215,9 @@ class Core:
         reason = give_up_reason(self.state, task, cause, self._wall, message)
         if reason:
             self.ending.decide("FAILED", cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
-        elif ends_generation(self.state, task):
+            return
+        task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
+        if ends_generation(self.state, task):
             programs.end_generation(self, task, cause)
 
     def _request(self, task: Task, reason: str) -> None:
@@ -225,7 +227,9 @@ class Core:
         self.record(ev.ContainerRequested(task=task_id, memory=int(spec.memory), vcores=spec.vcores, reason=reason))
         task.last_seen = self._now
         task.waiting_since = task.waiting_since or self._now
-        self.command(c.RequestContainer(task_id, more_memory=task.last_cause in MEMORY_CAUSES))
+        self.command(
+            c.RequestContainer(task_id, more_memory=any(fault.cause in MEMORY_CAUSES for fault in task.faults))
+        )
 
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""
@@ -235,7 +239,7 @@ class Core:
             self.ending.go_on()
             return
         for task in self.state.tasks.values():
-            if task.stage is Stage.ENDED and is_needed(self.state, task):
+            if task.stage is Stage.ENDED and task.not_before <= self._now and is_needed(self.state, task):
                 self._request(task, f"after {task.last_cause}")
 
     def _how_it_ended(self) -> str:

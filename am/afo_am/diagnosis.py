@@ -5,6 +5,7 @@ import re
 from afo.exit_cause import last_exception
 from afo.exits import CAUSES
 from afo.rpc.messages import ExitReport
+from afo.units import Memory
 
 #: Texts of Hadoop 2.10 to 3.4 (ContainerExitStatus, ContainersMonitorImpl, SchedulerUtils) and of skein.
 _WORDS = (
@@ -26,7 +27,13 @@ def cause_of(diagnostics: str) -> str:
     return next((cause for words, cause in _WORDS if words.search(diagnostics)), "container_lost")
 
 
-def message_of(report: ExitReport) -> str:
-    """A line for people: the exception that the process ended with, else what its cause means in general."""
+def message_of(report: ExitReport, given: Memory) -> str:
+    """A line for people: the exception that the process ended with, else what its cause means in general.
+
+    After a lack of memory with the most that the task was seen to use of what it was given.
+    """
     words = last_exception(report.tail) if report.code > 0 else ""
-    return words[:_EXCEPTION_CHARACTERS] or CAUSES[report.cause].summary
+    words = words[:_EXCEPTION_CHARACTERS] or CAUSES[report.cause].summary
+    if report.cause in MEMORY_CAUSES and report.usage.peak_rss:
+        words = f"{words.rstrip('.')}: it used {report.usage.peak_rss / 2**20:,.0f} MiB of {given}"
+    return words

@@ -13,7 +13,7 @@ from afo import events as ev
 from afo.job import Role
 from afo.rpc import messages as m
 from afo_am.diagnosis import message_of
-from afo_am.restarts import give_up_reason
+from afo_am.restarts import give_up_reason, pause_before_restart
 from afo_am.state import JobState
 from afo_am.tasks import Stage, Task
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from afo_am.core import Core
 
 
-def formed(state: JobState) -> dict[Role, tuple[str, ...]]:
-    """The addresses of the present generation by role; empty while one is missing."""
-    tasks = list(state.of_role(*state.config.job.listening))
-    if any(task.stage is not Stage.REGISTERED or task.address_generation != state.generation for task in tasks):
-        return {}
+def formed(state: JobState, now: float) -> dict[Role, tuple[str, ...]]:
+    """The addresses of the present generation by role; empty while one is missing, or pauses before its restart."""
+    for task in state.of_role(*state.config.job.listening):
+        if task.stage is not Stage.REGISTERED or task.address_generation != state.generation or task.not_before > now:
+            return {}
     return {role: tuple(task.address for task in state.of_role(role)) for role in state.config.job.listening}
 
 
@@ -43,12 +43,13 @@ def process_ended(core: Core, task: Task, report: m.ExitReport) -> None:
     state = core.state
     if report.generation != state.generation or not state.cluster or state.verdict:
         return
-    message = message_of(report)
+    message = message_of(report, state.spec(task.id.role).memory)
     core.record(ev.ProcessEnded(task=task.id, cause=report.cause, code=report.code, message=message, tail=report.tail))
     reason = give_up_reason(state, task, report.cause, core.wall, message)
     if reason:
         core.ending.decide("FAILED", report.cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
     else:
+        task.not_before = core.now + pause_before_restart(state, task, core.wall)
         end_generation(core, task, report.cause)
 
 

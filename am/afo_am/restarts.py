@@ -1,6 +1,10 @@
-"""Whether a task comes back, and who else with it. Pure."""
+"""Whether a task comes back, when, and who else with it. Pure."""
+
+import re
+import zlib
 
 from afo.exits import CAUSES, MAX_FREE_RESTARTS
+from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.state import JobState
 from afo_am.tasks import Stage, Task
 
@@ -11,21 +15,59 @@ _EXCEPTIONS = frozenset(
 )  # fmt: skip
 #: What the interpreter finds wrong with code, whatever other tasks do.
 _OWN_FAULTS = ("SyntaxError", "IndentationError", "NameError", "ImportError", "ModuleNotFoundError")
+_NOT_RETRIED = "this is not retried: it would fail again"
+#: How often the same exception may come before it counts as the code's own. A task of a program may raise it each time
+#: that another one is lost; tasks of a model do not.
+_SAME_OF_PROGRAM, _SAME_OF_MODEL = 2, 1
+#: What differs between two cases of one exception: numbers and addresses.
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message: str) -> str:
     """Why the job fails with this end of `task`, or '' when the task is started again."""
-    entry = CAUSES[cause]
     budget = state.config.job.restart.of(task.id.role)
-    if not entry.retried and not _may_be_an_echo(state, cause, message):
-        return "this is not retried: it would fail again"
+    if reason := _fails_again(state, task, cause, wall, message):
+        return reason
     if task.free_restarts > MAX_FREE_RESTARTS:
         return f"started again {MAX_FREE_RESTARTS} times without success"
-    if entry.blame == "user":
-        recent = sum(1 for time in task.faults if wall - time <= budget.per)
+    if CAUSES[cause].blame == "user":
+        recent = sum(1 for fault in task.faults if wall - fault.time <= budget.per)
         if recent > budget.max:
             return f"its restart budget is spent: {budget.max} in {budget.per} (`restart.{task.id.role}`)"
     return ""
+
+
+def _fails_again(state: JobState, task: Task, cause: str, wall: float, message: str) -> str:
+    """Why another attempt of the task would end as this one did, or ''."""
+    if cause in MEMORY_CAUSES and sum(fault.cause in MEMORY_CAUSES for fault in task.faults) > 1:
+        return "it ran out of memory again, though it had been given more"
+    if cause not in _EXCEPTIONS:
+        return "" if CAUSES[cause].retried else _NOT_RETRIED
+    program = bool(state.config.job.program)
+    if message.partition(":")[0] in _OWN_FAULTS or not (program or CAUSES[cause].retried):
+        return _NOT_RETRIED
+    same = _times_of_exception(state, task, wall, message)
+    return "the same exception came again" if same > (_SAME_OF_PROGRAM if program else _SAME_OF_MODEL) else ""
+
+
+def _times_of_exception(state: JobState, task: Task, wall: float, message: str) -> int:
+    per, wanted = state.config.job.restart.of(task.id.role).per, _NUMBERS.sub("#", message)
+    tasks = (task,) if state.config.job.program else state.tasks.values()
+    return sum(
+        fault.cause in _EXCEPTIONS and wall - fault.time <= per and _NUMBERS.sub("#", fault.message) == wanted
+        for each in tasks
+        for fault in each.faults
+    )
+
+
+def pause_before_restart(state: JobState, task: Task, wall: float) -> float:
+    """Seconds by `restart.backoff`; spread by role, index and attempt, so that tasks do not come back all at once."""
+    backoff = state.config.job.restart.backoff
+    recent = sum(wall - time <= backoff.reset for time in task.ends)
+    if recent < 2:
+        return 0.0
+    spread = zlib.crc32(f"{task.id} {task.id.attempt} {recent}".encode()) / 2**32
+    return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) * (0.75 + 0.5 * spread))
 
 
 def is_needed(state: JobState, task: Task) -> bool:
@@ -37,8 +79,3 @@ def ends_generation(state: JobState, task: Task) -> bool:
     """Whether the others have to begin anew when this task is lost."""
     job = state.config.job
     return bool(state.cluster) and task.id.role in job.listening and job.restarts_together and is_needed(state, task)
-
-
-def _may_be_an_echo(state: JobState, cause: str, message: str) -> bool:
-    """Whether a program's exception may come of another task's loss: libraries raise all sorts of them then."""
-    return bool(state.config.job.program) and cause in _EXCEPTIONS and message.partition(":")[0] not in _OWN_FAULTS

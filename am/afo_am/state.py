@@ -12,7 +12,7 @@ from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
 from afo_am.splits import Position, SplitQueue
-from afo_am.tasks import Stage, Task
+from afo_am.tasks import Fault, Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
@@ -224,11 +224,11 @@ class JobState:
         self._charge(task, time)
         task.last_cause = event.cause
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
-        _blame(task, event.cause, time)
+        _blame(task, event, time)
 
     def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
         self.restarts += 1
-        _blame(self.tasks[event.task.role, event.task.index], event.cause, time)
+        _blame(self.tasks[event.task.role, event.task.index], event, time)
 
     def _told(self, event: ev.KillRequested | ev.TaskStalled, time: float) -> None:
         """For who reads the log: the state does not change by it."""
@@ -258,11 +258,13 @@ class JobState:
             task.running_since = 0.0
 
 
-def _blame(task: Task, cause: str, time: float) -> None:
-    if CAUSES[cause].blame == "user":
-        task.faults.append(time)
-    elif CAUSES[cause].retried and cause != REQUEST_UNANSWERED:
+def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> None:
+    if CAUSES[event.cause].blame == "user":
+        task.faults.append(Fault(time, event.cause, event.message))
+        task.ends.append(time)
+    elif CAUSES[event.cause].retried and event.cause != REQUEST_UNANSWERED:
         task.free_restarts += 1
+        task.ends.append(time)
 
 
 _Apply = Callable[[JobState, Any, float], None]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from afo.errors import AfoError
 from afo.rpc.messages import TaskId, Usage
@@ -31,6 +32,14 @@ class IllegalTransition(AfoError, RuntimeError):
     """The AM's own mistake: a task was moved along a way that does not exist; the text holds its story."""
 
 
+class Fault(NamedTuple):
+    """An end that the task itself is to blame for. `time` is the wall clock."""
+
+    time: float
+    cause: str
+    message: str
+
+
 @dataclass
 class Task:
     """State of one role and index."""
@@ -46,9 +55,11 @@ class Task:
     container_over: bool = False
     #: Wall clock of the container's start, 0 while it has not started; charged and cleared at its end.
     running_since: float = 0.0
-    #: Wall clock times of ends that used the restart budget, and the number of those that did not.
-    faults: list[float] = field(default_factory=list)
+    #: Ends that used the restart budget, and the number of those that did not.
+    faults: list[Fault] = field(default_factory=list)
     free_restarts: int = 0
+    #: Wall clock times of both.
+    ends: list[float] = field(default_factory=list)
     #: Cause of the last attempt's end, '' for the first attempt.
     last_cause: str = ""
     #: Stages entered, for the message of an illegal move.
@@ -59,6 +70,8 @@ class Task:
     last_seen: float = 0.0
     #: Monotonic clock since when it has no container; 0 while it has one. Asking again does not change it.
     waiting_since: float = 0.0
+    #: Monotonic clock before which it is not started again; a restarted AM forgets the pause.
+    not_before: float = 0.0
     #: Address kept for a server of generation `address_generation`; parameter servers only.
     address: str = ""
     address_generation: int = 0

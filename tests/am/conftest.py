@@ -27,7 +27,9 @@ def make_cluster() -> Iterator[Callable[..., FakeCluster]]:
         assert journaled(replayed) == journaled(cluster.core)
 
 
-VOLATILE = {"last_seen", "waiting_since", "address", "address_generation", "process_alive", "progress", "usage"}
+VOLATILE = {
+    "last_seen", "waiting_since", "not_before", "address", "address_generation", "process_alive", "progress", "usage",
+}  # fmt: skip
 
 
 def journaled(core: Core) -> dict[str, object]:

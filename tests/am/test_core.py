@@ -140,17 +140,6 @@ def test_kill_ends_everything_and_says_by_whom(make_cluster: Make) -> None:
     assert "wrong data" in cluster.finished.diagnostics
 
 
-def test_a_user_exception_fails_at_once_with_the_first_task_named(make_cluster: Make) -> None:
-    cluster = make_cluster()
-    for _ in range(6):
-        cluster.turn()
-    cluster.exit(cluster.live("worker")[1], "user_exception", 1, "ValueError: bad")
-    assert cluster.run() == "FAILED"
-    (ending,) = cluster.events(ev.JobEnding)
-    assert ending.cause == "user_exception"
-    assert ending.first_task.role == "worker"
-
-
 def test_the_restart_budget_is_kept(make_cluster: Make) -> None:
     cluster = make_cluster(make_config(files=50, restart=Restart(worker=RestartBudget(max=2))))
 

@@ -1,11 +1,14 @@
 """What is said of a task's end."""
 
 import pytest
+from msgspec import structs
 
 from afo.exits import CAUSES
-from afo.rpc.messages import ExitReport, TaskId
+from afo.rpc.messages import ExitReport, TaskId, Usage
+from afo.units import Memory
 from afo_am.diagnosis import message_of
 
+GIVEN = Memory(2048)
 NOISE = "I0000 00:00:1795224228.030663 20140 port.cc:153] oneDNN custom operations are on.\n"
 
 
@@ -17,10 +20,15 @@ def report(code: int, cause: str, tail: str) -> ExitReport:
 
 def test_an_exception_says_more_than_its_cause() -> None:
     line = "afo.errors.DataError: part-2: the record at offset 5 is damaged"
-    assert message_of(report(1, "data_error", f"{line}\nW0000 after it\n")) == line
-    assert len(message_of(report(1, "user_exception", f"ValueError: {'x' * 10_000}"))) == 500
+    assert message_of(report(1, "data_error", f"{line}\nW0000 after it\n"), GIVEN) == line
+    assert len(message_of(report(1, "user_exception", f"ValueError: {'x' * 10_000}"), GIVEN)) == 500
 
 
 @pytest.mark.parametrize(("code", "tail"), [(-9, "ValueError: caught long before"), (1, "no exception here")])
 def test_without_one_the_cause_is_explained(code: int, tail: str) -> None:
-    assert message_of(report(code, "killed_by_signal", tail)) == CAUSES["killed_by_signal"].summary
+    assert message_of(report(code, "killed_by_signal", tail), GIVEN) == CAUSES["killed_by_signal"].summary
+
+
+def test_a_lack_of_memory_is_told_with_its_peak() -> None:
+    killed = structs.replace(report(-9, "out_of_memory", ""), usage=Usage(peak_rss=2043 * 2**20))
+    assert message_of(killed, GIVEN) == "The task needed more memory than it was given: it used 2,043 MiB of 2 GiB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import string
 from collections.abc import Callable
 
 import pytest
@@ -249,7 +250,9 @@ class FakeCluster:
         if not child.running or child.id.role not in ("chief", "worker"):
             return
         if self.random.random() < self.failure_rate:
-            self.fail(child, *self.random.choice((("killed_by_signal", -9), ("user_exception", 1))))
+            # Never the same exception: that would be the program's own fault.
+            raised = f"RuntimeError: {''.join(self.random.choices(string.ascii_letters, k=9))}"
+            self.fail(child, *self.random.choice((("killed_by_signal", -9, ""), ("user_exception", 1, raised))))
         elif self.random.random() < self.success_rate:
             self.exit(child, "succeeded", 0)
 
