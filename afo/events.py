@@ -82,6 +82,21 @@ class TaskRegistered(Event, frozen=True):
     environment: dict[str, str]
 
 
+class ContainersAwaited(Event, frozen=True):
+    """Why tasks have been waiting for containers; once a minute at most, and only where the reason is another one."""
+
+    message: str
+
+
+class GangReleased(Event, frozen=True):
+    """No container for what the gang lacks (`missing`) in `waited_s`: the `held` ones are given back for `pause_s`."""
+
+    missing: str
+    held: int
+    waited_s: float
+    pause_s: float
+
+
 class GenerationStarted(Event, frozen=True):
     """All tasks that listen have an address; the processes may run. `cluster`: of a program, by role.
 
@@ -303,6 +318,8 @@ AnyEvent = (
     | TaskRegistered
     | GenerationStarted
     | GenerationEnded
+    | ContainersAwaited
+    | GangReleased
     | VariablesReady
     | WarmStarted
     | SplitLeased

@@ -170,6 +170,11 @@ _ALL = (
         "Ask for less, wait for a quieter hour, or use another queue.",
     ),
     _cause(
+        "gang_released", "nobody", True, "The job gave the container back: the rest of its gang did not come.",
+        "It asks for all of them again. If that goes on, two jobs want the same machines, or the queue is too small "
+        "for all parameter servers and the minimum of workers: `afo queue JOB`.",
+    ),
+    _cause(
         "stalled", "user", False, "No worker made a step for `timeouts.stall`.",
         "Look at input wait and at the workers' logs; raise the timeout if a step may take that long.",
     ),

@@ -70,6 +70,9 @@ class SimulatedRuntime:
         """None."""
         return []
 
+    def queue(self) -> None:
+        """There is none."""
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -14,7 +14,7 @@ _DOCKER_MOUNT = re.compile(r"/[\w./@+-]*:/[\w./@+-]*:(ro|rw)", re.ASCII)
 
 
 class Elastic(Section, frozen=True):
-    """A number of instances that may change while the job runs."""
+    """A number of instances that may change while the job runs; `min` of them are enough to begin."""
 
     min: PositiveInt
     max: PositiveInt

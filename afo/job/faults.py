@@ -47,6 +47,11 @@ class Timeouts(Section, frozen=True):
     """After how long the job gives up waiting."""
 
     allocate: Annotated[Duration, Meta(description="For all containers to run.")] = Duration(1800)
+    gang: Annotated[
+        Duration,
+        Meta(description="Without a container for parameter servers, chief or the minimum of workers, while others are "
+             "held: those are given back for a while. Grows with each time."),
+    ] = Duration(300)  # fmt: skip
     stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
     hang: Annotated[
         Duration, Meta(description="Without a step of one task; its stacks are taken then (`afo events`).")

@@ -72,7 +72,7 @@ class Children:
             cluster = programs.formed(state, self._core.now)
         else:
             cluster = {} if state.config.job.restarts_together else programs.moved(state, task)
-        if cluster:
+        if cluster and (state.cluster or self._core.gang.is_there()):
             whole = cluster if state.config.job.program else {}
             self._core.record(
                 ev.GenerationStarted(generation=state.generation, ps=cluster.get("ps", ()), cluster=whole)

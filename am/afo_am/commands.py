@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from afo.rpc.messages import TaskId
-from afo_am.runtime.base import ContainerInfo, FinalState
+from afo_am.runtime.base import ContainerInfo, FinalState, Node, QueueUse
 
 
 class RequestContainer(Struct, frozen=True):
@@ -26,6 +26,10 @@ class ShowProgress(Struct, frozen=True):
     fraction: float
 
 
+class LookAtCluster(Struct, frozen=True):
+    """Find out what the cluster has free; answered by `ClusterSeen`, or not at all."""
+
+
 class FinishJob(Struct, frozen=True):
     """Write the verdict, end the application."""
 
@@ -33,7 +37,7 @@ class FinishJob(Struct, frozen=True):
     diagnostics: str
 
 
-Command = RequestContainer | KillContainer | ShowProgress | FinishJob
+Command = RequestContainer | KillContainer | ShowProgress | LookAtCluster | FinishJob
 
 
 class ContainerPlaced(Struct, frozen=True):
@@ -47,6 +51,13 @@ class ContainersSeen(Struct, frozen=True):
     """All containers of the job as the runtime lists them."""
 
     containers: tuple[ContainerInfo, ...]
+
+
+class ClusterSeen(Struct, frozen=True):
+    """The machines of the cluster, and the job's queue where there is one."""
+
+    nodes: tuple[Node, ...]
+    queue: QueueUse | None
 
 
 class CommandFailed(Struct, frozen=True):

@@ -19,6 +19,7 @@ from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.ending import Ending
+from afo_am.gang import Gang
 from afo_am.orders import Orders
 from afo_am.rates import Rates
 from afo_am.restarts import ends_generation, give_up_reason, is_needed, pause_before_restart
@@ -26,6 +27,7 @@ from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 from afo_am.trainers import Trainers
+from afo_am.waiting import Waiting, in_order
 
 #: Events after which something may have to follow at once; for all else the next tick is soon enough.
 _UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.JobEnding)
@@ -63,6 +65,8 @@ class Core:
         self.ending = Ending(self)
         self.orders = Orders(self)
         self.stalls = Stalls(self)
+        self.gang = Gang(self)
+        self.waiting = Waiting(self)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {
             m.RegisterRequest: children.register,
@@ -81,6 +85,7 @@ class Core:
             m.OrderResult: self.orders.done,
             c.ContainerPlaced: containers.placed,
             c.ContainersSeen: containers.seen,
+            c.ClusterSeen: self.waiting.seen,
             c.CommandFailed: containers.failed,
             c.Tick: self._tick,
         }
@@ -109,7 +114,7 @@ class Core:
         self.orders.fail_lost()
         registered = (task.id for task in self.state.tasks.values() if task.stage is Stage.REGISTERED)
         self.rates.resume(self._sampled, registered)
-        for task in self.state.tasks.values():
+        for task in sorted(self.state.tasks.values(), key=in_order):
             task.last_seen = now
             task.waiting_since = now if task.stage is Stage.REQUESTED else 0.0
             if (task.id.role, task.id.index) not in self.state.requested:
@@ -238,8 +243,11 @@ class Core:
         if self.state.verdict:
             self.ending.go_on()
             return
-        for task in self.state.tasks.values():
-            if task.stage is Stage.ENDED and task.not_before <= self._now and is_needed(self.state, task):
+        if self._wall < self.state.gang.ask_at:
+            return
+        ended = (task for task in self.state.tasks.values() if task.stage is Stage.ENDED)
+        for task in sorted(ended, key=in_order):
+            if task.not_before <= self._now and is_needed(self.state, task):
                 self._request(task, f"after {task.last_cause}")
 
     def _how_it_ended(self) -> str:
@@ -254,6 +262,8 @@ class Core:
             return
         self.stalls.look()
         self.ending.look_at_the_clock()
+        self.gang.look()
+        self.waiting.look()
         if self._now - self._last_sample >= 30 and self.state.ready:
             self._last_sample = self._now
             rates = self.rates

@@ -49,6 +49,7 @@ class Driver:
         #: Outcomes put into the outbox and not yet durable.
         self._undurable = 0
         self._hook_ran = False
+        self._surveyor: threading.Thread | None = None
         self._outbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._commands: queue.SimpleQueue[c.Command] = queue.SimpleQueue()
         self._done = threading.Event()
@@ -204,11 +205,33 @@ class Driver:
                 self._runtime.kill(handle)
             case c.ShowProgress(fraction):
                 self._runtime.progress(fraction)
+            case c.LookAtCluster():
+                self._start_survey()
             case c.FinishJob(state, diagnostics):
                 self._write_verdict()
                 self._run_hook()
                 self._runtime.finish(state, diagnostics)
                 self._done.set()
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
+    def _start_survey(self) -> None:
+        """In a thread of its own: a ResourceManager that does not answer may hold it for a minute."""
+        if self._surveyor is None or not self._surveyor.is_alive():
+            # Nobody waits for it at the end: what it brings is of no use then.
+            self._surveyor = threading.Thread(target=self._survey, name="survey", daemon=True)
+            self._surveyor.start()
+
+    def _survey(self) -> None:
+        try:
+            seen = c.ClusterSeen(tuple(self._runtime.nodes()), self._runtime.queue())
+        except AfoError as error:
+            log.info("no picture of the cluster: %s", error)
+            return
+        if not self._done.is_set():
+            self._tell(seen)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
 
     def _write_verdict(self) -> None:
         finished = self._core.finished_event

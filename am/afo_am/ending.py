@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 from afo import events as ev
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
+from afo_am.gang import names
+from afo_am.patience import REQUEST_UNANSWERED
 from afo_am.runtime.base import FinalState
-from afo_am.state import REQUEST_UNANSWERED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -105,12 +106,16 @@ class Ending:
         limit = core.state.config.job.timeouts.allocate
         beat = max(1.0, len(core.state.tasks) / 800)
         if task.stage is Stage.REQUESTED and core.now - task.waiting_since > limit:
-            missing = [str(t.id) for t in core.state.tasks.values() if t.stage is Stage.REQUESTED]
-            text = f"YARN gave no container for {', '.join(missing)} within {limit} (`timeouts.allocate`)"
-            self.decide("FAILED", "allocation_timeout", text, task.id)
+            self.not_allocated([other for other in core.state.tasks.values() if other.stage is Stage.REQUESTED])
         elif task.stage is Stage.REQUESTED and silent > ASK_AGAIN_S:
             core.task_lost(task, REQUEST_UNANSWERED, f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
             core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s")
+
+    def not_allocated(self, missing: list[Task], though: str = "") -> None:
+        """The job has waited for too long."""
+        limit, why = self._core.state.config.job.timeouts.allocate, self._core.waiting.words()
+        text = f"no container for {names(missing)} within {limit} (`timeouts.allocate`){though and ', '}{though}"
+        self.decide("FAILED", "allocation_timeout", f"{text}{why and '; '}{why}", missing[0].id)

@@ -11,14 +11,13 @@ from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
+from afo_am.patience import WAITS, Patience
 from afo_am.splits import Position, SplitQueue
 from afo_am.tasks import Fault, Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
 ENDED_WITH_JOB = "ended_with_job"
-#: A wait for a container, which `timeouts.allocate` bounds and no count of restarts.
-REQUEST_UNANSWERED = "request_unanswered"
 
 
 class InvalidState(AfoError, RuntimeError):
@@ -73,6 +72,7 @@ class JobState:
         #: YARN's number of the application attempt that wrote last; 0 before the first.
         self.am_attempt = 0
         self.restarts = 0
+        self.gang = Patience()
         #: Number of the last order that was given, and those that are under way.
         self.orders = 0
         self.open_orders: dict[int, ev.OrderGiven] = {}
@@ -135,6 +135,7 @@ class JobState:
     def apply(self, event: ev.AnyEvent, time: float) -> None:
         """Take in one event of wall clock `time`. Raises `IllegalTransition` where it cannot have happened."""
         _APPLY[type(event)](self, event, time)
+        self.gang.take(event, time)
 
     def _job_started(self, event: ev.JobStarted, time: float) -> None:
         self.started = event.submitted or time
@@ -145,8 +146,8 @@ class JobState:
     def _container_requested(self, event: ev.ContainerRequested, time: float) -> None:
         key = (event.task.role, event.task.index)
         if key in self.requested:
+            self.restarts += self.tasks[key].last_cause not in WAITS
             self.tasks[key].move(Stage.REQUESTED)
-            self.restarts += 1
         self.requested.add(key)
 
     def _container_assigned(self, event: ev.ContainerAssigned, time: float) -> None:
@@ -230,7 +231,9 @@ class JobState:
         self.restarts += 1
         _blame(self.tasks[event.task.role, event.task.index], event, time)
 
-    def _told(self, event: ev.KillRequested | ev.TaskStalled, time: float) -> None:
+    def _told(
+        self, event: ev.KillRequested | ev.TaskStalled | ev.ContainersAwaited | ev.GangReleased, time: float
+    ) -> None:
         """For who reads the log: the state does not change by it."""
 
     def _order_given(self, event: ev.OrderGiven, time: float) -> None:
@@ -262,7 +265,7 @@ def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> No
     if CAUSES[event.cause].blame == "user":
         task.faults.append(Fault(time, event.cause, event.message))
         task.ends.append(time)
-    elif CAUSES[event.cause].retried and event.cause != REQUEST_UNANSWERED:
+    elif CAUSES[event.cause].retried and event.cause not in WAITS:
         task.free_restarts += 1
         task.ends.append(time)
 
@@ -278,6 +281,8 @@ _APPLY: dict[type, _Apply] = {
     ev.TaskRegistered: JobState._task_registered,
     ev.GenerationStarted: JobState._generation_started,
     ev.GenerationEnded: JobState._generation_ended,
+    ev.ContainersAwaited: JobState._told,
+    ev.GangReleased: JobState._told,
     ev.VariablesReady: JobState._variables_ready,
     ev.WarmStarted: JobState._noted,
     ev.SplitLeased: JobState._split_leased,

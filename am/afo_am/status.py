@@ -2,6 +2,7 @@
 
 from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.core import Core
+from afo_am.gang import names
 from afo_am.tasks import Stage, Task
 
 
@@ -40,8 +41,8 @@ def _phase(core: Core) -> str:
 
 
 def _waiting_for(core: Core) -> str:
-    missing = [str(task.id) for task in core.state.tasks.values() if task.stage in (Stage.REQUESTED, Stage.ALLOCATED)]
-    return f"waiting for {', '.join(missing[:8])}{' …' if len(missing) > 8 else ''}" if missing else ""
+    starting = [task for task in core.state.tasks.values() if task.stage is Stage.ALLOCATED]
+    return core.waiting.words() or (f"starting {names(starting)}" if starting else "")
 
 
 def _task_status(task: Task) -> TaskStatus:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import new_secret
+from afo_am import commands as c
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
@@ -34,6 +35,9 @@ class ListedRuntime:
         self.refused = False
         self.verdict: tuple[str, str] | None = None
         self.fractions: list[float] = []
+        #: Until it is set, nobody learns what the cluster has.
+        self.surveyed = threading.Event()
+        self.surveys = 0
 
     def request(self, task: m.TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
         if self.refused:
@@ -59,7 +63,14 @@ class ListedRuntime:
         self.verdict = (state, diagnostics)
 
     def nodes(self) -> list[Node]:
-        return []
+        self.surveys += 1
+        assert self.surveyed.wait(30)
+        if self.surveys == 1:
+            raise ClusterUnreachable("the ResourceManager is gone")
+        return [Node(host="n", memory=3072, vcores=5)]
+
+    def queue(self) -> None:
+        """There is none."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -165,6 +176,31 @@ def test_an_unreachable_cluster_is_asked_again(tmp_path: Path, runtime: ListedRu
     am.stop()
     assert len(runtime.containers) == 4
     assert {str(task) for task in runtime.tasks.values()} == {"ps:0", "ps:1", "worker:0", "worker:1"}
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Waits for a condition, 10 s at most."""
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_picture_of_the_cluster_holds_nothing_up_and_may_fail(am: RunningAm, runtime: ListedRuntime) -> None:
+    am.driver._commands.put(c.LookAtCluster())
+    until(lambda: runtime.surveys == 1)
+    am.driver._commands.put(c.ShowProgress(0.5))
+    am.driver._commands.put(c.LookAtCluster())  # while one is under way there is no other
+    am.driver._commands.put(c.ShowProgress(0.6))
+    until(lambda: 0.6 in runtime.fractions)
+    assert am.master.status().state == "STARTING"
+    assert runtime.surveys == 1
+    runtime.surveyed.set()
+    until(lambda: am.driver._surveyor is not None and not am.driver._surveyor.is_alive())
+    am.driver._commands.put(c.LookAtCluster())
+    until(lambda: am.driver._core.waiting._seen is not None)
+    assert am.driver._core.waiting._seen == c.ClusterSeen((Node(host="n", memory=3072, vcores=5),), None)
+    assert am.failure is None
 
 
 def test_a_runtime_that_refuses_fails_the_job_with_its_words(tmp_path: Path, runtime: ListedRuntime) -> None:

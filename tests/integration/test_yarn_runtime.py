@@ -177,6 +177,9 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     app = sleepers()
     runtime = app.runtime()
     assert {node["memory"] for node in runtime.call("nodes")} == {node.memory for node in app.manager.nodes()}
+    queue = runtime.call("queue")
+    assert queue["path"] in {queue.path for queue in app.manager.queues()}
+    assert 0 < queue["memory_used"] <= queue["memory"]  # the ApplicationMaster's own container at least
 
     # Requested, running, with its own environment.
     first = answered(app, runtime, "ps", 7)

@@ -100,7 +100,7 @@ class FakeCluster:
         for event, wall in self.log:
             self.core.replay(event, wall)
         started = ev.AmStarted(am_attempt=self.am_attempt, incarnation=self.incarnation, address="a:1", host="a", pid=1)
-        self._carry_out(self.core.start(started, "local_1_0001", now=self.time, wall=self.time))
+        self._carry_out(self.core.start(started, self.config.job_id, now=self.time, wall=self.time))
 
     def lose_am_container(self) -> None:
         """The AM's container is lost: YARN ends all others and starts another attempt, which lists its own alone."""

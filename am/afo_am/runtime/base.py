@@ -31,6 +31,27 @@ class Node(Struct, frozen=True, kw_only=True):
     vcores: int
     memory_used: int = 0
     vcores_used: int = 0
+    labels: tuple[str, ...] = ()
+
+    @property
+    def memory_free(self) -> int:
+        """May be below 0 where the scheduler gives more than there is."""
+        return self.memory - self.memory_used
+
+    @property
+    def vcores_free(self) -> int:
+        """As `memory_free`."""
+        return self.vcores - self.vcores_used
+
+
+class QueueUse(Struct, frozen=True, kw_only=True):
+    """What a queue may have at most, and what its applications have. Memory in MiB."""
+
+    path: str
+    memory: int
+    vcores: int
+    memory_used: int
+    vcores_used: int
 
 
 class Runtime(Protocol):
@@ -63,7 +84,10 @@ class Runtime(Protocol):
         """End the application."""
 
     def nodes(self) -> list[Node]:
-        """Machines of the cluster."""
+        """Machines of the cluster. May be called by another thread than the rest, as `queue`."""
+
+    def queue(self) -> QueueUse | None:
+        """The queue that this job is in; None where there is none, or its scheduler does not say what it has."""
 
     def close(self) -> None:
         """Release what this process holds; containers go on."""

@@ -98,6 +98,9 @@ class LocalRuntime:
         total, used = memory.total // mib, (memory.total - memory.available) // mib
         return [Node(host=socket.gethostname(), memory=total, vcores=os.cpu_count() or 1, memory_used=used)]
 
+    def queue(self) -> None:
+        """There is none."""
+
     def close(self) -> None:
         """Nothing is held; containers go on."""
 

@@ -17,10 +17,10 @@ import skein
 
 from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
-from afo.resource_manager import ResourceManager, from_configuration
+from afo.resource_manager import Queue, ResourceManager, from_configuration
 from afo.rpc.messages import TaskId
 from afo.submission import service_name
-from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node
+from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node, QueueUse
 
 _T = TypeVar("_T")
 _CALL_S = 20.0
@@ -80,8 +80,6 @@ class YarnRuntime:
 
     def nodes(self) -> list[Node]:
         """Machines of the cluster, by the ResourceManager's REST interface."""
-        if self._resource_manager is None:
-            self._resource_manager = from_configuration()
         return [
             Node(
                 host=node.host,
@@ -89,9 +87,20 @@ class YarnRuntime:
                 vcores=node.vcores,
                 memory_used=node.memory_used,
                 vcores_used=node.vcores_used,
+                labels=node.labels,
             )
-            for node in self._resource_manager.nodes()
+            for node in self._manager().nodes()
         ]
+
+    def queue(self) -> QueueUse | None:
+        """The queue that YARN put the application into, as its scheduler sees it."""
+        manager = self._manager()
+        return queue_use(manager.queues(), manager.application(self._application.id).queue)
+
+    def _manager(self) -> ResourceManager:
+        if self._resource_manager is None:
+            self._resource_manager = from_configuration()
+        return self._resource_manager
 
     def close(self) -> None:
         """Close the connection to skein."""
@@ -113,6 +122,17 @@ def application_attempt(container_id: str) -> int:
     if match is None:
         raise ProtocolError(f"{container_id!r} is no YARN container id; the yarn runtime works inside a container only")
     return int(match.group(1))
+
+
+def queue_use(queues: list[Queue], name: str) -> QueueUse | None:
+    """What the queue of this path or name may have and has; None where the scheduler does not say."""
+    found = [queue for queue in queues if name in (queue.path, queue.name)]
+    most, used = (found[0].use.most, found[0].use.used) if found else (None, None)
+    if most is None or used is None:
+        return None
+    return QueueUse(
+        path=found[0].path, memory=most.memory, vcores=most.vcores, memory_used=used.memory, vcores_used=used.vcores
+    )
 
 
 def _translated(call: Callable[[], _T]) -> _T:
