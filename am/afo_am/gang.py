@@ -37,8 +37,8 @@ def missing(state: JobState) -> list[Task]:
     instances = job.roles["worker"].instances
     minimum = instances.min if isinstance(instances, Elastic) else 1
     short = len(workers) - (job.roles["worker"].count - minimum)
-    more = short - sum(task.id.role == "worker" for task in needed)
-    return needed + [task for task in workers if task not in needed][: max(0, more)]
+    others = [task for task in workers if task is not state.chief]
+    return needed + others[: max(0, short - (len(workers) - len(others)))]
 
 
 def names(tasks: list[Task]) -> str:
