@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from afo import events as ev
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
-from afo_am.gang import names
+from afo_am.gang import is_welcome_any_time, names
 from afo_am.patience import REQUEST_UNANSWERED
 from afo_am.runtime.base import FinalState
 from afo_am.tasks import LIVE, Stage, Task
@@ -23,8 +23,9 @@ HARD_LIMIT_S = 60.0
 SILENCE_S = 30.0
 #: A request that has not been answered for so long is made again. skein gives the priority of a request that was
 #: answered to the next one; if that asks for less, and in the same heartbeat, YARN takes the end of the old one for an
-#: end of the new one (seen on Hadoop 3.4.1 and 3.4.3), and it would wait for ever.
-ASK_AGAIN_S = 60.0
+#: end of the new one (seen on Hadoop 3.4.1 and 3.4.3), and it would wait for ever. After a long wait less often, each
+#: time after so large a part of it: who asks again loses the node that YARN may have reserved.
+ASK_AGAIN_S, ASK_AGAIN_PART = 60.0, 0.1
 #: A container that runs without a Child registering is given up after this.
 SETUP_S = 300.0
 
@@ -103,11 +104,12 @@ class Ending:
     def _look_at(self, task: Task) -> None:
         core = self._core
         silent = core.now - task.last_seen
-        limit = core.state.config.job.timeouts.allocate
+        waited = core.now - task.waiting_since
         beat = max(1.0, len(core.state.tasks) / 800)
-        if task.stage is Stage.REQUESTED and core.now - task.waiting_since > limit:
+        limit = core.state.config.job.timeouts.allocate
+        if task.stage is Stage.REQUESTED and waited > limit and not is_welcome_any_time(core.state, task):
             self.not_allocated([other for other in core.state.tasks.values() if other.stage is Stage.REQUESTED])
-        elif task.stage is Stage.REQUESTED and silent > ASK_AGAIN_S:
+        elif task.stage is Stage.REQUESTED and silent > max(ASK_AGAIN_S, ASK_AGAIN_PART * waited):
             core.task_lost(task, REQUEST_UNANSWERED, f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")

@@ -41,6 +41,17 @@ def missing(state: JobState) -> list[Task]:
     return needed + others[: max(0, short - (len(workers) - len(others)))]
 
 
+def is_welcome_any_time(state: JobState, task: Task) -> bool:
+    """An elastic worker: once the others train, nobody waits for it."""
+    return (
+        bool(state.cluster)
+        and task.id.role == "worker"
+        and task is not state.chief
+        and isinstance(state.spec("worker").instances, Elastic)
+        and not state.config.job.program
+    )
+
+
 def names(tasks: list[Task]) -> str:
     """The first of them, for a message."""
     return ", ".join(str(task.id) for task in tasks[:_NAMED]) + (" …" if len(tasks) > _NAMED else "")

@@ -112,7 +112,12 @@ class JobState:
         """All work is done; an evaluator of a program has no end of its own."""
         workers = (self.chief,) if self.config.job.ends_with == "chief" else self.of_role("chief", "worker")
         evaluators = () if self.config.job.program else self.of_role("evaluator")
-        return all(task.stage is Stage.SUCCEEDED for task in (*workers, *evaluators))
+        return all(task.stage is Stage.SUCCEEDED or self._is_too_late(task) for task in (*workers, *evaluators))
+
+    def _is_too_late(self, task: Task) -> bool:
+        """A worker of a model without a container when the chief is done: there is nothing left for it to do."""
+        waits = task.stage in (Stage.REQUESTED, Stage.ENDED) and task.id.role == "worker"
+        return waits and not self.config.job.program and self.chief.stage is Stage.SUCCEEDED
 
     @property
     def samples(self) -> int:

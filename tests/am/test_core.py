@@ -215,7 +215,7 @@ def test_a_worker_started_anew_in_place_is_given_its_split_again(make_cluster: M
 
 def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> None:
     cluster = make_cluster()
-    lost = next(child for child in cluster.children.values() if str(child.id) == "worker:1")
+    lost = next(child for child in cluster.children.values() if str(child.id) == "ps:1")
     real = cluster.allocate
 
     def allocate() -> None:
@@ -226,7 +226,7 @@ def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> No
     cluster.allocate = allocate  # type: ignore[method-assign]
     assert cluster.run() == "SUCCEEDED"
     assert lost.handle in cluster.killed
-    assert [(str(end.task), end.cause) for end in failures(cluster)] == [("worker:1", "request_unanswered")]
+    assert [(str(end.task), end.cause) for end in failures(cluster)] == [("ps:1", "request_unanswered")]
     every_split_once(cluster)
 
 

@@ -267,3 +267,30 @@ def test_a_training_job_gives_nothing_back(make_cluster: Make) -> None:
     for _ in range(100):
         cluster.turn()
     assert cluster.events(ev.GangReleased) == []
+
+
+def test_elastic_workers_that_never_come_do_not_fail_a_job_that_trains(make_cluster: Make) -> None:
+    roles: dict[Role, RoleSpec] = {"ps": RoleSpec(), "worker": RoleSpec(instances=Elastic(min=2, max=5))}
+    base = config(evaluator=False, files=60, timeouts=Timeouts(allocate=Duration(30)))
+    cluster = make_cluster(replace(base, job=replace(base.job, roles=roles)))
+    room = Room(memory=6 * 1024)
+    room.take_in(cluster)
+
+    def fill_up_what_gets_free(cluster: FakeCluster, turn: int) -> None:
+        if cluster.core.state.ready:
+            cluster.allocate = lambda: None  # type: ignore[method-assign]
+
+    assert cluster.run(turns=1000, each=fill_up_what_gets_free) == "SUCCEEDED"
+    assert cluster.time - 1000 > 60
+    never = [task for task in cluster.core.state.tasks.values() if not task.host]
+    assert len(never) == 3
+
+
+def test_a_worker_without_a_container_holds_up_no_job_whose_chief_is_done(make_cluster: Make) -> None:
+    cluster = make_cluster(config(files=20))
+    while not cluster.core.state.ready:
+        cluster.turn()
+    cluster.end_container(next(child.handle for child in cluster.live("worker") if child.id.index == 1))
+    cluster.allocate = lambda: None  # type: ignore[method-assign]
+    assert cluster.run() == "SUCCEEDED"
+    assert cluster.core.state.tasks["worker", 1].last_cause != "succeeded"

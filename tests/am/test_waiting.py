@@ -1,5 +1,6 @@
 """A wait for containers explains itself."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -215,3 +216,18 @@ def test_an_elastic_role_counts_to_its_upper_bound(make_cluster: Make) -> None:
     roles = {**base.job.roles, "worker": RoleSpec(instances=Elastic(min=1, max=4))}
     cluster = make_cluster(replace(base, job=replace(base.job, roles=roles)))
     assert message(cluster.core, cluster.time) == "waiting for 1 of 1 ps and 4 of 4 workers (2 GiB, 1 vcore each)"
+
+
+def test_a_long_wait_asks_again_less_and_less_often(make_cluster: Make) -> None:
+    watched = Watched(make_cluster(make_config(timeouts=Timeouts(allocate=Duration(20_000)))))
+    begun = watched.cluster.time
+    watched.wait(12_000)
+    asked = [
+        time - begun
+        for event, time in watched.cluster.log
+        if isinstance(event, ev.ContainerRequested) and str(event.task) == "ps:0"
+    ]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    assert pauses[:9] == [61] * 9
+    assert 900 < pauses[-1] < 1300
+    assert len(asked) < 45
