@@ -184,5 +184,8 @@ _ALL = (
     ),
 )  # fmt: skip
 
+#: Ends of a wait for a container: no restart, whatever follows; `timeouts.allocate` bounds them, and no budget.
+WAITS = frozenset({"request_unanswered", "gang_released"})
+
 #: Every cause by its name.
 CAUSES: dict[str, Cause] = {cause.name: cause for cause in _ALL}

@@ -304,6 +304,8 @@ class StatusReply(Message, frozen=True):
     splits_done: int
     splits_total: int
     started: float
+    #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
+    restarts: int = 0
     #: What a person should know of how the model came about (`afo.notes`).
     notes: tuple[str, ...] = ()
 

@@ -8,7 +8,6 @@ from afo import events as ev
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
 from afo_am.gang import is_welcome_any_time, names
-from afo_am.patience import REQUEST_UNANSWERED
 from afo_am.runtime.base import FinalState
 from afo_am.tasks import LIVE, Stage, Task
 
@@ -110,7 +109,7 @@ class Ending:
         if task.stage is Stage.REQUESTED and waited > limit and not is_welcome_any_time(core.state, task):
             self.not_allocated([other for other in core.state.tasks.values() if other.stage is Stage.REQUESTED])
         elif task.stage is Stage.REQUESTED and silent > max(ASK_AGAIN_S, ASK_AGAIN_PART * waited):
-            core.task_lost(task, REQUEST_UNANSWERED, f"no container for {silent:.0f} s; asking again")
+            core.task_lost(task, "request_unanswered", f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:

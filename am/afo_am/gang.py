@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from afo import events as ev
 from afo.job import Elastic
 from afo.units import Duration
-from afo_am.patience import GANG_RELEASED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Gang:
         core.record(ev.GangReleased(missing=names(lacking), held=held, waited_s=float(waited), pause_s=pause))
         for task in tasks:
             if task.stage in LIVE:
-                core.task_lost(task, GANG_RELEASED, text)
+                core.task_lost(task, "gang_released", text)
 
 
 def _stands_still(state: JobState) -> bool:

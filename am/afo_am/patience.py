@@ -4,11 +4,8 @@ import zlib
 from dataclasses import dataclass
 
 from afo import events as ev
+from afo.exits import WAITS
 
-#: A request without an answer, and a container given back: waits, which `timeouts.allocate` bounds and no budget.
-REQUEST_UNANSWERED = "request_unanswered"
-GANG_RELEASED = "gang_released"
-WAITS = frozenset({REQUEST_UNANSWERED, GANG_RELEASED})
 #: Each release in a row makes the next patience so many times as long, and the pause after it.
 _LONGER_PATIENCE, _LONGER_PAUSE = 1.5, 2.0
 #: The first pause as a part of `timeouts.gang`: the others take what was given back long before it is over.

@@ -6,12 +6,12 @@ from typing import Any, get_args
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError
-from afo.exits import CAUSES
+from afo.exits import CAUSES, WAITS
 from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
-from afo_am.patience import WAITS, Patience
+from afo_am.patience import Patience
 from afo_am.splits import Position, SplitQueue
 from afo_am.tasks import Fault, Stage, Task
 

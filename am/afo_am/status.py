@@ -25,6 +25,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         splits_done=state.splits.done,
         splits_total=state.splits.total,
         started=state.started,
+        restarts=state.restarts,
         notes=state.evaluations.notes,
     )
 

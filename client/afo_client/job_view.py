@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
+from afo.exits import WAITS
 from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
@@ -63,6 +64,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     splits_done: int = 0
     splits_total: int = 0
     generation: int = 1
+    #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
+    restarts: int = 0
     #: What a person should know of how the model came about (`afo.notes`).
     notes: tuple[str, ...] = ()
     verdict: ev.JobFinished | None = None
@@ -72,11 +75,6 @@ class JobView(Struct, frozen=True, kw_only=True):
     def ended(self) -> bool:
         """No task will run any more."""
         return self.state in FINAL
-
-    @property
-    def restarts(self) -> int:
-        """Attempts beyond the first of every task."""
-        return sum(task.task.attempt for task in self.tasks)
 
     @property
     def containers(self) -> tuple[int, int]:
@@ -104,6 +102,7 @@ def from_status(reply: StatusReply) -> JobView:
         splits_total=reply.splits_total,
         notes=reply.notes,
         generation=reply.generation,
+        restarts=reply.restarts,
     )
 
 
@@ -186,16 +185,23 @@ class LogReader:
     def _apply_to_task(self, event: ev.AnyEvent) -> None:
         match event:
             case ev.ContainerRequested():
+                self._change(restarts=self._view.restarts + self._comes_again(event.task))
                 self._tasks[event.task.role, event.task.index] = TaskView(task=event.task)
             case ev.ContainerRunning():
                 self._change_task(event.task, state="allocated", container=event.container, host=event.host)
             case ev.TaskRegistered():
                 self._change_task(event.task, state="registered", container=event.container, host=event.host,
                                   log_url=event.log_url)  # fmt: skip
+            case ev.ProcessEnded():
+                self._change(restarts=self._view.restarts + 1)
             case ev.TaskEnded():
                 self._task_ended(event)
             case _:
                 return
+
+    def _comes_again(self, task: TaskId) -> bool:
+        before = self._failures.get(structs.replace(task, attempt=task.attempt - 1))
+        return task.attempt > 0 and (before is None or before.cause not in WAITS)
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
         state = "succeeded" if event.cause == "succeeded" else "ended"
