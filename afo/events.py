@@ -224,13 +224,15 @@ class TaskEnded(Event, frozen=True):
 
 
 class ProcessEnded(Event, frozen=True):
-    """A program's process failed, its Child and container stay; `cause` is a name of `afo.exits.CAUSES`."""
+    """A process failed, its Child and container stay; `cause` is a name of `afo.exits.CAUSES`."""
 
     task: TaskId
     cause: str
     code: int
     message: str
     tail: str = ""
+    #: Of such ends in this attempt, the first, second, …
+    number: int = 0
 
 
 class TaskStalled(Event, frozen=True):
@@ -316,10 +318,10 @@ AnyEvent = (
     | ContainerRunning
     | ContainerEnded
     | TaskRegistered
-    | GenerationStarted
-    | GenerationEnded
     | ContainersAwaited
     | GangReleased
+    | GenerationStarted
+    | GenerationEnded
     | VariablesReady
     | WarmStarted
     | SplitLeased

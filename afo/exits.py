@@ -125,6 +125,10 @@ _ALL = (
         "Look for the parameter server that ended first: `afo events JOB`.",
     ),
     _cause(
+        "generation_lost", "nobody", True, "It ended well, but its generation had been lost meanwhile.",
+        "Nothing to do: what was lost is done again. `afo events JOB` says which task was lost.",
+    ),
+    _cause(
         "restarts_exhausted", "cluster", True, "The process asked to be started anew too often in one generation.",
         "The parameter servers look alive to the AM but cannot be reached from this machine: check the network.",
     ),
@@ -166,13 +170,13 @@ _ALL = (
         "Nothing to do, unless it goes on: then the queue is full, or no machine has room for such a container.",
     ),
     _cause(
-        "allocation_timeout", "cluster", False, "The cluster did not give all containers in `timeouts.allocate`.",
-        "Ask for less, wait for a quieter hour, or use another queue.",
-    ),
-    _cause(
         "gang_released", "nobody", True, "The job gave the container back: the rest of its gang did not come.",
         "It asks for all of them again. If that goes on, two jobs want the same machines, or the queue is too small "
         "for all parameter servers and the minimum of workers: `afo queue JOB`.",
+    ),
+    _cause(
+        "allocation_timeout", "cluster", False, "The cluster did not give all containers in `timeouts.allocate`.",
+        "Ask for less, wait for a quieter hour, or use another queue.",
     ),
     _cause(
         "stalled", "user", False, "No worker made a step for `timeouts.stall`.",

@@ -24,9 +24,9 @@ class Master:
         """A Child lives; the reply says what it should be doing."""
         return cast(m.Directive, self._client.call("Heartbeat", request, patience_s=patience_s))
 
-    def report_exit(self, report: m.ExitReport) -> None:
-        """The TensorFlow process ended."""
-        self._client.call("ReportExit", report)
+    def report_exit(self, report: m.ExitReport) -> m.ExitReply:
+        """The TensorFlow process ended; the reply says whether its Child goes on."""
+        return cast(m.ExitReply, self._client.call("ReportExit", report))
 
     def next_split(self, request: m.SplitRequest) -> m.SplitReply:
         """A file to read, or `wait`, or `end`."""

@@ -13,7 +13,7 @@ from afo.job import Role
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +87,8 @@ class Directive(Message, frozen=True):
     #: Of a program: the addresses of all tasks that listen, by role, in order of their index.
     cluster: dict[Role, tuple[str, ...]] = {}
     reason: str = ""
+    #: Ends of this attempt's process after which it is time to start it anew in its container (`ExitReport.number`).
+    starts: int = 0
     heartbeat_s: float = 1.0
     #: Not a part of the state: named until a heartbeat says that the Child has them.
     orders: tuple[Order, ...] = ()
@@ -113,7 +115,7 @@ class HeartbeatRequest(Message, frozen=True):
 
 
 class ExitReport(Message, frozen=True):
-    """The TensorFlow process ended; the Child exits after this, unless it `stays`."""
+    """The TensorFlow process ended; `ExitReply` says whether the Child does."""
 
     task: TaskId
     generation: int
@@ -125,7 +127,15 @@ class ExitReport(Message, frozen=True):
     tail: str
     progress: Progress | None = None
     usage: Usage = Usage()
-    #: The Child keeps its container, and starts the next generation's process there.
+    #: The Child could start the process anew in its container.
+    stays: bool = False
+    #: Of such ends in this attempt, the first, second, …
+    number: int = 0
+
+
+class ExitReply(Message, frozen=True):
+    """What becomes of the Child: it waits for a directive, or exits."""
+
     stays: bool = False
 
 

@@ -17,7 +17,7 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "Register": (m.RegisterRequest, m.Directive),
     "Heartbeat": (m.HeartbeatRequest, m.Directive),
-    "ReportExit": (m.ExitReport, m.Empty),
+    "ReportExit": (m.ExitReport, m.ExitReply),
     "NextSplit": (m.SplitRequest, m.SplitReply),
     "AckSplit": (m.SplitAck, m.Empty),
     "ReportReady": (m.ReadyReport, m.Empty),

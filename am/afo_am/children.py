@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from afo import __version__
 from afo import events as ev
+from afo.exits import CAUSES
 from afo.rpc import messages as m
-from afo_am import programs
+from afo_am import in_place, programs
 from afo_am.diagnosis import message_of
+from afo_am.state import SUCCEEDED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Children:
         if request.afo_version != __version__ or request.protocol != m.PROTOCOL:
             return self._refuse_version(request)
         task = self._core.state.task(request.task)
-        if task is None or self._core.state.verdict:
+        if task is None or task.stage not in LIVE or self._core.state.verdict:
             return self._directive_end("this attempt is not wanted any more")
         task.last_seen = self._core.now
         task.waiting_since = 0.0
@@ -60,7 +62,7 @@ class Children:
         if request.progress is not None:
             self._core.rates.take(task.id, request.progress, self._core.now)
             task.progress = request.progress
-        if request.address and request.generation == self._core.state.generation:
+        if request.address and request.generation == self._core.state.generation and not self._core.state.verdict:
             task.address, task.address_generation = request.address, request.generation
             self._form_generation(task)
         directive, orders = self._directive(task), self._core.orders.heard(task, request.orders)
@@ -84,26 +86,35 @@ class Children:
             return self._directive_end(f"the job is {state.verdict}")
         beat = max(1.0, len(state.tasks) / 800)
         program = bool(state.config.job.program)
+        starts = task.process_ends if task.not_before <= self._core.now else 0
         if role == "evaluator" and not program:  # it talks to no parameter server, so no generation ends for it
-            return m.Directive(action="run", generation=1, heartbeat_s=beat)
+            return m.Directive(action="run", generation=1, starts=starts, heartbeat_s=beat)
         if not state.cluster:
             return m.Directive(action="wait", generation=state.generation, heartbeat_s=min(beat, 0.3))
         return m.Directive(
             action="run", generation=state.generation, ps=state.ps, heartbeat_s=beat,
             num_workers=state.num_workers, num_splits=state.splits.rows,
-            is_chief=task is state.chief, cluster=state.cluster if program else {},
+            is_chief=task is state.chief, cluster=state.cluster if program else {}, starts=starts,
         )  # fmt: skip
 
     def _directive_end(self, reason: str) -> m.Directive:
         return m.Directive(action="end", generation=self._core.state.generation, reason=reason)
 
-    def exited(self, report: m.ExitReport) -> m.Empty:
+    def exited(self, report: m.ExitReport) -> m.ExitReply:
         """A Child's process ended."""
         task = self._core.state.task(report.task)
-        if task is not None and task.stage is Stage.REGISTERED and report.stays:
-            programs.process_ended(self._core, task, report)
-        elif task is not None and task.stage in LIVE:
-            self._core.task_ended(
-                task, report.cause, report.code, message_of(report, self._core.state.spec(task.id.role).memory), report
-            )
-        return m.Empty()
+        if task is not None and task.stage is Stage.REGISTERED and in_place.may_stay(report):
+            in_place.process_ended(self._core, task, report)
+            return m.ExitReply(stays=True)
+        if task is not None and task.stage in LIVE:
+            message = message_of(report, self._core.state.spec(task.id.role).memory)
+            cause = report.cause
+            if cause == SUCCEEDED and self._of_lost_generation(task, report):
+                cause, message = "generation_lost", CAUSES["generation_lost"].summary
+            self._core.task_ended(task, cause, report.code, message, report)
+        return m.ExitReply()
+
+    def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
+        # Were it taken for done, the next generation would wait for its address, or find no parameter servers.
+        state, evaluates = self._core.state, task.id.role == "evaluator"
+        return not evaluates and not state.verdict and report.generation != state.generation

@@ -54,6 +54,12 @@ class Containers:
 
     def failed(self, failed: c.CommandFailed) -> None:
         """The runtime refuses a container."""
+        task = self._core.state.task(failed.task)
+        if task is None or task.stage not in LIVE:
+            return
         self._core.record(ev.ContainerEnded(task=failed.task, handle="", diagnostics=failed.message))
+        if self._core.state.verdict:
+            self._core.task_ended(task, "launch_failed", None, failed.message)
+            return
         self._core.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
         self._core.ending.decide("FAILED", "launch_failed", failed.message, failed.task)

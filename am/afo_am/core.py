@@ -14,7 +14,7 @@ from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
-from afo_am import programs
+from afo_am import in_place
 from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.diagnosis import MEMORY_CAUSES
@@ -223,7 +223,7 @@ class Core:
             return
         task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
         if ends_generation(self.state, task):
-            programs.end_generation(self, task, cause)
+            in_place.end_generation(self, task, cause)
 
     def _request(self, task: Task, reason: str) -> None:
         spec = self.state.spec(task.id.role)

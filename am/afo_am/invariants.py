@@ -46,3 +46,5 @@ def _of_tasks(state: JobState) -> Iterator[str]:
     for task in state.tasks.values():
         if task.stage in LIVE and task.container_over:
             yield f"{task.id} lives in a container that is over"
+        if task.stage not in LIVE and (task.address or task.process_alive):
+            yield f"{task.id} is over and has an address or a process"

@@ -234,7 +234,9 @@ class JobState:
 
     def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
         self.restarts += 1
-        _blame(self.tasks[event.task.role, event.task.index], event, time)
+        task = self.tasks[event.task.role, event.task.index]
+        task.process_ends = event.number or task.process_ends + 1
+        _blame(task, event, time)
 
     def _told(
         self, event: ev.KillRequested | ev.TaskStalled | ev.ContainersAwaited | ev.GangReleased, time: float
@@ -284,10 +286,10 @@ _APPLY: dict[type, _Apply] = {
     ev.ContainerRunning: JobState._container_running,
     ev.ContainerEnded: JobState._container_ended,
     ev.TaskRegistered: JobState._task_registered,
-    ev.GenerationStarted: JobState._generation_started,
-    ev.GenerationEnded: JobState._generation_ended,
     ev.ContainersAwaited: JobState._told,
     ev.GangReleased: JobState._told,
+    ev.GenerationStarted: JobState._generation_started,
+    ev.GenerationEnded: JobState._generation_ended,
     ev.VariablesReady: JobState._variables_ready,
     ev.WarmStarted: JobState._noted,
     ev.SplitLeased: JobState._split_leased,

@@ -60,6 +60,8 @@ class Task:
     free_restarts: int = 0
     #: Wall clock times of both.
     ends: list[float] = field(default_factory=list)
+    #: Ends of the present attempt's process after which its Child stayed.
+    process_ends: int = 0
     #: Cause of the last attempt's end, '' for the first attempt.
     last_cause: str = ""
     #: Stages entered, for the message of an illegal move.
@@ -103,7 +105,7 @@ def _leave(task: Task) -> None:
 def _begin_again(task: Task) -> None:
     task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
     task.handle = task.container = task.host = task.address = ""
-    task.address_generation = 0
+    task.address_generation = task.process_ends = 0
     task.container_over = False
     task.progress = None
 

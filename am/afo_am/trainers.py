@@ -98,7 +98,7 @@ class Trainers:
     def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""
         task = self._chief_only(report.task, report.generation)
-        if report.manifest not in self._core.state.checkpoints or report.final:
+        if report.manifest not in self._core.state.checkpoints:
             self._core.record(
                 ev.CheckpointWritten(
                     task=task.id, generation=report.generation, step=report.step, manifest=report.manifest,

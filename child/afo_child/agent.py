@@ -35,8 +35,10 @@ class Agent:
         self._task, self._host, self._master, self._trainer, self._output = task, host, master, trainer, output
         self._orders, self._model_dir, self._wake = orders, model_dir, wake
         self._directive = m.Directive(action="wait", generation=-1, heartbeat_s=config.heartbeat_s)
-        #: A process that failed is followed by another one here, when the AM says so.
-        self._stays = bool(self._job.program) and self._job.restarts_together and task.role in self._job.listening
+        #: A process that failed may be followed by another one here: not where it would need another address.
+        self._may_stay = self._job.restarts_together or task.role not in self._job.listening
+        #: Of the process that ended last: the AM lets this Child go on. How many ended like that.
+        self._stays, self._ends = False, 0
         self._filled: int | None = None
         self._reported = False
         self._meter = UsageMeter()
@@ -93,6 +95,7 @@ class Agent:
             listens=self._task.role in self._job.listening,
             program=bool(self._job.program),
             stays=self._stays,
+            called=self._stays and self._directive.starts >= self._ends,
             running=trainer.generation if running else None,
             ended=trainer.generation if trainer.code is not None else None,
             code=trainer.code or 0,
@@ -120,8 +123,8 @@ class Agent:
                 self._trainer.back_off()
             case d.Start():
                 return self._start()
-            case d.Report(cause):
-                self._report_end(cause)
+            case d.Report(cause, leaves):
+                self._report_end(cause, leaves=leaves)
             case d.Leave(code):
                 return code
         return None
@@ -156,7 +159,7 @@ class Agent:
                 raise CannotStart("storage_unreachable", text)
             self._trainer.start(self._directive)
             self._model_dir.started()
-            self._reported = False
+            self._reported = self._stays = False
         except CannotStart as error:
             _LOG.error("%s", error)
             self._report(error.exit_code, error.cause, str(error))
@@ -198,27 +201,29 @@ class Agent:
         self._directive = newest
         self._orders.take(received.orders)
 
-    def _report_end(self, cause: str) -> None:
+    def _report_end(self, cause: str, *, leaves: bool) -> None:
         """The process ended by itself."""
         code, tail = self._trainer.code or 0, self._output.last_lines()
         if code == 0 and self._model_dir.failure:
             cause, tail = "storage_unreachable", self._model_dir.failure
-        self._reported = self._report(code, cause or self._trainer.cause(), tail, stays=self._stays and code != 0)
+        may_stay = self._may_stay and not leaves
+        self._ends += may_stay
+        self._stays = self._report(code, cause or self._trainer.cause(), tail, stays=may_stay)
+        self._reported = True
 
     def _report(self, code: int, cause: str, tail: str, *, stays: bool = False) -> bool:
-        """Tell the AM about the end; False if it did not hear. It may be gone by now: that must not keep this Child."""
+        """Tell the AM about the end; True if this Child is to stay. An AM that is gone must not keep the Child."""
         _LOG.info("end of the task: %s (%d)", cause, code)
         self._deliver()  # the AM takes nothing more of an attempt that has ended
         report = m.ExitReport(
             task=self._task, generation=self._directive.generation, code=code, cause=cause, tail=tail,
-            progress=self._trainer.progress, usage=self._meter.sample(), stays=stays,
+            progress=self._trainer.progress, usage=self._meter.sample(), stays=stays, number=self._ends if stays else 0,
         )  # fmt: skip
         try:
-            self._master.report_exit(report)
+            return self._master.report_exit(report).stays
         except AfoError as error:
             _LOG.error("the end could not be reported: %s", error)
             return False
-        return True
 
     def _release(self) -> None:
         if self._port is not None:

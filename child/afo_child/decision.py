@@ -14,9 +14,8 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     #: It has an address: a parameter server, or a task of a program.
     listens: bool
-    #: It runs a user's program; `stays`: which starts again here when the AM says so.
+    #: It runs a user's program.
     program: bool = False
-    stays: bool = False
     #: Generation of the process that runs.
     running: int | None = None
     #: Generation and exit code (or -signal) of the process that ended by itself and was not replaced.
@@ -29,11 +28,13 @@ class Situation(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     #: The pause before such a start is not over.
     backing_off: bool = False
-    #: Of a program: generation that the model directory was filled for, None before the first; a copy is under way;
-    #: the AM knows of the process's end.
+    #: Of a program: generation that the model directory was filled for, None before the first; a copy is under way.
     filled: int | None = None
     copying: bool = False
+    #: The AM was told of the process's end; it lets the Child keep its container; it calls for another start.
     reported: bool = False
+    stays: bool = False
+    called: bool = False
 
 
 class Stop(Struct, frozen=True):
@@ -63,9 +64,13 @@ class BackOff(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """Tell the AM how the process ended. `cause` overrides what the end itself looks like."""
+    """Tell the AM how the process ended, and that this Child leaves if it does.
+
+    `cause` overrides what the end itself looks like.
+    """
 
     cause: str = ""
+    leaves: bool = False
 
 
 class Leave(Struct, frozen=True):
@@ -89,8 +94,8 @@ def decide(directive: Directive, now: Situation) -> tuple[Action, ...]:
     generation = directive.generation
     if directive.action == "end":
         return ((Stop(),) if now.running is not None else ()) + (Leave(0),)
-    if now.ended == generation:
-        return _after_program(now) if now.program else _after_end(now)
+    if now.ended == generation and not now.called:
+        return _after_end(now)
     if now.running is not None and now.running >= generation:
         return ()
     if now.program and (now.running is not None or now.copying):
@@ -113,18 +118,12 @@ def exit_code(code: int) -> int:
 
 
 def _after_end(now: Situation) -> tuple[Action, ...]:
-    """The process of the present generation is over. A PS is never started in place: its variables are gone."""
-    if now.code != EXIT_RESTART or now.listens:
-        return (Report(), Leave(exit_code(now.code)))
-    if now.restarts >= MAX_RESTARTS:
-        return (Report("restarts_exhausted"), Leave(EXIT_RESTART))
-    return (BackOff(),)
-
-
-def _after_program(now: Situation) -> tuple[Action, ...]:
-    """It succeeded once its model is saved; it failed at once, and begins again here if it may."""
-    if now.code == 0:
-        return () if now.copying else (Report(), Leave(0))
-    if not now.stays:
-        return (Report(), Leave(exit_code(now.code)))
-    return () if now.reported else (Report(),)
+    """The process of the present generation is over."""
+    if now.code == 0:  # a program has succeeded once its model is saved
+        return () if now.copying else (Report(leaves=True), Leave(0))
+    if now.code == EXIT_RESTART and not now.listens and not now.program:
+        exhausted = now.restarts >= MAX_RESTARTS
+        return (Report("restarts_exhausted", leaves=True), Leave(EXIT_RESTART)) if exhausted else (BackOff(),)
+    if not now.reported:
+        return (Report(),)
+    return () if now.stays else (Leave(exit_code(now.code)),)

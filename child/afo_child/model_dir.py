@@ -30,7 +30,7 @@ Use = Literal["saves", "follows", "starts_with"]
 
 def use_of(job: Job, task: TaskId) -> Use:
     """What a task does with its directory."""
-    if (task.role, task.index) == job.chief:
+    if job.program and (task.role, task.index) == job.chief:
         return "saves"
     return "follows" if task.role == "evaluator" else "starts_with"
 

@@ -1,6 +1,7 @@
 """A real Child process against an AM over the real protocol."""
 
 import json
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -96,6 +97,26 @@ def test_a_signal_is_reported(container, master: FakeMaster) -> None:
     master.say("run", ps=("h1:1",))
     assert (master.exit_report().code, master.exit_report().cause) == (-signal.SIGSEGV, "segmentation_fault")
     assert child.wait(60) == 128 + signal.SIGSEGV
+
+
+def test_a_failed_process_starts_anew_in_its_container_when_called_for(container, master: FakeMaster) -> None:
+    master.keeps = True
+    container.start(
+        """
+        mark(f"up{len(list(work.glob('up*')))}", str(os.getpid()))
+        forever()
+        """
+    )
+    master.say("run", ps=("h1:1",))
+    for number in (1, 2):
+        pid = int(container.marked(f"up{number - 1}"))
+        os.kill(pid, signal.SIGKILL)
+        until(lambda number=number: len(master.exits) == number, "the end is reported")
+        assert (master.exits[-1].stays, master.exits[-1].number, master.exits[-1].code) == (True, number, -9)
+        master.next_heartbeats(3)
+        assert not master.heartbeats[-1].process_alive
+        master.say("run", ps=("h1:1",), starts=number)
+    assert int(container.marked("up2")) != pid
 
 
 def test_a_missing_allocator_is_named(container, master: FakeMaster) -> None:

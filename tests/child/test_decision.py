@@ -30,7 +30,7 @@ def directive(action: str, generation: int = 2, ps: tuple[str, ...] = (OWN, "the
 
 
 WORKER, PS = Situation(listens=False), Situation(listens=True)
-PROGRAM = Situation(listens=True, program=True, stays=True, reserved=2, address=OWN)
+PROGRAM = Situation(listens=True, program=True, reserved=2, address=OWN)
 EVALUATOR = Situation(listens=False, program=True)
 
 
@@ -46,14 +46,19 @@ EVALUATOR = Situation(listens=False, program=True)
         ("run", structs.replace(WORKER, running=2), ()),
         ("end", structs.replace(WORKER, running=2), (Stop(), Leave(0))),
         ("run", structs.replace(WORKER, ended=1, code=1), (Start(2),)),
-        ("run", structs.replace(WORKER, ended=2, code=0), (Report(), Leave(0))),
-        ("wait", structs.replace(WORKER, ended=2, code=-9), (Report(), Leave(137))),
+        ("run", structs.replace(WORKER, ended=2, code=0), (Report(leaves=True), Leave(0))),
+        ("wait", structs.replace(WORKER, ended=2, code=-9), (Report(),)),
+        ("run", structs.replace(WORKER, ended=2, code=-9, reported=True), (Leave(137),)),
+        ("run", structs.replace(WORKER, ended=2, code=-9, reported=True, stays=True), ()),
+        ("run", structs.replace(WORKER, ended=2, code=-9, reported=True, stays=True, called=True), (Start(2),)),
+        ("wait", structs.replace(WORKER, ended=2, code=-9, reported=True, stays=True, called=True), ()),
+        ("end", structs.replace(WORKER, ended=2, code=-9, reported=True, stays=True), (Leave(0),)),
         ("run", structs.replace(WORKER, ended=2, code=75), (BackOff(),)),
         ("run", structs.replace(WORKER, backing_off=True), ()),
         ("run", structs.replace(WORKER, ended=1, code=75, restarts=MAX_RESTARTS), (Start(2),)),
         (
             "run", structs.replace(WORKER, ended=2, code=75, restarts=MAX_RESTARTS),
-            (Report("restarts_exhausted"), Leave(75)),
+            (Report("restarts_exhausted", leaves=True), Leave(75)),
         ),
         ("wait", PS, (Reserve(2),)),
         ("wait", structs.replace(PS, reserved=2, address=OWN), ()),
@@ -61,7 +66,8 @@ EVALUATOR = Situation(listens=False, program=True)
         ("run", structs.replace(PS, reserved=2, address=OWN), (Start(2),)),
         ("run", structs.replace(PS, reserved=2, address="elsewhere:3"), ()),
         ("run", PS, (Reserve(2),)),
-        ("run", structs.replace(PS, reserved=2, address=OWN, ended=2, code=75), (Report(), Leave(75))),
+        ("run", structs.replace(PS, reserved=2, address=OWN, ended=2, code=75), (Report(),)),
+        ("wait", structs.replace(PS, reserved=1, ended=1, code=-9, reported=True, stays=True), (Reserve(2),)),
         ("run", PROGRAM, (Fill(2),)),
         ("run", structs.replace(PROGRAM, filled=2, copying=True), ()),
         ("run", structs.replace(PROGRAM, filled=2), (Start(2),)),
@@ -70,12 +76,12 @@ EVALUATOR = Situation(listens=False, program=True)
         ("wait", structs.replace(PROGRAM, reserved=1), (Reserve(2),)),
         ("end", structs.replace(PROGRAM, running=2, copying=True), (Stop(), Leave(0))),
         ("run", structs.replace(PROGRAM, ended=2, code=0, copying=True), ()),
-        ("run", structs.replace(PROGRAM, ended=2, code=0), (Report(), Leave(0))),
+        ("run", structs.replace(PROGRAM, ended=2, code=0), (Report(leaves=True), Leave(0))),
         ("run", structs.replace(PROGRAM, ended=2, code=1, copying=True), (Report(),)),
         ("run", structs.replace(PROGRAM, ended=2, code=75), (Report(),)),
-        ("run", structs.replace(PROGRAM, ended=2, code=1, reported=True), ()),
+        ("run", structs.replace(PROGRAM, ended=2, code=1, reported=True, stays=True), ()),
         ("wait", structs.replace(PROGRAM, ended=1, code=1, reported=True, reserved=1), (Reserve(2),)),
-        ("run", structs.replace(PROGRAM, ended=2, code=-9, stays=False), (Report(), Leave(137))),
+        ("run", structs.replace(PROGRAM, ended=2, code=-9, reported=True), (Leave(137),)),
         ("run", EVALUATOR, (Fill(2),)),
         ("run", structs.replace(EVALUATOR, filled=2), (Start(2),)),
     ],
@@ -98,7 +104,7 @@ situations = st.builds(
     filled=st.none() | st.integers(1, 3),
 ) | st.builds(
     Situation, listens=st.booleans(), ended=st.integers(1, 3), code=st.sampled_from([0, 1, 75, -9]),
-    restarts=st.integers(0, MAX_RESTARTS), program=st.booleans(), stays=st.booleans(), reported=st.booleans(),
+    restarts=st.integers(0, MAX_RESTARTS), stays=st.booleans(), reported=st.booleans(), program=st.booleans(),
 )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ def test_a_program_has_its_interpreter_arguments_and_cluster(container, master: 
 
 
 def test_a_program_that_fails_starts_again_in_place_when_its_generation_is_over(container, master: FakeMaster) -> None:
+    master.keeps = True
     container.start_program(UP + "forever()")
     first = run(master, 1)
     psutil.Process(int(container.marked("up-1"))).kill()
@@ -89,6 +90,7 @@ step = steps[-1] + 1 if steps else 1
 
 
 def test_the_chiefs_model_is_saved_before_a_restart_and_before_success(container, master: FakeMaster) -> None:
+    master.keeps = True
     container.start_program(
         SAVING + UP + "sys.exit(0) if step == 3 else os.kill(os.getpid(), signal.SIGKILL)", role="chief"
     )

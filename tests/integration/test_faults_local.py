@@ -79,23 +79,26 @@ Fault = Callable[[LiveJob], None]
 
 
 @pytest.mark.parametrize(
-    ("fault", "again", "generations"),
+    ("fault", "in_place", "moved", "generations"),
     [
-        pytest.param(lambda job: job.kill(job.trainer("worker", 1)), ["worker:1"], 1, id="worker"),
-        pytest.param(lambda job: job.kill(job.trainer("worker", 0)), ["worker:0"], 1, id="chief"),
-        pytest.param(lambda job: job.kill(job.child("worker", 1)), ["worker:1"], 1, id="child"),
-        pytest.param(kill_ps_after_a_checkpoint, ["ps:1"], 2, id="ps"),
-        pytest.param(lambda job: job.kill(job.master()), [], 1, id="am"),
+        pytest.param(lambda job: job.kill(job.trainer("worker", 1)), ["worker:1"], [], 1, id="worker"),
+        pytest.param(lambda job: job.kill(job.trainer("worker", 0)), ["worker:0"], [], 1, id="chief"),
+        pytest.param(lambda job: job.kill(job.child("worker", 1)), [], ["worker:1"], 1, id="child"),
+        pytest.param(kill_ps_after_a_checkpoint, ["ps:1"], [], 2, id="ps"),
+        pytest.param(lambda job: job.kill(job.master()), [], [], 1, id="am"),
     ],
 )
-def test_what_is_killed_comes_back(job: LiveJob, fault: Fault, again: list[str], generations: int) -> None:
+def test_what_is_killed_comes_back(
+    job: LiveJob, fault: Fault, in_place: list[str], moved: list[str], generations: int
+) -> None:
     fault(job)
     verdict = job.verdict()
     assert verdict.state == "SUCCEEDED", job.story()
-    assert requested_again(job) == again, job.story()
+    assert [str(event.task) for event in job.events(ev.ProcessEnded)] == in_place, job.story()
+    assert requested_again(job) == moved, job.story()
     assert len(job.events(ev.GenerationStarted)) == generations
     assert returned_to_a_checkpoint(job) == (generations > 1)
-    assert len(job.events(ev.AmStarted)) == (1 if again else 2)
+    assert len(job.events(ev.AmStarted)) == (1 if in_place or moved else 2)
     every_sample_once(job)
     job.wait_for_no_process()
 

@@ -49,6 +49,9 @@ class FakeTask:
     registered: bool = False
     generation: int = 0
     running: bool = False
+    #: Its process failed and was not started anew yet; how many did.
+    failed: bool = False
+    ends: int = 0
     restored: bool = False
     lease: m.SplitReply | None = None
     directive: m.Directive | None = None
@@ -227,9 +230,12 @@ class FakeCluster:
         elif directive.action == "wait":
             child.running, child.lease = False, None
         elif not self.config.job.program or not self._listens(child) or child.address in directive.addresses:
-            if directive.generation != child.generation:
+            called = child.failed and directive.starts >= child.ends
+            if directive.generation != child.generation or called:
                 child.generation, child.running, child.lease = directive.generation, True, None
-            self._train(child)
+                child.failed = False
+            if not child.failed:
+                self._train(child)
 
     def _listens(self, child: FakeTask) -> bool:
         return child.id.role in self.config.job.listening
@@ -257,16 +263,18 @@ class FakeCluster:
             self.exit(child, "succeeded", 0)
 
     def fail(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
-        """A program's process ends, its Child stays if it may."""
-        if not self.config.job.restarts_together:
-            self.exit(child, cause, code, tail)
-            return
-        child.running = False
-        self.tell(
-            m.ExitReport(
-                task=child.id, generation=child.generation, code=code, cause=cause, tail=tail, stays=True
-            )
+        """A process ends, its Child stays if it may."""
+        may_stay = self.config.job.restarts_together or not self._listens(child)
+        child.running, child.lease, child.failed = False, None, True
+        child.ends += may_stay
+        report = m.ExitReport(
+            task=child.id, generation=child.generation, code=code, cause=cause, tail=tail, stays=may_stay,
+            number=child.ends if may_stay else 0,
         )  # fmt: skip
+        reply = self.tell(report)
+        assert isinstance(reply, m.ExitReply)
+        if not reply.stays:
+            self.end_container(child.handle)
 
     def _evaluate(self, child: FakeTask) -> None:
         final = self.core.state.final_manifest

@@ -37,6 +37,8 @@ class FakeMaster:
         self.heartbeats: list[m.HeartbeatRequest] = []
         self.exits: list[m.ExitReport] = []
         self.orders: list[m.OrderResult] = []
+        #: Lets Children whose process failed stay.
+        self.keeps = False
         self.silent = threading.Event()
         self._address_url, self._incarnation = address_url, incarnation
         handlers = {"Register": self._register, "Heartbeat": self._heartbeat, "ReportExit": self._exit}
@@ -48,10 +50,10 @@ class FakeMaster:
         """Be the AM that the address file names."""
         write_address(self._address_url, AmAddress(self._server.address, self._incarnation))
 
-    def say(self, action: str, generation: int = 1, ps: tuple[str, ...] = ()) -> None:
+    def say(self, action: str, generation: int = 1, ps: tuple[str, ...] = (), starts: int = 0) -> None:
         """Change the directive."""
         self.directive = m.Directive(
-            action=action, generation=generation, ps=ps, num_workers=2, num_splits=3, heartbeat_s=0.05
+            action=action, generation=generation, ps=ps, num_workers=2, num_splits=3, starts=starts, heartbeat_s=0.05
         )  # type: ignore[arg-type]
 
     def order(self, number: int, kind: str, *argv: str) -> None:
@@ -94,6 +96,6 @@ class FakeMaster:
         self.orders.append(result)
         return m.Empty()
 
-    def _exit(self, report: m.ExitReport) -> m.Empty:
+    def _exit(self, report: m.ExitReport) -> m.ExitReply:
         self.exits.append(report)
-        return m.Empty()
+        return m.ExitReply(stays=report.stays and self.keeps)

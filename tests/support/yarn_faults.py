@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 
@@ -28,19 +29,29 @@ def wait_for_step(job: LiveJob, step: int) -> None:
 
 
 def kill_worker(job: LiveJob, choice: random.Random) -> None:
-    """The TensorFlow process of a worker; its replacement gets another node."""
-    _kill_and_move(job, "worker", choice.randrange(2), job.trainer)
+    """The TensorFlow process of a worker: another one in its container."""
+    _kill_in_place(job, "worker", choice.randrange(2))
 
 
 def kill_child(job: LiveJob, choice: random.Random) -> None:
-    """The Child of a worker, and with it the worker."""
-    _kill_and_move(job, "worker", choice.randrange(2), job.child)
+    """The Child of a worker, and with it the worker; its replacement gets another node."""
+    _kill_and_move(job, "worker", choice.randrange(2))
 
 
 def kill_ps(job: LiveJob, choice: random.Random) -> None:
-    """The TensorFlow server of a parameter server: a new generation, on other ports."""
+    """The TensorFlow server of a parameter server: another one in its container, a new generation."""
+    _end_generation(job, lambda: _kill_in_place(job, "ps", choice.randrange(2)))
+
+
+def kill_child_of_ps(job: LiveJob, choice: random.Random) -> None:
+    """The Child of a parameter server, and with it the server; its replacement gets another node."""
+    _end_generation(job, lambda: _kill_and_move(job, "ps", choice.randrange(2)))
+
+
+def _end_generation(job: LiveJob, kill: Callable[[], None]) -> None:
+    """The next one is on other ports."""
     before = job.events(ev.GenerationStarted)[-1]
-    _kill_and_move(job, "ps", choice.randrange(2), job.trainer)
+    kill()
     job.wait(lambda: job.events(ev.VariablesReady)[-1].generation > before.generation, "a new generation is ready")
     assert set(job.events(ev.GenerationStarted)[-1].ps).isdisjoint(before.ps), job.story()
 
@@ -53,28 +64,42 @@ def kill_master(job: LiveJob, choice: random.Random) -> None:
 
 
 KINDS: dict[str, Callable[[LiveJob, random.Random], None]] = {
-    "worker": kill_worker, "child": kill_child, "ps": kill_ps, "am": kill_master,
+    "worker": kill_worker, "child": kill_child, "ps": kill_ps, "ps-child": kill_child_of_ps, "am": kill_master,
 }  # fmt: skip
 
 
-def _kill_and_move(job: LiveJob, role: str, index: int, find: Callable[[str, int], psutil.Process]) -> None:
-    job.wait(lambda: _found(find, role, index) is not None, f"{role}:{index} runs")
-    before = _registered(job, role, index)
-    process = _found(find, role, index)
+def _kill_in_place(job: LiveJob, role: str, index: int) -> None:
+    """Its process, which ends as the last one of its container did."""
+    task = f"{role}:{index}"
+    process, before = _running(job, job.trainer, role, index), _registered(job, role, index)
+    ends = [str(event.task) for event in job.events(ev.ProcessEnded)].count(task)
+    job.kill(process)
+    job.wait(lambda: [str(each.task) for each in job.events(ev.ProcessEnded)].count(task) > ends, f"{task} is missed")
+    assert _running(job, job.trainer, role, index).pid != process.pid
+    assert _registered(job, role, index) == before, f"{before} is in another container"
+
+
+def _kill_and_move(job: LiveJob, role: str, index: int) -> None:
+    """Its Child; what replaces it has to be on the other node."""
+    process, before = _running(job, job.child, role, index), _registered(job, role, index)
     with YarnView(job.id).closed_to_new_containers(before.container):
-        if process is not None:
-            job.kill(process)
+        job.kill(process)
         job.wait(lambda: _registered(job, role, index).task.attempt > before.task.attempt, f"{role}:{index} is back")
     after = _registered(job, role, index)
     assert after.task.attempt == before.task.attempt + 1, job.story()
     assert after.host != before.host, f"{before} came back as {after}"
 
 
-def _found(find: Callable[[str, int], psutil.Process], role: str, index: int) -> psutil.Process | None:
-    try:
-        return find(role, index)
-    except (NotFound, psutil.NoSuchProcess):  # between two generations
-        return None
+def _running(job: LiveJob, find: Callable[[str, int], psutil.Process], role: str, index: int) -> psutil.Process:
+    found: list[psutil.Process] = []
+
+    def runs() -> bool:
+        with suppress(NotFound, psutil.NoSuchProcess):  # between two processes
+            found.append(find(role, index))
+        return bool(found)
+
+    job.wait(runs, f"{role}:{index} runs")
+    return found[-1]
 
 
 def _registered(job: LiveJob, role: str, index: int) -> ev.TaskRegistered:
