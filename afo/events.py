@@ -223,6 +223,13 @@ class TaskEnded(Event, frozen=True):
     usage: Usage = Usage()
 
 
+class TaskGivenUp(Event, frozen=True):
+    """A task is not started again, and the job goes on without it."""
+
+    task: TaskId
+    reason: str
+
+
 class ProcessEnded(Event, frozen=True):
     """A process failed, its Child and container stay; `cause` is a name of `afo.exits.CAUSES`."""
 
@@ -332,6 +339,7 @@ AnyEvent = (
     | StoppedEarly
     | ExportDecided
     | TaskEnded
+    | TaskGivenUp
     | ProcessEnded
     | TaskStalled
     | KillRequested

@@ -29,6 +29,13 @@ class RoleSpec(Section, frozen=True):
     node_label: Annotated[str, Meta(description="YARN node label to run on.")] = ""
     gpus: Annotated[int, Meta(ge=0, description="GPUs per container (`yarn.io/gpu`); with 0 it sees none.")] = 0
 
+    optional: Annotated[bool, Meta(description="Of `evaluator`: the job goes on where it cannot be kept running.")] = (
+        False
+    )
+    min_success: Annotated[
+        float, Meta(gt=0, le=1, description="Of the workers of a model: the share that must not be given up.")
+    ] = 1.0
+
     @property
     def count(self) -> int:
         """Instances asked for at the start (the upper bound of an elastic role)."""

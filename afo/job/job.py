@@ -67,6 +67,7 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")
             if isinstance(spec.instances, Elastic) and (role != "worker" or spec.instances.min > spec.instances.max):
                 raise ValueError(f"`roles.{role}.instances`: only workers are elastic, with min <= max")
+            self._check_spare(role, spec)
         self._check_program()
         if not self.program and not self.data.train:
             raise ValueError("`data.train` needs at least one file or glob")
@@ -74,6 +75,14 @@ class Job(Section, frozen=True):
             raise ValueError("`roles.evaluator` needs files in `data.eval`")
         if "evaluator" not in self.roles:
             self._check_unevaluated()
+
+    def _check_spare(self, role: Role, spec: RoleSpec) -> None:
+        if spec.min_success != 1 and (role != "worker" or self.program):
+            raise ValueError(f"`roles.{role}.min_success` is for the workers of a model: all else is needed")
+        if spec.optional and role != "evaluator":
+            raise ValueError(f"`roles.{role}.optional`: only the evaluator is; for workers there is `min_success`")
+        if spec.optional and (self.train.early_stop or self.export.awaits_evaluation):
+            raise ValueError("`roles.evaluator.optional`: `train.early_stop` or `export` goes by its evaluations")
 
     def _check_program(self) -> None:
         if self.program and self.model != Model():

@@ -14,7 +14,7 @@ from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
-from afo_am import in_place
+from afo_am import in_place, spare
 from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.diagnosis import MEMORY_CAUSES
@@ -215,15 +215,21 @@ class Core:
             )
         )  # fmt: skip
         self.orders.task_ended(task.id, cause)
-        if self.state.verdict or cause == SUCCEEDED:
+        if self.state.verdict or cause == SUCCEEDED or task.given_up:
             return
         reason = give_up_reason(self.state, task, cause, self._wall, message)
         if reason:
-            self.ending.decide("FAILED", cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
+            self.give_up(task, cause, message, reason)
             return
         task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
         if ends_generation(self.state, task):
             in_place.end_generation(self, task, cause)
+
+    def give_up(self, task: Task, cause: str, message: str, reason: str) -> None:
+        """A task is not started again: the job goes on without it, or fails."""
+        text = f"{message.rstrip('.')}; {reason}"
+        if not spare.give_up(self, task, cause, text):
+            self.ending.decide("FAILED", cause, f"{task.id}: {text}", task.id)
 
     def _request(self, task: Task, reason: str) -> None:
         spec = self.state.spec(task.id.role)
@@ -239,7 +245,7 @@ class Core:
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""
         if not self.state.verdict and self.state.trained:
-            self.ending.decide("SUCCEEDED", SUCCEEDED, self._how_it_ended())
+            self.ending.decide("SUCCEEDED", SUCCEEDED, f"{self._how_it_ended()}{spare.without(self.state)}")
         if self.state.verdict:
             self.ending.go_on()
             return

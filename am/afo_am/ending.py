@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from afo import events as ev
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
+from afo_am import spare
 from afo_am.gang import is_welcome_any_time, names
 from afo_am.runtime.base import FinalState
 from afo_am.tasks import LIVE, Stage, Task
@@ -107,7 +108,10 @@ class Ending:
         beat = max(1.0, len(core.state.tasks) / 800)
         limit = core.state.config.job.timeouts.allocate
         if task.stage is Stage.REQUESTED and waited > limit and not is_welcome_any_time(core.state, task):
-            self.not_allocated([other for other in core.state.tasks.values() if other.stage is Stage.REQUESTED])
+            if spare.can_be_spared(core.state, task, "allocation_timeout"):
+                core.task_lost(task, "allocation_timeout", f"no container within {limit} (`timeouts.allocate`)")
+            else:
+                self.not_allocated([other for other in core.state.tasks.values() if other.stage is Stage.REQUESTED])
         elif task.stage is Stage.REQUESTED and silent > max(ASK_AGAIN_S, ASK_AGAIN_PART * waited):
             core.task_lost(task, "request_unanswered", f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:

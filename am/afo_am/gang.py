@@ -29,6 +29,7 @@ def missing(state: JobState) -> list[Task]:
     job = state.config.job
     whole = {"chief", "ps"} | ({"worker"} if job.program else {"evaluator"} if state.generation == 1 else set())
     waiting = [task for task in state.tasks.values() if task.stage in (Stage.REQUESTED, Stage.ENDED)]
+    waiting = [task for task in waiting if not task.given_up and not state.spec(task.id.role).optional]
     needed = [task for task in waiting if task.id.role in whole or task is state.chief]
     if job.program:
         return needed

@@ -47,7 +47,7 @@ def process_ended(core: Core, task: Task, report: m.ExitReport) -> None:
     )
     reason = give_up_reason(state, task, report.cause, core.wall, message)
     if reason:
-        core.ending.decide("FAILED", report.cause, f"{task.id}: {message.rstrip('.')}; {reason}", task.id)
+        core.give_up(task, report.cause, message, reason)
         return
     task.not_before = core.now + pause_before_restart(state, task, core.wall)
     if ends_generation(state, task):

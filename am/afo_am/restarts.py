@@ -9,7 +9,7 @@ from afo_am.state import JobState
 from afo_am.tasks import Stage, Task
 
 #: Causes that are read off the last exception of a process.
-_EXCEPTIONS = frozenset(
+EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",
      "model_error", "not_finite"}
 )  # fmt: skip
@@ -41,7 +41,7 @@ def _fails_again(state: JobState, task: Task, cause: str, wall: float, message: 
     """Why another attempt of the task would end as this one did, or ''."""
     if cause in MEMORY_CAUSES and sum(fault.cause in MEMORY_CAUSES for fault in task.faults) > 1:
         return "it ran out of memory again, though it had been given more"
-    if cause not in _EXCEPTIONS:
+    if cause not in EXCEPTIONS:
         return "" if CAUSES[cause].retried else _NOT_RETRIED
     program = bool(state.config.job.program)
     if message.partition(":")[0] in _OWN_FAULTS or not (program or CAUSES[cause].retried):
@@ -54,7 +54,7 @@ def _times_of_exception(state: JobState, task: Task, wall: float, message: str) 
     per, wanted = state.config.job.restart.of(task.id.role).per, _NUMBERS.sub("#", message)
     tasks = (task,) if state.config.job.program else state.tasks.values()
     return sum(
-        fault.cause in _EXCEPTIONS and wall - fault.time <= per and _NUMBERS.sub("#", fault.message) == wanted
+        fault.cause in EXCEPTIONS and wall - fault.time <= per and _NUMBERS.sub("#", fault.message) == wanted
         for each in tasks
         for fault in each.faults
     )
@@ -72,6 +72,8 @@ def pause_before_restart(state: JobState, task: Task, wall: float) -> float:
 
 def is_needed(state: JobState, task: Task) -> bool:
     """Whether a task that ended is wanted again: servers of a model are not once the chief is done."""
+    if task.given_up:
+        return False
     return bool(state.config.job.program) or task.id.role != "ps" or state.chief.stage is not Stage.SUCCEEDED
 
 

@@ -112,10 +112,12 @@ class JobState:
         """All work is done; an evaluator of a program has no end of its own."""
         workers = (self.chief,) if self.config.job.ends_with == "chief" else self.of_role("chief", "worker")
         evaluators = () if self.config.job.program else self.of_role("evaluator")
-        return all(task.stage is Stage.SUCCEEDED or self._is_too_late(task) for task in (*workers, *evaluators))
+        return all(task.stage is Stage.SUCCEEDED or self._is_not_awaited(task) for task in (*workers, *evaluators))
 
-    def _is_too_late(self, task: Task) -> bool:
-        """A worker of a model without a container when the chief is done: there is nothing left for it to do."""
+    def _is_not_awaited(self, task: Task) -> bool:
+        """A worker of a model without a container when the chief is done has nothing left to do."""
+        if task.given_up:
+            return True
         waits = task.stage in (Stage.REQUESTED, Stage.ENDED) and task.id.role == "worker"
         return waits and not self.config.job.program and self.chief.stage is Stage.SUCCEEDED
 
@@ -232,6 +234,9 @@ class JobState:
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
         _blame(task, event, time)
 
+    def _task_given_up(self, event: ev.TaskGivenUp, time: float) -> None:
+        self.tasks[event.task.role, event.task.index].given_up = True
+
     def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
         self.restarts += 1
         task = self.tasks[event.task.role, event.task.index]
@@ -300,6 +305,7 @@ _APPLY: dict[type, _Apply] = {
     ev.StoppedEarly: JobState._noted,
     ev.ExportDecided: JobState._noted,
     ev.TaskEnded: JobState._task_ended,
+    ev.TaskGivenUp: JobState._task_given_up,
     ev.ProcessEnded: JobState._process_ended,
     ev.KillRequested: JobState._told,
     ev.TaskStalled: JobState._told,

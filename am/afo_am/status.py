@@ -48,6 +48,6 @@ def _waiting_for(core: Core) -> str:
 
 def _task_status(task: Task) -> TaskStatus:
     return TaskStatus(
-        task=task.id, state=task.stage.value, container=task.container, host=task.host, progress=task.progress,
-        usage=task.usage, log_url=task.log_url,
+        task=task.id, state="given up" if task.given_up else task.stage.value, container=task.container,
+        host=task.host, progress=task.progress, usage=task.usage, log_url=task.log_url,
     )  # fmt: skip

@@ -60,6 +60,8 @@ class Task:
     free_restarts: int = 0
     #: Wall clock times of both.
     ends: list[float] = field(default_factory=list)
+    #: It is not started again, and the job goes on without it.
+    given_up: bool = False
     #: Ends of the present attempt's process after which its Child stayed.
     process_ends: int = 0
     #: Cause of the last attempt's end, '' for the first attempt.

@@ -1,0 +1,42 @@
+"""Tasks that a job can do without: an optional evaluator, and some of a model's workers (`min_success`). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afo import events as ev
+from afo_am.restarts import EXCEPTIONS
+from afo_am.tasks import Stage, Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+    from afo_am.state import JobState
+
+
+def give_up(core: Core, task: Task, cause: str, reason: str) -> bool:
+    """Go on without the task, if the job can; its files go to the others."""
+    if not can_be_spared(core.state, task, cause):
+        return False
+    core.record(ev.TaskGivenUp(task=task.id, reason=reason))
+    if task.stage is not Stage.REGISTERED:  # else its Child is told to end, and keeps its logs
+        core.kill_container(task)
+    return True
+
+
+def can_be_spared(state: JobState, task: Task, cause: str) -> bool:
+    """Whether the job goes on where this task ends with `cause` for good."""
+    spec, program = state.spec(task.id.role), bool(state.config.job.program)
+    if task.id.role == "evaluator":
+        return spec.optional
+    # What is wrong with data or code would only go on to the next worker.
+    if task.id.role != "worker" or program or task is state.chief or cause in EXCEPTIONS:
+        return False
+    gone = sum(other.given_up or other is task for other in state.of_role("worker"))
+    # A share such as 0.7 of 10 must not fail by the last bit of the product.
+    return spec.count - gone >= spec.min_success * spec.count - 1e-9
+
+
+def without(state: JobState) -> str:
+    """`; without worker:3`, or nothing."""
+    gone = [str(task.id) for task in state.tasks.values() if task.given_up]
+    return f"; without {', '.join(gone)}" if gone else ""
