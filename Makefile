@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench soak equivalence wheel clean
+.PHONY: help install demo test lint typecheck format bench sim soak equivalence wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ format: $(INSTALLED) ## Rewrite the code in the project's style
 bench: $(INSTALLED) ## Run the benchmarks; results in build/bench
 	@mkdir -p build/bench
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+sim: $(INSTALLED) ## 100,000 random schedules of faults against the AM, then mutants of it; 20 to 40 minutes
+	PYTHONPATH=tests/support $(BIN)/python -m simulation --report build/sim/report.json
 
 soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about two hours
 	.ci/system-packages python hadoop

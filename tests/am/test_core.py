@@ -1,8 +1,6 @@
 """The deciding core against a fake cluster."""
 
-import contextlib
 import math
-import random
 from collections.abc import Callable
 
 import pytest
@@ -24,27 +22,6 @@ def every_split_once(cluster: FakeCluster) -> None:
     expected = {(row, epoch) for row in range(rows) for epoch in range(epochs)}
     assert cluster.applied == dict.fromkeys(expected, 1)
     assert set(cluster.core.state.splits.totals) == expected
-
-
-KINDS: tuple[m.OrderKind, ...] = ("exec", "stacks", "kill", "checkpoint")
-
-
-def give(cluster: FakeCluster, task: m.TaskId, kind: m.OrderKind) -> int:
-    """An order of the job's owner; returns its number."""
-    argv = ("ls",) if kind == "exec" else ()
-    request = m.OrderRequest(user="alice", kind=kind, role=task.role, index=task.index, argv=argv)
-    reply = cluster.tell(request)
-    assert isinstance(reply, m.OrderReply)
-    return reply.order
-
-
-def every_order_ended_once(cluster: FakeCluster) -> None:
-    """Each order came to one end that the journal holds, and no Child carried one out twice."""
-    given = [event.order for event in cluster.events(ev.OrderGiven) if isinstance(event, ev.OrderGiven)]
-    done = [event.order for event in cluster.events(ev.OrderDone) if isinstance(event, ev.OrderDone)]
-    assert given == list(range(1, len(given) + 1))
-    assert sorted(done) == given
-    assert len(set(cluster.carried_out)) == len(cluster.carried_out)
 
 
 def failures(cluster: FakeCluster) -> list[ev.TaskEnded]:
@@ -249,32 +226,3 @@ def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> 
     cluster.poll()
     assert "ps:0" in cluster.core.state.diagnostics
     assert "timeouts.allocate" in cluster.core.state.diagnostics
-
-
-@pytest.mark.parametrize("block", range(10))
-def test_random_faults_never_break_the_promises(make_cluster: Make, block: int) -> None:
-    for seed in range(block * 20, block * 20 + 20):
-        chaos = random.Random(seed)
-        shape = make_config(workers=chaos.randint(1, 4), ps=chaos.randint(1, 3), files=chaos.randint(1, 9))
-        cluster = make_cluster(shape, seed)
-        rate = chaos.choice([0.02, 0.1, 0.25])
-        cluster.restart_rate = chaos.choice([0.0, 0.1])
-
-        def disturb(cluster: FakeCluster, turn: int, chaos: random.Random = chaos, rate: float = rate) -> None:
-            if turn < 150 and chaos.random() < rate and cluster.live():
-                match chaos.randrange(8):
-                    case 0:
-                        cluster.start_am()
-                    case 1:
-                        cluster.lose_am_container()
-                    case 2:
-                        cluster.exit(chaos.choice(cluster.live()), "killed_by_signal", -9)
-                    case 3 | 4:
-                        with contextlib.suppress(ProtocolError):  # it has no process, or enough orders
-                            give(cluster, chaos.choice(cluster.live()).id, chaos.choice(KINDS))
-                    case _:
-                        cluster.end_container(chaos.choice(cluster.live()).handle)
-
-        assert cluster.run(turns=600, each=disturb) == "SUCCEEDED", f"seed {seed}"
-        every_split_once(cluster)
-        every_order_ended_once(cluster)

@@ -1,0 +1,5 @@
+"""What a check says."""
+
+
+class Broken(Exception):
+    """A promise of the Application Master does not hold."""

@@ -1,0 +1,39 @@
+"""Mutants that no schedule can tell from the real thing, each with the reason. The first words have to fit wholly."""
+
+_REGISTERED_ALONE = "only a registered attempt has an address or a process, and its next attempt begins without"
+
+#: (module, words before, words after, why); of the words the beginning is enough.
+_EQUIVALENT = (
+    ("afo_am.tasks", 'f"{self.id} cannot go from', "", "how much of its story the message of a mistake shows"),
+    ("afo_am.tasks", "task.address_generation = task.process_ends = 0",
+     "task.address_generation = task.process_ends = -1", "generations and ends are numbered from 1"),
+    ("afo_am.tasks", "(Stage.REQUESTED, Stage.ALLOCATED): _stay", "(Stage.REQUESTED, Stage.ALLOCATED): _leave",
+     _REGISTERED_ALONE),
+    ("afo_am.tasks", "(Stage.REQUESTED, Stage.REGISTERED): _stay", "(Stage.REQUESTED, Stage.REGISTERED): _leave",
+     _REGISTERED_ALONE),
+    ("afo_am.tasks", "(Stage.ALLOCATED, Stage.REGISTERED): _stay", "(Stage.ALLOCATED, Stage.REGISTERED): _leave",
+     _REGISTERED_ALONE),
+    ("afo_am.tasks", "(Stage.REQUESTED, Stage.ENDED): _leave", "(Stage.REQUESTED, Stage.ENDED): _stay",
+     _REGISTERED_ALONE),
+    ("afo_am.tasks", "(Stage.ALLOCATED, Stage.ENDED): _leave", "(Stage.ALLOCATED, Stage.ENDED): _stay",
+     _REGISTERED_ALONE),
+    ("afo_am.tasks", "(Stage.SUCCEEDED, Stage.ENDED): _leave", "(Stage.SUCCEEDED, Stage.ENDED): _stay",
+     "it left when it succeeded"),
+    ("afo_am.restarts", "return 0.0", "return -1.0", "a pause that was over a second ago is over"),
+    ("afo_am.restarts", "spread = ", "spread = zlib.crc32(f\"{task.id} {task.id.attempt} {recent}\".encode()) / 3**32",
+     "a pause of less spread is within 25 % too"),
+    ("afo_am.restarts", "spread = ", "spread = zlib.crc32(f\"{task.id} {task.id.attempt} {recent}\".encode()) / 2** 33",
+     "a pause of less spread is within 25 % too"),
+)  # fmt: skip
+
+
+def why_equivalent(module: str, before: str, after: str) -> str:
+    """The reason, or ''."""
+    return next(
+        (
+            why
+            for where, old, new, why in _EQUIVALENT
+            if module == where and before.startswith(old) and after.startswith(new)
+        ),
+        "",
+    )

@@ -1,0 +1,294 @@
+"""Follows the events as they are written, knows on its own what may come next, and says where something else came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from afo import events as ev
+from afo.am_config import AmConfig
+from afo.job import Role
+from afo.rpc.messages import TaskId
+from simulation.broken import Broken
+from simulation.policy import SLACK_S, WAITS, Ends, Judgement
+
+#: Ends of tasks that belong to the end of their job.
+_WITH_JOB = ("succeeded", "ended_with_job")
+#: What may follow from the end of a task before the AM says whether its job goes on.
+_IN_BETWEEN = (ev.OrderDone, ev.TaskStalled)
+#: What may come after the last event: another start of the AM, and ends of what it could not reach in time.
+_AFTERWARDS = (ev.AmStarted, ev.OrderDone, ev.TaskEnded, ev.ContainerEnded)
+_ANY_TIME = float("inf")
+
+
+@dataclass
+class Line:
+    """One role and index through its attempts. `stage`: open, registered, succeeded or ended."""
+
+    attempt: int = 0
+    stage: str = "open"
+    ends: Ends = field(default_factory=Ends)
+    #: From when until when it is to come back.
+    window: tuple[float, float] = (0.0, _ANY_TIME)
+
+
+class Ledger:
+    """What the events so far allow. `take` raises `Broken`."""
+
+    def __init__(self, config: AmConfig) -> None:
+        self.config = config
+        self.lines: dict[tuple[Role, int], Line] = {}
+        self.handles: set[str] = set()
+        #: After its containers were given back a job asks for nothing until then, and a little longer.
+        self.ask_at = 0.0
+        #: Number of the last process that was started anew in place, by attempt.
+        self.in_place: dict[TaskId, int] = {}
+        self.generation = 1
+        self.formed = False
+        self.ready = False
+        self.manifest = ""
+        self.positions: dict[str, tuple[tuple[int, int, int, int], ...]] = {"": ()}
+        self.leases: dict[int, TaskId] = {}
+        self.done: set[tuple[int, int]] = set()
+        self.incarnation = 0
+        self.killed = False
+        self.verdict: ev.JobEnding | None = None
+        self.finished: ev.JobFinished | None = None
+        self.orders = 0
+        self.open_orders: set[int] = set()
+        #: What is to follow from the end of a task that was just written.
+        self.judgement: Judgement | None = None
+        self.ended: ev.TaskEnded | ev.ProcessEnded | None = None
+        #: Causes of failure that the world gave reason for; the policy for a task's end does not hold for them.
+        self.provoked: set[str] = set()
+
+    def take(self, event: ev.AnyEvent, time: float) -> None:
+        """The next event."""
+        if self.finished is not None and not isinstance(event, _AFTERWARDS):
+            raise Broken(f"after the last event came {event}")
+        if self.judgement is not None and not isinstance(event, _IN_BETWEEN):
+            self._judge(event)
+        step = _STEPS.get(type(event))
+        if step is not None:
+            step(self, event, time)
+
+    def _judge(self, event: ev.AnyEvent) -> None:
+        judgement, ended = self.judgement, self.ended
+        self.judgement = None
+        failed = isinstance(event, ev.JobEnding) and event.state == "FAILED"
+        if judgement.fails is True and not failed:
+            raise Broken(f"the job goes on with {type(event).__name__} though {judgement.words}: {ended}")
+        if judgement.fails is False and failed and event.first_task == ended.task and event.cause == ended.cause:
+            raise Broken(f"the job failed though {judgement.words}: {ended}; {event.diagnostics}")
+
+    def is_live(self, task: TaskId) -> bool:
+        """Whether the AM may take this attempt for a live one."""
+        line = self.lines[task.role, task.index]
+        return line.attempt == task.attempt and line.stage in ("open", "registered")
+
+    def _line(self, task: TaskId, *stages: str) -> Line:
+        line = self.lines.get((task.role, task.index))
+        if line is None or line.attempt != task.attempt or line.stage not in stages:
+            raise Broken(f"attempt {task.attempt} of {task} is not {' or '.join(stages)} but {line}")
+        return line
+
+    def _no_verdict(self, event: ev.AnyEvent) -> None:
+        if self.verdict is not None:
+            raise Broken(f"after the verdict came {event}")
+
+    # -- the AM and the job ------------------------------------------------------------------------------------------
+
+    def _am_started(self, event: ev.AmStarted, time: float) -> None:
+        if event.incarnation <= self.incarnation:
+            raise Broken(f"incarnation {event.incarnation} after {self.incarnation}")
+        self.incarnation = event.incarnation
+        for line in self.lines.values():  # it forgets the pauses
+            line.window = 0.0, line.window[1]
+
+    def _kill_requested(self, event: ev.KillRequested, time: float) -> None:
+        self.killed = True
+
+    def _job_ending(self, event: ev.JobEnding, time: float) -> None:
+        if self.verdict is not None:
+            raise Broken(f"a second verdict {event} after {self.verdict}")
+        if (event.state == "KILLED") != (self.killed and event.cause == "killed_by_user"):
+            raise Broken(f"{event} though {'somebody' if self.killed else 'nobody'} asked for the end of the job")
+        self.verdict = event
+
+    def _job_finished(self, event: ev.JobFinished, time: float) -> None:
+        if self.verdict is None or (event.state, event.cause) != (self.verdict.state, self.verdict.cause):
+            raise Broken(f"finished as {event.state} ({event.cause}), the verdict was {self.verdict}")
+        self.finished = event
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def _container_requested(self, event: ev.ContainerRequested, time: float) -> None:
+        key = (event.task.role, event.task.index)
+        line = self.lines.get(key)
+        if line is None:
+            if event.task.attempt != 0:
+                raise Broken(f"the first attempt of {event.task} is {event.task.attempt}")
+            self.lines[key] = Line()
+            return
+        self._no_verdict(event)
+        if line.stage != "ended" or event.task.attempt != line.attempt + 1:
+            raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for beside {line}")
+        if not line.window[0] <= time <= max(line.window[1], self.ask_at):
+            raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for too early or too late: {line}")
+        line.attempt, line.stage, line.window = event.task.attempt, "open", (0.0, _ANY_TIME)
+
+    def _gang_released(self, event: ev.GangReleased, time: float) -> None:
+        self.ask_at = time + event.pause_s + SLACK_S
+
+    def _container_assigned(self, event: ev.ContainerAssigned, time: float) -> None:
+        if event.handle in self.handles:
+            raise Broken(f"container {event.handle} has two tasks, {event.task} is the second")
+        self.handles.add(event.handle)
+
+    def _container_running(self, event: ev.ContainerRunning, time: float) -> None:
+        self._line(event.task, "open", "registered")
+
+    def _task_registered(self, event: ev.TaskRegistered, time: float) -> None:
+        self._no_verdict(event)
+        self._line(event.task, "open").stage = "registered"
+
+    def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
+        stages = ("registered",) if event.cause == "succeeded" else ("open", "registered")
+        line = self._line(event.task, *stages)
+        line.stage = "succeeded" if event.cause == "succeeded" else "ended"
+        self._release(event.task)
+        if self.verdict is not None:
+            if event.cause not in _WITH_JOB:
+                raise Broken(f"blamed after the verdict: {event}")
+        elif event.cause != "succeeded":
+            self._blame(event, line, time)
+
+    def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
+        self._no_verdict(event)
+        if event.number <= self.in_place.get(event.task, 0):
+            raise Broken(f"{event} after the process end {self.in_place.get(event.task, 0)} of this attempt")
+        self.in_place[event.task] = event.number
+        self._blame(event, self._line(event.task, "registered"), time)
+
+    def _blame(self, event: ev.TaskEnded | ev.ProcessEnded, line: Line, time: float) -> None:
+        line.ends.add(event.cause, event.message, time)
+        everyone = [each.ends for each in self.lines.values()]
+        self.judgement = line.ends.judge(self.config.job, event.task.role, time, event.cause, everyone)
+        self.ended = event
+        if event.cause in self.provoked:
+            self.judgement = None
+        if event.cause not in WAITS:
+            early, late = line.ends.pause(self.config.job, time)
+            line.window = early, _ANY_TIME if event.task.role == "ps" else late
+
+    # -- generations -------------------------------------------------------------------------------------------------
+
+    def _generation_started(self, event: ev.GenerationStarted, time: float) -> None:
+        self._no_verdict(event)
+        if event.generation != self.generation or (self.formed and self.config.job.restarts_together):
+            raise Broken(f"{event} in generation {self.generation}")
+        addresses = [address for role in event.cluster.values() for address in role] or list(event.ps)
+        if not all(addresses) or len(set(addresses)) != len(addresses):
+            raise Broken(f"{event}: two tasks with one address, or one without")
+        for role in () if self.formed else self.config.job.listening:
+            if any(line.stage != "registered" for (each, _), line in self.lines.items() if each == role):
+                raise Broken(f"generation {event.generation} began without all tasks of {role}")
+            if any(line.window[0] > time for (each, _), line in self.lines.items() if each == role):
+                raise Broken(f"generation {event.generation} began before the pause of a {role} was over")
+        self.formed = True
+
+    def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
+        self._no_verdict(event)
+        if event.generation != self.generation or not self.formed:
+            raise Broken(f"{event} in generation {self.generation}")
+        if event.manifest != self.manifest:
+            raise Broken(f"back to {event.manifest or 'the beginning'}, the newest checkpoint is {self.manifest}")
+        self.generation, self.formed, self.ready = self.generation + 1, False, False
+        job = self.config.job
+        for (role, _), line in self.lines.items():
+            if line.stage == "succeeded" and (role in ("chief", "worker") or role in job.listening):
+                line.stage, line.window = "ended", (0.0, _ANY_TIME)
+        self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
+
+    def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
+        self._no_verdict(event)
+        if self.ready or event.generation != self.generation or event.restored not in self.positions:
+            raise Broken(f"{event} in generation {self.generation}, ready: {self.ready}")
+        if event.generation > 1 and event.restored != self.manifest:
+            raise Broken(f"restored {event.restored}, the newest checkpoint was {self.manifest}")
+        self.ready = True
+        if self.generation > 1:
+            kept = {
+                (row, epoch): None for row, upto, _, _ in self.positions[event.restored] for epoch in range(upto + 1)
+            }
+            self.done &= kept.keys()
+
+    # -- work --------------------------------------------------------------------------------------------------------
+
+    def _split_leased(self, event: ev.SplitLeased, time: float) -> None:
+        self._no_verdict(event)
+        self._line(event.task, "registered")
+        if event.row in self.leases or (event.row, event.epoch) in self.done or not self.ready:
+            raise Broken(f"{event} while it is read by {self.leases.get(event.row)}, or done, or before the start")
+        if event.epoch and (event.row, event.epoch - 1) not in self.done:
+            raise Broken(f"{event} before its epoch {event.epoch - 1} is done")
+        self.leases[event.row] = event.task
+
+    def _split_done(self, event: ev.SplitDone, time: float) -> None:
+        if self.leases.pop(event.row, None) != event.task or (event.row, event.epoch) in self.done:
+            raise Broken(f"{event} of another's or a done file")
+        self.done.add((event.row, event.epoch))
+
+    def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
+        self._line(event.task, "registered")
+        if event.generation != self.generation:
+            raise Broken(f"{event} in generation {self.generation}")
+        if _number(event.manifest) < _number(self.manifest):
+            raise Broken(f"{event.manifest} became the newest checkpoint after {self.manifest}")
+        self.positions[event.manifest] = event.positions
+        self.manifest = event.manifest
+
+    def _release(self, task: TaskId) -> None:
+        self.leases = {row: holder for row, holder in self.leases.items() if holder != task}
+
+    # -- orders ------------------------------------------------------------------------------------------------------
+
+    def _order_given(self, event: ev.OrderGiven, time: float) -> None:
+        self._line(event.task, "registered")
+        if event.order != self.orders + 1:
+            raise Broken(f"{event} after order {self.orders}")
+        self.orders = event.order
+        self.open_orders.add(event.order)
+
+    def _order_done(self, event: ev.OrderDone, time: float) -> None:
+        if event.order not in self.open_orders:
+            raise Broken(f"{event}: it was never given, or is over")
+        self.open_orders.remove(event.order)
+
+
+def _number(manifest: str) -> int:
+    return int(manifest.rpartition("-")[2] or 0)
+
+
+_STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
+    ev.AmStarted: Ledger._am_started,
+    ev.ContainerRequested: Ledger._container_requested,
+    ev.ContainerAssigned: Ledger._container_assigned,
+    ev.GangReleased: Ledger._gang_released,
+    ev.ContainerRunning: Ledger._container_running,
+    ev.TaskRegistered: Ledger._task_registered,
+    ev.GenerationStarted: Ledger._generation_started,
+    ev.GenerationEnded: Ledger._generation_ended,
+    ev.VariablesReady: Ledger._variables_ready,
+    ev.SplitLeased: Ledger._split_leased,
+    ev.SplitDone: Ledger._split_done,
+    ev.CheckpointWritten: Ledger._checkpoint_written,
+    ev.TaskEnded: Ledger._task_ended,
+    ev.ProcessEnded: Ledger._process_ended,
+    ev.KillRequested: Ledger._kill_requested,
+    ev.OrderGiven: Ledger._order_given,
+    ev.OrderDone: Ledger._order_done,
+    ev.JobEnding: Ledger._job_ending,
+    ev.JobFinished: Ledger._job_finished,
+}
