@@ -166,6 +166,11 @@ _ALL = (
         "YARN's message says why; often a file that could not be localised.",
     ),
     _cause(
+        "bad_host", "cluster", True, "The job gave a container back, for its machine had failed tasks before.",
+        "Look after that machine; the message names it, `afo events JOB` what happened there. `restart.host` says "
+        "when a machine is avoided.",
+    ),
+    _cause(
         "request_unanswered", "cluster", True, "A request for a container got no answer and was made again.",
         "Nothing to do, unless it goes on: then the queue is full, or no machine has room for such a container.",
     ),
@@ -187,6 +192,9 @@ _ALL = (
         "Raise the timeout, or give the job more workers.",
     ),
 )  # fmt: skip
+
+#: Ends that say something of the machine: the next attempt is better off on another one.
+OF_THE_HOST = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_silent", "child_error"})
 
 #: Ends of a wait for a container: no restart, whatever follows; `timeouts.allocate` bounds them, and no budget.
 WAITS = frozenset({"request_unanswered", "gang_released"})

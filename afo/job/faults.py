@@ -23,6 +23,13 @@ class Backoff(Section, frozen=True):
     reset: Annotated[Duration, Meta(description="Ends longer ago do not count.")] = Duration(600)
 
 
+class HostBudget(Section, frozen=True):
+    """How many ends by fault of a machine are taken before it is avoided, and for how long they count."""
+
+    max: Annotated[int, Meta(ge=0)] = 1
+    per: Duration = Duration(3600)
+
+
 class Restart(Section, frozen=True):
     """How tasks come back: a budget for each role, and the pauses of all."""
 
@@ -31,6 +38,7 @@ class Restart(Section, frozen=True):
     ps: RestartBudget = RestartBudget(max=5)
     evaluator: RestartBudget = RestartBudget(max=5)
     backoff: Backoff = Backoff()
+    host: HostBudget = HostBudget()
     scope: Annotated[
         Literal["job", "task"],
         Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "

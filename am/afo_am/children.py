@@ -10,7 +10,7 @@ from afo import __version__
 from afo import events as ev
 from afo.exits import CAUSES
 from afo.rpc import messages as m
-from afo_am import in_place, programs
+from afo_am import hosts, in_place, programs
 from afo_am.diagnosis import message_of
 from afo_am.state import SUCCEEDED
 from afo_am.tasks import LIVE, Stage, Task
@@ -41,6 +41,8 @@ class Children:
                     log_url=request.log_url, environment=request.environment,
                 )
             )  # fmt: skip
+            if hosts.refuse(self._core, task, request.host):
+                return self._directive_end("the job avoids this host")
         return self._directive(task)
 
     def _refuse_version(self, request: m.RegisterRequest) -> m.Directive:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from afo import events as ev
 from afo_am import commands as c
+from afo_am import hosts
 from afo_am.diagnosis import cause_of
 from afo_am.runtime.base import ContainerInfo
 from afo_am.tasks import LIVE, Stage, Task
@@ -40,6 +41,7 @@ class Containers:
                 self._core.record(
                     ev.ContainerRunning(task=task.id, handle=info.handle, container=info.container, host=info.host)
                 )
+                hosts.refuse(self._core, task, info.host)
             elif info.state == "ended" and not task.container_over:
                 self._container_over(task, info)
 

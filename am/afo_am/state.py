@@ -6,7 +6,7 @@ from typing import Any, get_args
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError
-from afo.exits import CAUSES, WAITS
+from afo.exits import CAUSES, OF_THE_HOST, WAITS
 from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
 from afo_am import invariants
@@ -72,6 +72,8 @@ class JobState:
         #: YARN's number of the application attempt that wrote last; 0 before the first.
         self.am_attempt = 0
         self.restarts = 0
+        #: Wall clock times of ends that were a machine's fault, by each name of the host.
+        self.host_faults: dict[str, list[float]] = {}
         self.gang = Patience()
         #: Number of the last order that was given, and those that are under way.
         self.orders = 0
@@ -162,7 +164,7 @@ class JobState:
 
     def _container_running(self, event: ev.ContainerRunning, time: float) -> None:
         task = self.tasks[event.task.role, event.task.index]
-        task.container, task.host = event.container, task.host or event.host
+        task.container, task.host, task.node = event.container, task.host or event.host, event.host
         task.running_since = task.running_since or time
         if task.stage is Stage.REQUESTED:
             task.move(Stage.ALLOCATED)
@@ -233,6 +235,10 @@ class JobState:
         task.last_cause = event.cause
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
         _blame(task, event, time)
+        task.refusals = task.refusals + 1 if event.cause == "bad_host" else 0
+        if event.cause in OF_THE_HOST:
+            for host in {task.host, task.node} - {""}:
+                self.host_faults.setdefault(host, []).append(time)
 
     def _task_given_up(self, event: ev.TaskGivenUp, time: float) -> None:
         self.tasks[event.task.role, event.task.index].given_up = True

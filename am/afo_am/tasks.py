@@ -60,6 +60,10 @@ class Task:
     free_restarts: int = 0
     #: Wall clock times of both.
     ends: list[float] = field(default_factory=list)
+    #: Containers given back in a row because of their hosts.
+    refusals: int = 0
+    #: The runtime's name of the host, which may be another one than the Child's.
+    node: str = ""
     #: It is not started again, and the job goes on without it.
     given_up: bool = False
     #: Ends of the present attempt's process after which its Child stayed.
@@ -106,7 +110,7 @@ def _leave(task: Task) -> None:
 
 def _begin_again(task: Task) -> None:
     task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
-    task.handle = task.container = task.host = task.address = ""
+    task.handle = task.container = task.host = task.node = task.address = ""
     task.address_generation = task.process_ends = 0
     task.container_over = False
     task.progress = None

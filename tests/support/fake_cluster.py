@@ -218,8 +218,8 @@ class FakeCluster:
 
     def _registration(self, child: FakeTask) -> m.RegisterRequest:
         return m.RegisterRequest(
-            task=child.id, container=f"x{child.handle}", host="h", pid=1, afo_version=__version__, protocol=m.PROTOCOL,
-            environment={}, log_url="",
+            task=child.id, container=f"x{child.handle}", host=self.containers[child.handle].host, pid=1,
+            afo_version=__version__, protocol=m.PROTOCOL, environment={}, log_url="",
         )  # fmt: skip
 
     def _obey(self, child: FakeTask) -> None:

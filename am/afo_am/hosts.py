@@ -1,0 +1,35 @@
+"""Machines by whose fault tasks of the job ended: they get none for a while. Pure.
+
+YARN cannot be told to avoid a host once the application is submitted, so a container there is given back, and asked for
+again after a pause that grows (`restart.backoff`), in which YARN may find another host. It is taken after some tries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afo_am.tasks import Task
+
+if TYPE_CHECKING:
+    from afo_am.core import Core
+    from afo_am.state import JobState
+
+#: A container of a task is given back so often in a row.
+MAX_REFUSALS = 3
+
+
+def is_avoided(state: JobState, host: str, wall: float) -> bool:
+    """Whether the host has failed tasks more often than `restart.host` allows."""
+    limit = state.config.job.restart.host
+    return sum(wall - time <= limit.per for time in state.host_faults.get(host, ())) > limit.max
+
+
+def refuse(core: Core, task: Task, host: str) -> bool:
+    """Give back a container on a host that is avoided; the task is requested again."""
+    if core.state.config.runtime == "local" or task.refusals >= MAX_REFUSALS:  # `local`: there is no other host
+        return False
+    if not is_avoided(core.state, host, core.wall):
+        return False
+    limit = core.state.config.job.restart.host
+    core.task_lost(task, "bad_host", f"{host} failed more than {limit.max} tasks in {limit.per} (`restart.host`)")
+    return True
