@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench sim soak equivalence wheel clean
+.PHONY: help install demo test lint typecheck format bench sim test-faults soak equivalence wheel clean
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(INSTALLED): pyproject.toml conf/constraints.txt
 	.ci/system-packages python
@@ -46,6 +46,10 @@ sim: $(INSTALLED) ## 100,000 random schedules of faults against the AM, then mut
 soak: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about two hours
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
+
+test-faults: $(INSTALLED) ## Daemons, nodes, memory and processes fail around jobs on real YARN
+	.ci/system-packages python hadoop
+	$(BIN)/python -m pytest -m faults --override-ini timeout=1800
 
 equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes about an hour
 	.ci/system-packages python hadoop

@@ -45,7 +45,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     cause = view.verdict.cause if view.verdict else ""
     for record in records:
         match record:
-            case event_log.Record(event=ev.TaskEnded() as event) if event.cause not in _HARMLESS:
+            case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in _HARMLESS:
                 ends.append(_end(event, record.time))
             case event_log.Record(event=ev.JobEnding(first_task=task)) if task is not None:
                 first = (str(task), task.attempt)
@@ -58,7 +58,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     )  # fmt: skip
 
 
-def _end(event: ev.TaskEnded, time: float) -> TaskEnd:
+def _end(event: ev.TaskEnded | ev.ProcessEnded, time: float) -> TaskEnd:
     return TaskEnd(
         task=str(event.task), attempt=event.task.attempt, cause=event.cause, message=event.message, tail=event.tail,
         code=event.code, time=time,

@@ -10,6 +10,7 @@ from afo_client.console import say
 from afo_client.ending import end_job
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
+from afo_client.mishaps import Mishaps
 from afo_client.status_line import LiveLine
 
 #: Exit code for each final state.
@@ -31,10 +32,17 @@ class Detached(AfoError):
 
 def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt: bool = False) -> JobView:
     """The job once it has ended. Raises `WaitTimeout`, `Detached` (after Ctrl-C), `ClusterUnreachable`."""
-    line = LiveLine()
+    line, mishaps = LiveLine(), Mishaps(watch.ref.paths.events)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def show(view: JobView) -> None:
+        for text in mishaps.news(view):
+            line.clear()
+            say(text)
+        line.show(view)
+
     try:
-        return await_end(watch, deadline, line.show)
+        return await_end(watch, deadline, show)
     except KeyboardInterrupt:
         line.clear()
         return answer_interrupt(watch, kill_on_interrupt)

@@ -194,6 +194,9 @@ class LogReader:
                                   log_url=event.log_url)  # fmt: skip
             case ev.ProcessEnded():
                 self._change(restarts=self._view.restarts + 1)
+                self._failed(event)
+            case ev.TaskGivenUp():
+                self._change_task(event.task, state="given up")
             case ev.TaskEnded():
                 self._task_ended(event)
             case _:
@@ -207,12 +210,16 @@ class LogReader:
         state = "succeeded" if event.cause == "succeeded" else "ended"
         counters = _progress_fields(event.progress)
         self._change_task(event.task, state=state, rss=event.usage.peak_rss, **counters)
-        if state == "ended":
-            held = self._tasks.get((event.task.role, event.task.index))
-            self._failures[event.task] = Failure(
-                task=event.task, cause=event.cause, message=event.message, tail=event.tail,
-                log_url=held.log_url if held else "",
-            )  # fmt: skip
+        # A process may have failed before its container ended with the job.
+        if state == "ended" and not (event.cause == "ended_with_job" and event.task in self._failures):
+            self._failed(event)
+
+    def _failed(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+        held = self._tasks.get((event.task.role, event.task.index))
+        self._failures[event.task] = Failure(
+            task=event.task, cause=event.cause, message=event.message, tail=event.tail,
+            log_url=held.log_url if held else "",
+        )  # fmt: skip
 
     def _change(self, **fields: object) -> None:
         self._view = structs.replace(self._view, **fields)

@@ -228,13 +228,23 @@ class HistoryFold:
                 self._attempt(event.task, started=time, container=event.container, host=event.host)
             case ev.TaskRegistered():
                 self._attempt(event.task, registered=time, container=event.container, host=event.host)
+            case ev.ProcessEnded():
+                self._last_words(event)
+                what = f"{event.task}, process {event.number + 1} in its container"
+                self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
             case ev.TaskEnded():
-                self._attempt(event.task, ended=time, cause=event.cause, code=event.code, message=event.message,
-                              tail=event.tail[-TAIL:], peak_rss=event.usage.peak_rss)  # fmt: skip
+                self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss)
+                if event.cause != "ended_with_job" or event.task != self._job.first_task:
+                    self._last_words(event)
             case ev.ContainerEnded() if not self._known(event.task).ended:
                 self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
             case _:
                 return
+
+    def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+        self._attempt(
+            event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
+        )  # fmt: skip
 
     def _known(self, task: TaskId) -> Attempt:
         return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)

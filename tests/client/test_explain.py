@@ -57,6 +57,19 @@ def test_the_first_failing_task_with_its_evidence_and_advice(
     assert [line.split() for line in text.splitlines() if "node_lost" in line] == [["worker:1", "node_lost", "2"]]
 
 
+def test_a_process_that_failed_in_its_container_is_the_evidence_too(
+    job: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = task_id("worker", 0)
+    end = ev.ProcessEnded(task=task, cause="user_exception", code=1, message="ValueError: no", tail=LAST_WORDS)
+    job.task(task).log(end, end)
+    job.end("FAILED", "user_exception", "worker:0: ValueError: no", first=task, leaves=task)
+    text = out(capsys, "explain")
+    assert "first task that failed: worker:0 (attempt 0): user_exception: ValueError: no" in text
+    assert "  | ValueError: no feature <b>age</b>\n" in text
+    assert "2 ends of tasks before their time" in text
+
+
 def test_as_json(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
     failed(job)
     fields = json.loads(out(capsys, "explain", JOB, "--json"))

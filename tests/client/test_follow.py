@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from afo import event_log
 from afo import events as ev
@@ -20,6 +21,7 @@ from afo_client import ending, follow
 from afo_client.job_ref import JobRef
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
+from afo_client.mishaps import Mishaps
 from afo_client.runtimes import Application
 from afo_client.summary import places, summary_json, summary_text
 
@@ -160,6 +162,22 @@ def test_a_master_that_never_started_is_reported_with_the_runtimes_words(watch: 
 def test_an_application_without_a_verdict_never_succeeds(watch: JobWatch, runtime: FakeRuntime) -> None:
     runtime.answer = Application(job_id=JOB, state="FINISHED", final="SUCCEEDED")
     assert watch.look().state == "FAILED"
+
+
+def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> None:
+    mishaps, view = Mishaps(ref.paths.events), JobView(job_id=JOB, state="TRAINING")
+    ended = {"code": 1, "tail": "Traceback\n  line 7\nValueError: no \x1b[2Jage"}
+    log(
+        ref,
+        started(),
+        ev.TaskEnded(task=WORKER, cause="preempted", message="taken away", **ended),
+        ev.ProcessEnded(task=WORKER, cause="user_exception", message="ValueError: no age", **ended),
+    )
+    assert mishaps.news(view) == [], "nothing has been restarted"
+    assert mishaps.news(structs.replace(view, restarts=2)) == [
+        "worker:0 (attempt 0): user_exception: ValueError: no age\n  | Traceback\n  |   line 7\n  | ValueError: no age"
+    ]
+    assert mishaps.news(structs.replace(view, restarts=2)) == []
 
 
 def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:

@@ -23,6 +23,24 @@ def disturb(cluster: FakeCluster, chaos: random.Random) -> None:
     cluster.allocate = (lambda: None) if scarce else lambda: FakeCluster.allocate(cluster)  # type: ignore[method-assign]
 
 
+def test_the_failure_is_the_process_that_failed_and_not_the_end_of_its_container() -> None:
+    cluster = FakeCluster(make_config(files=50))
+
+    def crash(cluster: FakeCluster, turn: int) -> None:
+        for child in [each for each in cluster.live("worker") if each.running and each.id.index == 1]:
+            cluster.fail(child, "user_exception", 1, f"Traceback of process {child.ends}\nValueError: no")
+
+    assert cluster.run(each=crash) == "FAILED"
+    log = LogReader("local_1_0001")
+    log.take(
+        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
+        for seq, (event, time) in enumerate(cluster.log)
+    )
+    assert log.view.failure is not None
+    assert (str(log.view.failure.task), log.view.failure.cause) == ("worker:1", "user_exception")
+    assert log.view.failure.tail == "Traceback of process 1\nValueError: no"
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_restarts_are_counted_alike_and_waits_are_none(seed: int) -> None:
     cluster, chaos = (

@@ -20,6 +20,8 @@ class Watch:
     killed = False
     class ref:
         job_id = "local_1_0001"
+        class paths:
+            events = "no events"
     def look(self):
         return JobView(job_id="local_1_0001", state="KILLED" if self.killed else "TRAINING", step=5)
     def kill(self):

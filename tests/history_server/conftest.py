@@ -65,10 +65,9 @@ def failed(writer: Callable[..., JobWriter]) -> JobWriter:
     """A job whose worker raised."""
     worker = task_id("worker")
     job = writer(FAILED, "ctr <script>alert(1)</script>", begun=T0 + 100, user="bob").begin().task(worker)
-    job.log(
-        ev.TaskEnded(task=worker, cause="user_exception", code=1, message="ValueError: no feature", tail=LAST_WORDS)
-    )
-    return job.end("FAILED", "user_exception", "worker:0 raised an exception", first=worker)
+    words = {"cause": "user_exception", "code": 1, "message": "ValueError: no feature", "tail": LAST_WORDS}
+    job.log(ev.ProcessEnded(task=worker, number=1, **words), ev.ProcessEnded(task=worker, number=2, **words))
+    return job.end("FAILED", "user_exception", "worker:0 raised an exception", first=worker, leaves=worker)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`make soak`: four kinds of kill at random steps over ten seeds on real YARN, against undisturbed runs.
+"""`make soak`: kills of each kind at random steps over ten seeds on real YARN, against undisturbed runs.
 
 A fault job trains on what it can have trained on: SUCCEEDED, every sample once an epoch, and an AUC within mean ± 3
 standard deviations of the undisturbed jobs. These are spread among the others: what else the machine does changes how

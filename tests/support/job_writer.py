@@ -60,14 +60,19 @@ class JobWriter:
             ev.TaskRegistered(task=task, container=container, host=host, pid=7, log_url="", environment={}),
         )
 
-    def end(self, state: str, cause: str, diagnostics: str = "", auc: float | None = None,
-            first: TaskId | None = None, verdict: bool = True) -> "JobWriter":  # fmt: skip
-        """The job is over."""
+    def end(
+        self, state: str, cause: str, diagnostics: str = "", auc: float | None = None, first: TaskId | None = None,
+        verdict: bool = True, leaves: TaskId | None = None,
+    ) -> "JobWriter":  # fmt: skip
+        """The job is over; `leaves` is a task whose container ends with it."""
         finished = ev.JobFinished(
             state=state, cause=cause, diagnostics=diagnostics, metrics={} if auc is None else {"auc": auc},
             samples=123456, step=789, seconds=754.0, core_hours=1.25, memory_gb_hours=2.5, restarts=1,
         )  # fmt: skip
-        self.log(ev.JobEnding(state=state, cause=cause, diagnostics=diagnostics, first_task=first), finished)
+        self.log(ev.JobEnding(state=state, cause=cause, diagnostics=diagnostics, first_task=first))
+        if leaves:
+            self.log(ev.TaskEnded(task=leaves, cause="ended_with_job", code=0, message="It was ended with its job."))
+        self.log(finished)
         if verdict:
             storage.write_bytes(self.paths.verdict, msgspec.json.encode(finished))
         return self
