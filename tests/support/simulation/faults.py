@@ -135,13 +135,13 @@ def hopeless(cluster: SimulatedCluster, chance: Chance) -> str:
     return _exit(cluster, chance, chance.choice(NOT_RETRIED), 1, "ValueError: no")
 
 
-@_kind(1)
+@_kind(3)
 def at_the_edge(cluster: SimulatedCluster, chance: Chance) -> str:
     """A process fails as before, to the second when the first time leaves the window of the budget, or after it."""
     child = _running(cluster, chance)
     if child is None:
         return ""
-    cause, code, tail = chance.choice((("segmentation_fault", -11, ""), ("user_exception", 1, "KeyError: 'x'")))
+    cause, code, tail = chance.choice((*[("segmentation_fault", -11, "")] * 3, ("user_exception", 1, "KeyError: 'x'")))
     per = cluster.config.job.restart.of(child.id.role).per
     key = (child.id.role, child.id.index)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from afo import events as ev
@@ -11,7 +10,7 @@ from afo.am_config import AmConfig
 from afo.job import Role
 from afo.rpc.messages import TaskId
 from simulation.broken import Broken
-from simulation.policy import SLACK_S, WAITS, Ends, Judgement
+from simulation.policy import ANY_TIME, SLACK_S, WAITS, Judgement, Line
 
 #: Ends of tasks that belong to the end of their job.
 _WITH_JOB = ("succeeded", "ended_with_job")
@@ -19,18 +18,6 @@ _WITH_JOB = ("succeeded", "ended_with_job")
 _IN_BETWEEN = (ev.OrderDone, ev.TaskStalled)
 #: What may come after the last event: another start of the AM, and ends of what it could not reach in time.
 _AFTERWARDS = (ev.AmStarted, ev.OrderDone, ev.TaskEnded, ev.ContainerEnded)
-_ANY_TIME = float("inf")
-
-
-@dataclass
-class Line:
-    """One role and index through its attempts. `stage`: open, registered, succeeded or ended."""
-
-    attempt: int = 0
-    stage: str = "open"
-    ends: Ends = field(default_factory=Ends)
-    #: From when until when it is to come back.
-    window: tuple[float, float] = (0.0, _ANY_TIME)
 
 
 class Ledger:
@@ -76,6 +63,8 @@ class Ledger:
     def _judge(self, event: ev.AnyEvent) -> None:
         judgement, ended = self.judgement, self.ended
         self.judgement = None
+        if isinstance(event, ev.TaskGivenUp) and event.task == ended.task and judgement.fails:
+            return
         failed = isinstance(event, ev.JobEnding) and event.state == "FAILED"
         if judgement.fails is True and not failed:
             raise Broken(f"the job goes on with {type(event).__name__} though {judgement.words}: {ended}")
@@ -132,11 +121,11 @@ class Ledger:
             self.lines[key] = Line()
             return
         self._no_verdict(event)
-        if line.stage != "ended" or event.task.attempt != line.attempt + 1:
+        if line.stage != "ended" or line.given_up or event.task.attempt != line.attempt + 1:
             raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for beside {line}")
         if not line.window[0] <= time <= max(line.window[1], self.ask_at):
             raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for too early or too late: {line}")
-        line.attempt, line.stage, line.window = event.task.attempt, "open", (0.0, _ANY_TIME)
+        line.attempt, line.stage, line.window = event.task.attempt, "open", (0.0, ANY_TIME)
 
     def _gang_released(self, event: ev.GangReleased, time: float) -> None:
         self.ask_at = time + event.pause_s + SLACK_S
@@ -164,6 +153,17 @@ class Ledger:
         elif event.cause != "succeeded":
             self._blame(event, line, time)
 
+    def _given_up(self, event: ev.TaskGivenUp, time: float) -> None:
+        line, spec = self.lines[event.task.role, event.task.index], self.config.job.roles[event.task.role]
+        if self.ended is None or self.ended.task != event.task:
+            raise Broken(f"{event} though nothing happened to it")
+        line.given_up = True
+        gone = sum(each.given_up for (role, _), each in self.lines.items() if role == "worker")
+        if not (
+            spec.optional if event.task.role == "evaluator" else gone <= spec.count * (1 - spec.min_success) + 1e-9
+        ):
+            raise Broken(f"{event}: the job cannot do without it, {gone} workers are gone")
+
     def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
         self._no_verdict(event)
         if event.number <= self.in_place.get(event.task, 0):
@@ -176,11 +176,11 @@ class Ledger:
         everyone = [each.ends for each in self.lines.values()]
         self.judgement = line.ends.judge(self.config.job, event.task.role, time, event.cause, everyone)
         self.ended = event
-        if event.cause in self.provoked:
+        if event.cause in self.provoked or line.given_up:
             self.judgement = None
         if event.cause not in WAITS:
             early, late = line.ends.pause(self.config.job, time)
-            line.window = early, _ANY_TIME if event.task.role == "ps" else late
+            line.window = early, ANY_TIME if event.task.role == "ps" else late
 
     # -- generations -------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Ledger:
         job = self.config.job
         for (role, _), line in self.lines.items():
             if line.stage == "succeeded" and (role in ("chief", "worker") or role in job.listening):
-                line.stage, line.window = "ended", (0.0, _ANY_TIME)
+                line.stage, line.window = "ended", (0.0, ANY_TIME)
         self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
@@ -285,6 +285,7 @@ _STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
     ev.SplitDone: Ledger._split_done,
     ev.CheckpointWritten: Ledger._checkpoint_written,
     ev.TaskEnded: Ledger._task_ended,
+    ev.TaskGivenUp: Ledger._given_up,
     ev.ProcessEnded: Ledger._process_ended,
     ev.KillRequested: Ledger._kill_requested,
     ev.OrderGiven: Ledger._order_given,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulation.mutation import Mutant
 
 #: Schedules that a mutant may survive before it counts as alive.
-_SCHEDULES = 600
+_SCHEDULES = 2000
 #: A mutant whose job goes round in circles is seen by this.
 _TIMEOUT_S = 240
 #: Fewer that are killed show nothing.

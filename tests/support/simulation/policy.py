@@ -18,6 +18,7 @@ from afo_am.diagnosis import MEMORY_CAUSES
 WAITS = ("request_unanswered", "gang_released")
 #: The AM looks at the clock once in a turn of the simulation, and may die in one. Without a pause it does not wait.
 SLACK_S = 12.0
+ANY_TIME = float("inf")
 #: Causes that are read off the last exception of a process: they fail the job when the same one comes again.
 _EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",
@@ -87,3 +88,16 @@ class Ends:
         recent = sum(time - end <= backoff.reset for end in self.times)
         seconds = min(float(backoff.max), float(backoff.initial) * 2.0 ** (recent - 2)) if recent > 1 else 0.0
         return time + 0.75 * seconds, time + 1.25 * seconds + (SLACK_S if seconds else 0.0)
+
+
+@dataclass
+class Line:
+    """One role and index through its attempts. `stage`: open, registered, succeeded or ended."""
+
+    attempt: int = 0
+    stage: str = "open"
+    ends: Ends = field(default_factory=Ends)
+    #: The job goes on without it.
+    given_up: bool = False
+    #: From when until when it is to come back.
+    window: tuple[float, float] = (0.0, ANY_TIME)

@@ -72,6 +72,8 @@ def _live(cluster: SimulatedCluster, shape: Shape) -> int:
     for turn in range(_MOST_TURNS):
         if cluster.finished is not None:
             return turn
+        if turn == shape.fault_turns:
+            cluster.restart_rate = cluster.failure_rate = 0.0
         if turn < shape.fault_turns and chance.random() < shape.rate:
             _disturb(cluster, chance, chance.choices(names, weights)[0])
         cluster.turn()

@@ -96,11 +96,12 @@ def _roles(chance: random.Random, program: bool) -> dict[Role, RoleSpec]:
     if chance.random() < 0.5:
         roles["chief"] = RoleSpec()
     if chance.random() < 0.5:
-        roles["evaluator"] = RoleSpec()
+        roles["evaluator"] = RoleSpec(optional=not program and chance.random() < 0.3)
     if not program or chance.random() < 0.5:
         roles["ps"] = RoleSpec(instances=chance.randint(1, 5))
     left = MOST_OF_SMALL - sum(spec.count for spec in roles.values())
-    roles["worker"] = RoleSpec(instances=chance.choice((chance.randint(1, 4), chance.randint(1, left))))
+    count = chance.choice((chance.randint(1, 4), chance.randint(1, left)))
+    roles["worker"] = RoleSpec(instances=count, min_success=1.0 if program else chance.choice((1.0, 1.0, 0.5)))
     return roles
 
 
