@@ -162,6 +162,10 @@ _ALL = (
         "The machine was frozen, overloaded or cut off from the network.",
     ),
     _cause(
+        "hung", "user", True, "The task made no step for three times `timeouts.hang`, while others trained.",
+        "`afo events JOB` has its stacks (TaskStalled). If single steps may take that long, raise `timeouts.hang`.",
+    ),
+    _cause(
         "launch_failed", "cluster", True, "The container could not be started.",
         "YARN's message says why; often a file that could not be localised.",
     ),

@@ -1,4 +1,7 @@
-"""Tasks that are busy and make no step: their stacks are taken once, so that it can be seen where they hang. Pure."""
+"""Tasks that are busy and make no step: their stacks are taken once, so that it can be seen where they hang. Pure.
+
+A worker that hangs for longer, while the others train, is replaced: the file that it holds would keep the job waiting.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Phases in which counters move; a task that waits for others is not to blame for standing still.
 _BUSY = frozenset({"restoring", "initializing", "training", "evaluating", "exporting"})
+#: So many times `timeouts.hang`, and a worker is replaced.
+_PATIENCE = 3
 #: Characters of the stacks that the journal keeps; the task's stderr has all.
 _KEPT = 4000
 
@@ -49,6 +54,18 @@ class Stalls:
             for server in tasks:  # which all of them may be waiting for
                 if server.id.role == "ps":
                     self._ask(server)
+        elif trainers:
+            self._replace([task for task in trainers if task in hanging])
+
+    def _replace(self, hanging: list[Task]) -> None:
+        """Those that have hung for long; with all of them the fault may lie elsewhere."""
+        for task in hanging:
+            seen = self._seen[task.id]
+            still = self._core.now - seen.since
+            training = task.progress is not None and task.progress.phase == "training"
+            if training and still > _PATIENCE * self._core.state.config.job.timeouts.hang:
+                where = f"; it stands in {seen.place}" if seen.place else ""
+                self._core.task_lost(task, "hung", f"no step for {still:.0f} s while others trained{where}")
 
     def _updated(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)

@@ -67,6 +67,22 @@ def test_a_task_that_stands_still_among_others_is_looked_at_once(cluster: FakeCl
     assert given.user == "afo"
 
 
+def test_a_worker_that_goes_on_standing_still_is_replaced(cluster: FakeCluster) -> None:
+    pass_time(cluster, 170, stuck=("worker:1",))
+    assert cluster.core.state.tasks["worker", 1].id.attempt == 0
+    pass_time(cluster, 40, stuck=("worker:1",))
+    (end,) = [event for event in cluster.events(ev.TaskEnded) if isinstance(event, ev.TaskEnded)]
+    assert (str(end.task), end.cause) == ("worker:1", "hung")
+    assert end.message.endswith(f"s while others trained; it stands in {PLACE}")
+    assert cluster.core.state.tasks["worker", 1].id.attempt == 1
+    assert cluster.run(turns=3000) == "SUCCEEDED"
+
+
+def test_where_all_hang_none_is_replaced(cluster: FakeCluster) -> None:
+    pass_time(cluster, 290, stuck=("worker:0", "worker:1"))
+    assert cluster.events(ev.TaskEnded) == []
+
+
 def test_after_another_step_it_is_looked_at_again(cluster: FakeCluster) -> None:
     pass_time(cluster, 100, stuck=("worker:1",))
     pass_time(cluster, 30)
