@@ -23,7 +23,7 @@ SCOPES = {
     "afo_am.restarts": (
         "give_up_reason", "_fails_again", "_times_of_exception", "pause_before_restart", "is_needed", "ends_generation",
     ),
-    "afo_am.state": ("_blame", "_container_requested", "_process_ended", "_generation_ended"),
+    "afo_am.state": ("_blame", "_container_requested", "_generation_ended"),
 }  # fmt: skip
 
 _CORE = (
