@@ -107,8 +107,8 @@ class Children:
     def exited(self, report: m.ExitReport) -> m.ExitReply:
         """A Child's process ended."""
         task = self._core.state.task(report.task)
-        if task is not None and task.stage is Stage.REGISTERED and in_place.may_stay(report):
-            in_place.process_ended(self._core, task, report)
+        registered = task is not None and task.stage is Stage.REGISTERED
+        if task is not None and registered and in_place.process_ended(self._core, task, report):
             return m.ExitReply(stays=True)
         if task is not None and task.stage in LIVE:
             message = message_of(report, self._core.state.spec(task.id.role).memory)

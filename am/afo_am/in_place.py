@@ -26,19 +26,27 @@ _NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | {
 MAX_IN_PLACE = 3
 
 
-def may_stay(report: m.ExitReport) -> bool:
-    """Whether the next process may run in this container."""
-    return report.stays and report.cause not in _NEED_ANOTHER_CONTAINER and report.number <= MAX_IN_PLACE
+def process_ended(core: Core, task: Task, report: m.ExitReport) -> bool:
+    """A process failed: another one is started, its generation ends with it, or the job.
 
-
-def process_ended(core: Core, task: Task, report: m.ExitReport) -> None:
-    """A process failed and its Child stays: another one is started, its generation ends with it, or the job."""
+    False if that is not for this container, whose Child then leaves.
+    """
     state = core.state
-    if state.verdict or (report.number and report.number <= task.process_ends):  # told before, the reply was lost
-        return
+    if not report.stays:
+        return False
+    told_before = 0 < report.number <= task.process_ends
     listens = task.id.role in state.config.job.listening
-    if listens and (report.generation != state.generation or not state.cluster):  # the echo of another task's end
-        return
+    echo = listens and (report.generation != state.generation or not state.cluster)
+    if state.verdict or told_before or echo:
+        return True
+    if report.cause in _NEED_ANOTHER_CONTAINER or task.in_place >= MAX_IN_PLACE:
+        return False
+    _record(core, task, report)
+    return True
+
+
+def _record(core: Core, task: Task, report: m.ExitReport) -> None:
+    state = core.state
     message = message_of(report, state.spec(task.id.role).memory)
     core.record(
         ev.ProcessEnded(

@@ -247,6 +247,7 @@ class JobState:
         self.restarts += 1
         task = self.tasks[event.task.role, event.task.index]
         task.process_ends = event.number or task.process_ends + 1
+        task.in_place += 1
         _blame(task, event, time)
 
     def _told(

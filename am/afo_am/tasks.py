@@ -66,8 +66,10 @@ class Task:
     node: str = ""
     #: It is not started again, and the job goes on without it.
     given_up: bool = False
-    #: Ends of the present attempt's process after which its Child stayed.
+    #: `ExitReport.number` of the last end of the present attempt's process that counted, and how many did: reports of
+    #: an ended generation have numbers too.
     process_ends: int = 0
+    in_place: int = 0
     #: Cause of the last attempt's end, '' for the first attempt.
     last_cause: str = ""
     #: Stages entered, for the message of an illegal move.
@@ -111,7 +113,7 @@ def _leave(task: Task) -> None:
 def _begin_again(task: Task) -> None:
     task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
     task.handle = task.container = task.host = task.node = task.address = ""
-    task.address_generation = task.process_ends = 0
+    task.address_generation = task.process_ends = task.in_place = 0
     task.container_over = False
     task.progress = None
 

@@ -96,6 +96,17 @@ def test_with_one_process_all_start_anew_in_their_containers(make_cluster: Make,
     assert cluster.core.state.restarts == 1
 
 
+def test_echoes_are_never_blamed_however_many(make_cluster: Make) -> None:
+    cluster = running(make_cluster(config(budget=RestartBudget(max=100))))
+    for generation in range(2, 12):
+        cluster.fail(child(cluster, "worker:1" if generation % 2 else "chief:0"), "segmentation_fault", -11)
+        cluster.fail(child(cluster, "worker:0"), "user_exception", 1, "RuntimeError: peer is gone")
+        running(cluster, generation=generation)
+    assert child(cluster, "worker:0").id.attempt == 0, "it stays in its container"
+    assert not cluster.core.state.tasks["worker", 0].faults
+    assert finish(cluster) == "SUCCEEDED"
+
+
 def test_a_lost_container_is_replaced_and_the_others_start_anew_in_place(make_cluster: Make) -> None:
     cluster = running(make_cluster(config()))
     kept = {each.handle for each in cluster.live() if str(each.id) != "worker:1"}
