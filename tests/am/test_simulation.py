@@ -1,11 +1,15 @@
 """2,000 of the random schedules that `make sim` runs 100,000 of, and one large one. docs/simulation.md"""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from afo import events as ev
 from afo.job import Restart, RestartBudget
 from afo.rpc.messages import TaskId
 from fake_cluster import make_config
+from simulation.__main__ import main
 from simulation.batch import run_block, told
 from simulation.broken import Broken
 from simulation.equivalent import why_equivalent
@@ -30,6 +34,15 @@ def test_a_large_schedule() -> None:
     result = run(0, "large")
     assert not result.broken, told(result)
     assert result.outcome
+
+
+def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    sizes = ["--first", "40", "--small", "3", "--large", "0", "--processes", "1"]
+    assert main([*sizes, "--no-mutants", "--report", str(report)]) == 0
+    small_ones, large_ones = json.loads(report.read_text())["schedules"]
+    assert (small_ones["schedules"], sum(small_ones["outcomes"].values()), large_ones["schedules"]) == (3, 3, 0)
+    assert "3 small schedules" in capsys.readouterr().out
 
 
 def test_sizes() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
 
 from simulation import mutants
 from simulation.batch import Summary, run_all, told
@@ -58,11 +58,11 @@ def _one(seed: int, size: str) -> int:
 def _write(path: Path, summaries: list[Summary], tried: list[mutants.Tried], seconds: float) -> None:
     report = {
         "seconds": round(seconds, 1),
-        "schedules": [asdict(summary) for summary in summaries],
-        "mutants": [asdict(each) for each in tried],
+        "schedules": summaries,
+        "mutants": tried,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 
 
 if __name__ == "__main__":
