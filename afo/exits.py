@@ -137,6 +137,10 @@ _ALL = (
         "YARN does so on preemption, when memory runs over, or when the machine is taken out of service.",
     ),
     _cause(
+        "work_dir_lost", "cluster", True, "The directory of the container was taken away from under it.",
+        "A NodeManager without recovery (`yarn.nodemanager.recovery.enabled`) empties them when it starts again.",
+    ),
+    _cause(
         "child_error", "afo", True, "The launcher inside the container failed.",
         "Please report it with the container's own stderr.",
     ),

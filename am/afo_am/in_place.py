@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The next attempt needs more memory, another machine or a fresh container.
 _NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | {
     "disk_full", "illegal_instruction", "python_not_found", "preload_missing", "port_in_use", "restarts_exhausted",
-    "child_error", "container_stopped",
+    "child_error", "container_stopped", "work_dir_lost",
 }  # fmt: skip
 #: After so many in one container the next start is in another one: something may be wrong with this.
 MAX_IN_PLACE = 3

@@ -72,6 +72,10 @@ class Agent:
             self._stop_process(_TERMINATION_STOP_S)
             self._report(-15, "container_stopped", self._output.last_lines())
             return EXIT_TERMINATED
+        if not self._trainer.has_work_dir:
+            self._stop_process(self._stop_s)
+            self._report(-15, "work_dir_lost", self._output.last_lines())
+            return EXIT_TERMINATED
         if self._orders.kill_wanted:
             return self._kill(self._orders.kill_wanted)
         if self._trainer.over:

@@ -55,6 +55,11 @@ class Trainer:
         self.environment: dict[str, str] = {}
 
     @property
+    def has_work_dir(self) -> bool:
+        """Whether the container's directory is still there; nothing works without it."""
+        return self._work_dir.is_dir()
+
+    @property
     def pid(self) -> int | None:
         """Process id, None when none runs."""
         return self._process.pid if self._process else None
@@ -122,6 +127,8 @@ class Trainer:
 
     def cause(self) -> str:
         """Why the process ended, a name of `afo.exits.CAUSES`."""
+        if not self.has_work_dir:
+            return "work_dir_lost"
         return classify(self.code or 0, self._output.error_text, memory_kills() - self._memory_kills)
 
     def terminate(self) -> None:

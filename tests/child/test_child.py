@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from afo import __version__
@@ -117,6 +119,19 @@ def test_a_failed_process_starts_anew_in_its_container_when_called_for(container
         assert not master.heartbeats[-1].process_alive
         master.say("run", ps=("h1:1",), starts=number)
     assert int(container.marked("up2")) != pid
+
+
+def test_a_container_whose_directory_is_taken_away_is_given_up(container, master: FakeMaster) -> None:
+    """A NodeManager that starts again without recovery empties its directories, and knows nothing of our processes."""
+    master.keeps = True
+    child = container.start("mark('up', str(os.getpid()))\nforever()")
+    master.say("run", ps=("h1:1",))
+    pid = int(container.marked("up"))
+    shutil.rmtree(container.work)
+    report = master.exit_report()
+    assert (report.cause, report.stays) == ("work_dir_lost", False)
+    assert child.wait(60) == 143
+    assert not psutil.pid_exists(pid)
 
 
 def test_a_missing_allocator_is_named(container, master: FakeMaster) -> None:

@@ -113,11 +113,13 @@ def _use_too_much_memory(job: LiveJob, cluster: Cluster) -> None:
     job.wait(lambda: bool(job.events(ev.TaskEnded)), "YARN kills the container")
 
 
-_LOST = frozenset({"node_lost", "container_lost", "child_silent"})
+_LOST = frozenset({"node_lost", "container_lost", "child_silent", "work_dir_lost"})
+_STORAGE = frozenset({"storage_unreachable", "parameter_server_lost"})
 FAULTS: dict[str, Fault] = {
     "resourcemanager restarts": Fault(_restart("resourcemanager", 5)),
-    "namenode restarts": Fault(_restart("namenode", 10), frozenset({"storage_unreachable"}), restarts=6, generations=2),
-    "datanode restarts": Fault(_restart("datanode", 5), frozenset({"storage_unreachable"}), restarts=6, generations=2),
+    # The AM ends with a journal that it cannot write, and the next start waits for the file system.
+    "namenode restarts": Fault(_restart("namenode", 10), _STORAGE, restarts=6, masters=3, generations=2),
+    "datanode restarts": Fault(_restart("datanode", 5), _STORAGE, restarts=6, masters=3, generations=2),
     "nodemanager returns": Fault(_node_returns, _LOST, restarts=10, masters=2, generations=4),
     "nodemanager is lost": Fault(_lose_node, _LOST, restarts=10, masters=2, generations=4),
     "AM container": Fault(_kill_am_container, _LOST, restarts=5, masters=2, generations=2),
