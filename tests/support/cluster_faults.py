@@ -113,15 +113,15 @@ def _use_too_much_memory(job: LiveJob, cluster: Cluster) -> None:
     job.wait(lambda: bool(job.events(ev.TaskEnded)), "YARN kills the container")
 
 
-_LOST = frozenset({"node_lost", "container_lost", "child_silent", "work_dir_lost"})
+_LOST = frozenset({"node_lost", "container_lost", "child_silent", "work_dir_lost", "container_stopped"})
 _STORAGE = frozenset({"storage_unreachable", "parameter_server_lost"})
 FAULTS: dict[str, Fault] = {
     "resourcemanager restarts": Fault(_restart("resourcemanager", 5)),
     # The AM ends with a journal that it cannot write, and the next start waits for the file system.
     "namenode restarts": Fault(_restart("namenode", 10), _STORAGE, restarts=6, masters=3, generations=2),
     "datanode restarts": Fault(_restart("datanode", 5), _STORAGE, restarts=6, masters=3, generations=2),
-    "nodemanager returns": Fault(_node_returns, _LOST, restarts=10, masters=2, generations=4),
-    "nodemanager is lost": Fault(_lose_node, _LOST, restarts=10, masters=2, generations=4),
+    "nodemanager returns": Fault(_node_returns, _LOST, restarts=15, masters=2, generations=4),
+    "nodemanager is lost": Fault(_lose_node, _LOST, restarts=15, masters=2, generations=4),
     "AM container": Fault(_kill_am_container, _LOST, restarts=5, masters=2, generations=2),
     "AM stands still": Fault(_pause(LiveJob.master, 20)),
     "ps stands still": Fault(_pause(lambda job: job.trainer("ps", 0), 20)),
