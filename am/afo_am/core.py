@@ -14,15 +14,14 @@ from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
 from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
-from afo_am import in_place, spare
+from afo_am import spare
 from afo_am.children import Children
 from afo_am.containers import Containers
-from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.ending import Ending
 from afo_am.gang import Gang
 from afo_am.orders import Orders
 from afo_am.rates import Rates
-from afo_am.restarts import ends_generation, give_up_reason, is_needed, pause_before_restart
+from afo_am.restarts import ends_generation, give_up_reason, is_needed, memory_ends, pause_before_restart
 from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
@@ -215,19 +214,24 @@ class Core:
             )
         )  # fmt: skip
         self.orders.task_ended(task.id, cause)
-        if self.state.verdict or cause == SUCCEEDED or task.given_up:
-            return
+        if not (self.state.verdict or cause == SUCCEEDED or task.given_up):
+            self.start_again(task, cause, message)
+
+    def start_again(self, task: Task, cause: str, message: str) -> None:
+        """After an end that was recorded: a pause and another attempt, with all others if they must; or giving up."""
         reason = give_up_reason(self.state, task, cause, self._wall, message)
         if reason:
-            self.give_up(task, cause, message, reason)
+            self._give_up(task, cause, f"{message.rstrip('.')}; {reason}")
             return
         task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
         if ends_generation(self.state, task):
-            in_place.end_generation(self, task, cause)
+            text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
+            self.record(
+                ev.GenerationEnded(generation=self.state.generation, reason=text, manifest=self.state.newest_manifest)
+            )
 
-    def give_up(self, task: Task, cause: str, message: str, reason: str) -> None:
-        """A task is not started again: the job goes on without it, or fails."""
-        text = f"{message.rstrip('.')}; {reason}"
+    def _give_up(self, task: Task, cause: str, text: str) -> None:
+        """The job goes on without the task, or fails."""
         if not spare.give_up(self, task, cause, text):
             self.ending.decide("FAILED", cause, f"{task.id}: {text}", task.id)
 
@@ -238,9 +242,7 @@ class Core:
         self.record(ev.ContainerRequested(task=task_id, memory=int(spec.memory), vcores=spec.vcores, reason=reason))
         task.last_seen = self._now
         task.waiting_since = task.waiting_since or self._now
-        self.command(
-            c.RequestContainer(task_id, more_memory=any(fault.cause in MEMORY_CAUSES for fault in task.faults))
-        )
+        self.command(c.RequestContainer(task_id, more_memory=memory_ends(task) > 0))
 
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""

@@ -9,18 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afo import events as ev
+from afo.exits import OF_THE_HOST
 from afo.rpc import messages as m
 from afo_am.diagnosis import MEMORY_CAUSES, message_of
-from afo_am.restarts import ends_generation, give_up_reason, pause_before_restart
 from afo_am.tasks import Task
 
 if TYPE_CHECKING:
     from afo_am.core import Core
 
 #: The next attempt needs more memory, another machine or a fresh container.
-_NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | {
-    "disk_full", "illegal_instruction", "python_not_found", "preload_missing", "port_in_use", "restarts_exhausted",
-    "child_error", "container_stopped", "work_dir_lost",
+_NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | OF_THE_HOST | {
+    "python_not_found", "preload_missing", "port_in_use", "restarts_exhausted", "container_stopped", "work_dir_lost",
 }  # fmt: skip
 #: After so many in one container the next start is in another one: something may be wrong with this.
 MAX_IN_PLACE = 3
@@ -53,17 +52,4 @@ def _record(core: Core, task: Task, report: m.ExitReport) -> None:
             task=task.id, cause=report.cause, code=report.code, message=message, tail=report.tail, number=report.number
         )
     )
-    reason = give_up_reason(state, task, report.cause, core.wall, message)
-    if reason:
-        core.give_up(task, report.cause, message, reason)
-        return
-    task.not_before = core.now + pause_before_restart(state, task, core.wall)
-    if ends_generation(state, task):
-        end_generation(core, task, report.cause)
-
-
-def end_generation(core: Core, task: Task, cause: str) -> None:
-    """All processes of the generation are to be started anew, because of `task`."""
-    state = core.state
-    text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
-    core.record(ev.GenerationEnded(generation=state.generation, reason=text, manifest=state.newest_manifest))
+    core.start_again(task, report.cause, message)

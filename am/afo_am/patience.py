@@ -1,10 +1,10 @@
 """How long a job waits for its gang (`afo_am.gang`), how often it gave its containers back: part of the state. Pure."""
 
-import zlib
 from dataclasses import dataclass
 
 from afo import events as ev
 from afo.exits import WAITS
+from afo_am.spread import spread
 
 #: Each release in a row makes the next patience so many times as long, and the pause after it.
 _LONGER_PATIENCE, _LONGER_PAUSE = 1.5, 2.0
@@ -61,5 +61,4 @@ class Patience:
         return round(min(float(gang), pause), 3)
 
     def _spread(self, purpose: str) -> float:
-        # From 0 to 1, the same for a restarted AM.
-        return zlib.crc32(f"{self.job_id} {purpose} {self.releases}".encode()) / 2**32
+        return spread(f"{self.job_id} {purpose} {self.releases}")

@@ -1,10 +1,10 @@
 """Whether a task comes back, when, and who else with it. Pure."""
 
 import re
-import zlib
 
 from afo.exits import CAUSES, MAX_FREE_RESTARTS
 from afo_am.diagnosis import MEMORY_CAUSES
+from afo_am.spread import spread
 from afo_am.state import JobState
 from afo_am.tasks import Stage, Task
 
@@ -39,7 +39,7 @@ def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message
 
 def _fails_again(state: JobState, task: Task, cause: str, wall: float, message: str) -> str:
     """Why another attempt of the task would end as this one did, or ''."""
-    if cause in MEMORY_CAUSES and sum(fault.cause in MEMORY_CAUSES for fault in task.faults) > 1:
+    if cause in MEMORY_CAUSES and memory_ends(task) > 1:
         return "it ran out of memory again, though it had been given more"
     if cause not in EXCEPTIONS:
         return "" if CAUSES[cause].retried else _NOT_RETRIED
@@ -48,6 +48,11 @@ def _fails_again(state: JobState, task: Task, cause: str, wall: float, message: 
         return _NOT_RETRIED
     same = _times_of_exception(state, task, wall, message)
     return "the same exception came again" if same > (_SAME_OF_PROGRAM if program else _SAME_OF_MODEL) else ""
+
+
+def memory_ends(task: Task) -> int:
+    """How often the task ran out of memory; the attempts after the first time have more."""
+    return sum(fault.cause in MEMORY_CAUSES for fault in task.faults)
 
 
 def _times_of_exception(state: JobState, task: Task, wall: float, message: str) -> int:
@@ -66,8 +71,8 @@ def pause_before_restart(state: JobState, task: Task, wall: float) -> float:
     recent = sum(wall - time <= backoff.reset for time in task.ends)
     if recent < 2:
         return 0.0
-    spread = zlib.crc32(f"{task.id} {task.id.attempt} {recent}".encode()) / 2**32
-    return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) * (0.75 + 0.5 * spread))
+    part = spread(f"{task.id} {task.id.attempt} {recent}")
+    return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) * (0.75 + 0.5 * part))
 
 
 def is_needed(state: JobState, task: Task) -> bool:

@@ -6,11 +6,9 @@ report elsewhere.
 """
 
 import os
-import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ from afo import events as ev
 from afo_client.hadoop import Cluster
 from cluster_faults import FAULTS
 from live_job import LiveJob
-from noted_runs import NotedRuns, commit
+from noted_runs import NotedRuns, circumstances, reported
 from yarn_faults import EPOCHS, LONG, SMALL, STEPS, wait_for_step
 
 pytestmark = [pytest.mark.faults, pytest.mark.hadoop, pytest.mark.tensorflow]
@@ -49,11 +47,8 @@ class Run:
 @pytest.fixture(scope="module")
 def series() -> Iterator[NotedRuns[Run]]:
     """Writes the report after the last fault."""
-    noted = NotedRuns("faults", Run)
-    yield noted
-    if noted.runs:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(report(noted.runs))
+    with reported("faults", Run, REPORT, report) as noted:
+        yield noted
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -107,7 +102,6 @@ def recovery(job: LiveJob, began: float) -> float:
 
 def report(runs: list[Run]) -> str:
     """The page, in Markdown."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("afo", "tensorflow-cpu", "skein"))
     lines = [
         "# Faults of part 3: what happens around a job that trains on real YARN",
         "",
@@ -116,8 +110,7 @@ def report(runs: list[Run]) -> str:
         f"process left and an AUC within ±{BAND} of {UNDISTURBED}. Back: seconds from the fault until a file was",
         "acknowledged that had been given out after it, the duration of the fault and of that file included.",
         "",
-        f"Commit {commit()}, {time.strftime('%Y-%m-%d', time.gmtime())}; {platform.machine()}, {os.cpu_count()} cores; "
-        f"Python {platform.python_version()}, {versions}.",
+        circumstances(runs, "afo", "tensorflow-cpu", "skein"),
         "",
         "| fault | AUC | causes | restarts | AM starts | generations | back after s | job s |",
         "|---|---|---|---|---|---|---|---|",

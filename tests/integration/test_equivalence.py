@@ -7,14 +7,12 @@ on; AFO_EQUIVALENCE_SEEDS (2 to 10) makes it shorter, AFO_EQUIVALENCE_REPORT wri
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +25,7 @@ from afo.jobfile import load_job
 from afo_client.hadoop import Cluster
 from equivalence import Difference, paired
 from live_job import LiveJob, afo
-from noted_runs import NotedRuns, commit
+from noted_runs import NotedRuns, circumstances, reported
 from own_models import MODELS, NAMES, convert_two_labels, is_sequence_model
 
 SEEDS = range(1, 1 + int(os.environ.get("AFO_EQUIVALENCE_SEEDS", "5")))
@@ -77,11 +75,8 @@ def places(adult: AdultData, adult_source: Path, hadoop: Cluster, tmp_path_facto
 @pytest.fixture(scope="module")
 def series() -> Iterator[NotedRuns[Run]]:
     """Writes the report after the last model, or the last one that an error let run."""
-    noted = NotedRuns("equivalence", Run)
-    yield noted
-    if noted.runs:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(report(noted.runs))
+    with reported("equivalence", Run, REPORT, report) as noted:
+        yield noted
 
 
 def job_of(model: str, data: str) -> Job:
@@ -161,8 +156,6 @@ def test_an_interval_inside_of_the_margin_is_equivalence() -> None:
 
 def report(runs: list[Run]) -> str:
     """The page, in Markdown."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("afo", "tensorflow-cpu", "keras", "skein"))
-    day, hours = time.strftime("%Y-%m-%d", time.gmtime()), sum(run.seconds for run in runs) / 3600
     lines = [
         "# Own models: afo on YARN against one process of Keras",
         "",
@@ -174,8 +167,7 @@ def report(runs: list[Run]) -> str:
         f"within ±{MARGIN}",
         "(two one-sided t tests at 5 %).",
         "",
-        f"Commit {commit()}, {day}; {hours:.1f} hours of training on {platform.machine()}, {os.cpu_count()} cores; "
-        f"Python {platform.python_version()}, {versions}.",
+        circumstances(runs, "afo", "tensorflow-cpu", "keras", "skein"),
         "",
         "| model | label | pairs | Keras | afo | difference | 90 % interval | equivalent |",
         "|---|---|---|---|---|---|---|---|",

@@ -8,12 +8,9 @@ after it; AFO_SOAK_SEEDS and AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPO
 """
 
 import os
-import platform
 import random
 import statistics
-import time
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,7 @@ import pytest
 from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
-from noted_runs import NotedRuns, commit
+from noted_runs import NotedRuns, circumstances
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
 
 pytestmark = [pytest.mark.soak, pytest.mark.hadoop, pytest.mark.tensorflow]
@@ -131,19 +128,15 @@ def disturb(adult: AdultData, kind: str, seed: int) -> Run:
 
 def report(soak: Soak) -> str:
     """The page, in Markdown."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("afo", "tensorflow-cpu", "skein"))
-    cores, load = os.cpu_count(), os.getloadavg()[0]
     low, high = soak.mean - 3 * soak.deviation, soak.mean + 3 * soak.deviation
     inside = sum(run.auc in soak for run in soak.disturbed)
-    day, hours = time.strftime("%Y-%m-%d", time.gmtime()), sum(run.seconds for run in soak.runs) / 3600
     lines = [
         "# Soak of part 1: kills on real YARN",
         "Written by `make soak` (`tests/integration/test_soak.py`). Adult on 2 parameter servers and 2 workers:",
         f"{EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a random",
         "step; the replacement of a worker, Child or parameter server is sent to the other node.",
         "",
-        f"Commit {commit()}, {day}; {hours:.1f} hours of jobs on {platform.machine()}, {cores} cores, load {load:.1f} "
-        f"at the end; Python {platform.python_version()}, {versions}.",
+        circumstances(soak.runs, "afo", "tensorflow-cpu", "skein"),
         "",
         f"Undisturbed AUC ({len(soak.undisturbed)} runs): mean {soak.mean:.5f}, standard deviation "
         f"{soak.deviation:.5f}, so mean ± 3 sd is {low:.5f} to {high:.5f}. "

@@ -1,20 +1,42 @@
-"""Runs of a series that takes long: each is noted when it is done, so an interrupted series goes on after it."""
+"""Runs of a series that takes long, and its report: each is noted when it is done, so what was interrupted goes on."""
 
+import os
+import platform
 import subprocess
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from adult import REPOSITORY
 
-Run = TypeVar("Run")
+
+class _Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
+
+
+Run = TypeVar("Run", bound=_Timed)
 
 
 def commit() -> str:
     """Of the code under test; "-dirty" at its end where files differ from it."""
     command = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def circumstances(runs: Sequence[_Timed], *packages: str) -> str:
+    """A line about what was tested, for how long, where and with what, for a report."""
+    day, hours = time.strftime("%Y-%m-%d", time.gmtime()), sum(run.seconds for run in runs) / 3600
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    return (
+        f"Commit {commit()}, {day}; {hours:.1f} hours of jobs on {platform.machine()}, {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[0]:.1f} at the end; Python {platform.python_version()}, {versions}."
+    )
 
 
 class NotedRuns(Generic[Run]):
@@ -37,3 +59,13 @@ class NotedRuns(Generic[Run]):
     def find(self, wanted: Callable[[Run], bool]) -> Run | None:
         """The first run of this kind that is done."""
         return next((run for run in self.runs if wanted(run)), None)
+
+
+@contextmanager
+def reported(series: str, kind: type[Run], file: Path, page: Callable[[list[Run]], str]) -> Iterator[NotedRuns[Run]]:
+    """The runs of a series; at its end, or where an error ended it, `page` of them is written to `file`."""
+    noted = NotedRuns(series, kind)
+    yield noted
+    if noted.runs:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page(noted.runs))

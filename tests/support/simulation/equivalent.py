@@ -23,10 +23,6 @@ _EQUIVALENT = (
      "return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) / (0.75",
      "80 to 133 % in place of 75 to 125 % of a minute at most: the step of the AM's clock hides it"),
     ("afo_am.restarts", "return 0.0", "return -1.0", "a pause that was over a second ago is over"),
-    ("afo_am.restarts", "spread = ", "spread = zlib.crc32(f\"{task.id} {task.id.attempt} {recent}\".encode()) / 3**32",
-     "a pause of less spread is within 25 % too"),
-    ("afo_am.restarts", "spread = ", "spread = zlib.crc32(f\"{task.id} {task.id.attempt} {recent}\".encode()) / 2** 33",
-     "a pause of less spread is within 25 % too"),
 )  # fmt: skip
 
 

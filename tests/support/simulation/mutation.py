@@ -21,7 +21,8 @@ from cosmic_ray.plugins import get_operator
 SCOPES = {
     "afo_am.tasks": ("TRANSITIONS", "move", "_leave", "_begin_again"),
     "afo_am.restarts": (
-        "give_up_reason", "_fails_again", "_times_of_exception", "pause_before_restart", "is_needed", "ends_generation",
+        "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception", "pause_before_restart", "is_needed",
+        "ends_generation",
     ),
     "afo_am.state": ("_blame", "_container_requested", "_generation_ended"),
 }  # fmt: skip
