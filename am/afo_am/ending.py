@@ -119,8 +119,14 @@ class Ending:
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
             core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s")
 
-    def not_allocated(self, missing: list[Task], though: str = "") -> None:
-        """The job has waited for too long."""
+    def not_allocated(self, missing: list[Task], releases: int = 0) -> None:
+        """The job has waited for too long, and gave back so often what it held."""
         limit, why = self._core.state.config.job.timeouts.allocate, self._core.waiting.words()
-        text = f"no container for {names(missing)} within {limit} (`timeouts.allocate`){though and ', '}{though}"
+        text = f"no container for {names(missing)} within {limit} (`timeouts.allocate`)"
+        if releases:  # there were containers, but something was always missing
+            times = f"{releases} times" if releases > 1 else "once"
+            text = (
+                f"never all of its tasks at once within {limit} (`timeouts.allocate`), though it gave back {times} what "
+                f"it held; no container for {names(missing)}"
+            )
         self.decide("FAILED", "allocation_timeout", f"{text}{why and '; '}{why}", missing[0].id)

@@ -83,8 +83,7 @@ class Gang:
         if not lacking:
             return
         if patience.releases and core.wall - patience.begun > timeouts.allocate:
-            times = f"{patience.releases} times" if patience.releases > 1 else "once"
-            core.ending.not_allocated(lacking, f"though it gave back {times} what it held")
+            core.ending.not_allocated(lacking, patience.releases)
         elif core.wall - patience.since > patience.limit(timeouts.gang):
             self._release(lacking)
 

@@ -29,6 +29,8 @@ class Ledger:
         self.handles: set[str] = set()
         #: After its containers were given back a job asks for nothing until then, and a little longer.
         self.ask_at = 0.0
+        #: Since when it lacks a part of its gang; None unless it gave its containers back since.
+        self.lacks_since: float | None = None
         #: Number of the last process that was started anew in place, by attempt.
         self.in_place: dict[TaskId, int] = {}
         self.generation = 1
@@ -103,6 +105,8 @@ class Ledger:
             raise Broken(f"a second verdict {event} after {self.verdict}")
         if (event.state == "KILLED") != (self.killed and event.cause == "killed_by_user"):
             raise Broken(f"{event} though {'somebody' if self.killed else 'nobody'} asked for the end of the job")
+        if self.lacks_since is not None and time - self.lacks_since > self.config.job.timeouts.allocate:
+            self.provoked.add("allocation_timeout")
         self.verdict = event
 
     def _job_finished(self, event: ev.JobFinished, time: float) -> None:
@@ -129,6 +133,8 @@ class Ledger:
 
     def _gang_released(self, event: ev.GangReleased, time: float) -> None:
         self.ask_at = time + event.pause_s + SLACK_S
+        if self.lacks_since is None:
+            self.lacks_since = time - event.waited_s
 
     def _container_assigned(self, event: ev.ContainerAssigned, time: float) -> None:
         if event.handle in self.handles:
@@ -196,7 +202,7 @@ class Ledger:
                 raise Broken(f"generation {event.generation} began without all tasks of {role}")
             if any(line.window[0] > time for (each, _), line in self.lines.items() if each == role):
                 raise Broken(f"generation {event.generation} began before the pause of a {role} was over")
-        self.formed = True
+        self.formed, self.lacks_since = True, None
 
     def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
         self._no_verdict(event)
