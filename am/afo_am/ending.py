@@ -126,7 +126,7 @@ class Ending:
         if releases:  # there were containers, but something was always missing
             times = f"{releases} times" if releases > 1 else "once"
             text = (
-                f"never all of its tasks at once within {limit} (`timeouts.allocate`), though it gave back {times} what "
-                f"it held; no container for {names(missing)}"
+                f"never all of its tasks at once within {limit} (`timeouts.allocate`), though it gave back {times} "
+                f"what it held; no container for {names(missing)}"
             )
         self.decide("FAILED", "allocation_timeout", f"{text}{why and '; '}{why}", missing[0].id)
