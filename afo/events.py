@@ -171,6 +171,15 @@ class BadRecordsExceeded(Event, frozen=True):
     place: str
 
 
+class CheckpointBegun(Event, frozen=True):
+    """The chief starts to save into `directory`; `CheckpointWritten` follows unless something comes between."""
+
+    task: TaskId
+    generation: int
+    directory: str
+    final: bool
+
+
 class CheckpointWritten(Event, frozen=True):
     """A manifest is complete. `positions`: (row, epoch, count, xor)."""
 
@@ -334,6 +343,7 @@ AnyEvent = (
     | SplitLeased
     | SplitDone
     | BadRecordsExceeded
+    | CheckpointBegun
     | CheckpointWritten
     | Evaluated
     | StoppedEarly

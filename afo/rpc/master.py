@@ -44,6 +44,10 @@ class Master:
         """May steps begin, and from which manifest."""
         return cast(m.ReadyReply, self._client.call("Ready", request))
 
+    def report_saving(self, report: m.SavingReport) -> None:
+        """The chief is about to save."""
+        self._client.call("ReportSaving", report)
+
     def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """The chief wrote a manifest; the reply says which older ones must stay."""
         return cast(m.CheckpointReply, self._client.call("ReportCheckpoint", report))

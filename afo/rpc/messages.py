@@ -243,6 +243,15 @@ class EvalReport(Message, frozen=True):
     falls: tuple[Fall, ...] = ()
 
 
+class SavingReport(Message, frozen=True):
+    """The chief is about to save into `directory`, which no other checkpoint has."""
+
+    task: TaskId
+    generation: int
+    directory: str
+    final: bool = False
+
+
 class CheckpointReport(Message, frozen=True):
     """The chief: a manifest was written. `acked` are rows and epochs that the position in it holds as complete."""
 

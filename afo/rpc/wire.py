@@ -22,6 +22,7 @@ METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "AckSplit": (m.SplitAck, m.Empty),
     "ReportReady": (m.ReadyReport, m.Empty),
     "Ready": (m.ReadyRequest, m.ReadyReply),
+    "ReportSaving": (m.SavingReport, m.Empty),
     "ReportCheckpoint": (m.CheckpointReport, m.CheckpointReply),
     "Export": (m.ExportRequest, m.ExportReply),
     "ReportEval": (m.EvalReport, m.Empty),

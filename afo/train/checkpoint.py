@@ -41,15 +41,17 @@ class CheckpointWriter:
         self._scratch = scratch / "checkpoint"
         self._generation = generation
 
-    def save(self, *, final: bool) -> tuple[str, int, Any]:
-        """Write a checkpoint. Returns the manifest's URL, the step and the positions [splits, 3]."""
+    def begin(self) -> str:
+        """A directory of its own for each try: what a manifest names is never written again."""
+        return f"g{self._generation:06d}-{secrets.token_hex(6)}"
+
+    def save(self, directory: str, *, final: bool) -> tuple[str, int, Any]:
+        """Write a checkpoint into `directory`. Returns the manifest's URL, the step and the positions [splits, 3]."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
         counters = [(variable, VariableIo(variable).read()) for variable in reversed(self._parameters.counters)]
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
-        # A name of its own for each try: what a manifest names is never written again.
-        directory = f"g{self._generation:06d}-s{step:012d}-{secrets.token_hex(4)}"
         parts = [self._upload(directory, *entry) for entry in self._files(counters)]
         url = manifest.commit(
             self._url,

@@ -93,12 +93,17 @@ class Chief:
         self._save_wanted = True
 
     def _write(self, *, final: bool) -> tuple[str, m.CheckpointReport]:
-        url, step, positions = self._writer.save(final=final)
+        setup = self._setup
+        directory = self._writer.begin()
+        setup.master.report_saving(
+            m.SavingReport(task=setup.id, generation=setup.task.generation, directory=directory, final=final)
+        )
+        url, step, positions = self._writer.save(directory, final=final)
         self._saved_step = step
         self._summaries.publish()
         return url, m.CheckpointReport(
-            task=self._setup.id,
-            generation=self._setup.task.generation,
+            task=setup.id,
+            generation=setup.task.generation,
             step=step,
             manifest=url,
             positions=_reported(positions),

@@ -1,6 +1,6 @@
 """The manifest that makes a set of files a checkpoint. No TensorFlow here.
 
-    <checkpoint url>/g000001-s000000001234-<random>/<tensor>.<part>.npy   a directory for each try
+    <checkpoint url>/g000001-<random>/<tensor>.<part>.npy   a directory for each try
     <checkpoint url>/manifest-g000001-s000000001234[-final].json          written last, and only once
     <checkpoint url>/evaluation-g000001-s000000001234[-final].json        what the evaluator found of it
     <checkpoint url>/refused.json                                         the quality gate refused this job's model

@@ -75,6 +75,7 @@ class Core:
             m.SplitAck: trainers.acked,
             m.ReadyRequest: trainers.may_start,
             m.ReadyReport: trainers.chief_ready,
+            m.SavingReport: trainers.saving,
             m.CheckpointReport: trainers.checkpointed,
             m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.evaluated,

@@ -54,6 +54,8 @@ class JobState:
         #: Positions of each manifest written, newest last.
         self.checkpoints: dict[str, tuple[Position, ...]] = {}
         self.newest_manifest = ""
+        #: Directory of the checkpoint that the chief began last.
+        self.saving = ""
         self.final_manifest = ""
         self.metrics: dict[str, float] = {}
         self.evaluations = Evaluations(job.export, job.train.early_stop)
@@ -214,6 +216,9 @@ class JobState:
     def _bad_records_exceeded(self, event: ev.BadRecordsExceeded, time: float) -> None:
         """The verdict follows in its own event."""
 
+    def _checkpoint_begun(self, event: ev.CheckpointBegun, time: float) -> None:
+        self.saving = event.directory
+
     def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
         self.checkpoints[event.manifest] = event.positions
         self.newest_manifest = event.manifest
@@ -307,6 +312,7 @@ _APPLY: dict[type, _Apply] = {
     ev.SplitLeased: JobState._split_leased,
     ev.SplitDone: JobState._split_done,
     ev.BadRecordsExceeded: JobState._bad_records_exceeded,
+    ev.CheckpointBegun: JobState._checkpoint_begun,
     ev.CheckpointWritten: JobState._checkpoint_written,
     ev.Evaluated: JobState._evaluated,
     ev.StoppedEarly: JobState._noted,

@@ -95,6 +95,17 @@ class Trainers:
                 self._core.record(_warm_started(task.id, report, report.warm_start))
         return m.Empty()
 
+    def saving(self, report: m.SavingReport) -> m.Empty:
+        """A checkpoint is begun; told once, however often the message comes."""
+        task = self._chief_only(report.task, report.generation)
+        if self._core.state.saving != report.directory:
+            self._core.record(
+                ev.CheckpointBegun(
+                    task=task.id, generation=report.generation, directory=report.directory, final=report.final
+                )
+            )
+        return m.Empty()
+
     def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""
         task = self._chief_only(report.task, report.generation)

@@ -60,9 +60,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """A complete manifest."""
+    """A complete manifest. `seconds`: since the chief began to save, None where that is not known."""
 
     time: float
+    seconds: float | None = None
     step: int
     generation: int
     manifest: str
@@ -148,6 +149,7 @@ class HistoryFold:
         self._job = before
         self._attempts: dict[TaskId, Attempt] = {}
         self._checkpoints: deque[Checkpoint] = deque(maxlen=KEPT_POINTS)
+        self._saving_since: float | None = None
         self._evaluations: deque[Evaluation] = deque(maxlen=KEPT_POINTS)
         self._restarts: deque[Restart] = deque(maxlen=KEPT_POINTS)
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
@@ -205,11 +207,14 @@ class HistoryFold:
                 self._change(metrics=event.metrics)
                 point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
                 self._evaluations.append(point)
+            case ev.CheckpointBegun():
+                self._saving_since = time
             case ev.CheckpointWritten():
                 self._checkpoints.append(
-                    Checkpoint(time=time, step=event.step, generation=event.generation, manifest=event.manifest,
-                               final=event.final)
+                    Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
+                               generation=event.generation, manifest=event.manifest, final=event.final)
                 )  # fmt: skip
+                self._saving_since = None
             case ev.GenerationEnded():
                 back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
                 what = f"all servers and workers, generation {event.generation + 1}"

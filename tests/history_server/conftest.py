@@ -46,6 +46,7 @@ def done(writer: Callable[..., JobWriter]) -> JobWriter:
     ps, worker = task_id("ps"), task_id("worker", 1)
     job = writer(DONE, "feeds-ctr").begin().task(ps).task(worker)
     job.log(
+        ev.CheckpointBegun(task=worker, generation=1, directory="g1", final=False),
         ev.CheckpointWritten(task=worker, generation=1, step=400, manifest="m-400", positions=(), final=False),
         ev.TaskEnded(task=worker, cause="node_lost", code=None, message="the node went away"),
     ).task(task_id("worker", 1, 1), host="node-2")

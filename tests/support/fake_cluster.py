@@ -336,6 +336,9 @@ class FakeCluster:
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """The chief saves what is applied, with the positions that belong to it."""
         manifest = f"manifest-{len(self.saved)}"
+        self.tell(
+            m.SavingReport(task=child.id, generation=child.generation, directory=f"{manifest}-files", final=final)
+        )
         newest: dict[int, int] = {}
         for row, epoch in self.applied:
             newest[row] = max(epoch, newest.get(row, 0))

@@ -105,6 +105,9 @@ class MiniMaster:
         self.ready = True
         return m.Empty()
 
+    def report_saving(self, _: m.SavingReport) -> m.Empty:
+        return m.Empty()
+
     def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
         self.checkpoints.append(report)
         return m.CheckpointReply()
@@ -133,6 +136,7 @@ class JobRun:
                 "AckSplit": master.ack_split,
                 "Ready": master.is_ready,
                 "ReportReady": master.report_ready,
+                "ReportSaving": master.report_saving,
                 "ReportCheckpoint": master.report_checkpoint,
                 "ReportEval": master.report_eval,
             },

@@ -59,7 +59,7 @@ class SimulatedCluster(FakeCluster):
         self.zombies: list[FakeTask] = []
         #: Reports that the AM has not answered: last words, and checkpoints.
         self.unsaid: dict[str, m.ExitReport | m.CheckpointReport] = {}
-        self.unreported: m.CheckpointReport
+        self.unreported: m.SavingReport | m.CheckpointReport
         #: What is to go wrong at a certain time.
         self.appointments: list[tuple[float, Callable[[], None]]] = []
         #: Role and index of a task whose containers end as soon as they run.
@@ -105,7 +105,7 @@ class SimulatedCluster(FakeCluster):
         """One stimulus. Raises `Lost`, or what the AM answers with."""
         if type(stimulus) not in OF_CHILDREN:
             return self._handle(stimulus)
-        if isinstance(stimulus, m.CheckpointReport):
+        if isinstance(stimulus, m.SavingReport | m.CheckpointReport):
             self.unreported = stimulus
         return self.network.send(stimulus, self._handle)
 
