@@ -8,7 +8,7 @@ import grpc
 import msgspec
 
 from afo import storage
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, StorageError
 from afo.rpc import messages as m
 from afo.rpc import wire
 
@@ -112,6 +112,8 @@ class AmClient:
                     self._address = read_address(self._url)
                 except NotFound as error:
                     raise ClusterUnreachable(f"no Application Master has published its address yet: {error}") from error
+                except (StorageError, ProtocolError) as error:  # HDFS has trouble; or somebody writes it just now
+                    raise ClusterUnreachable(f"its address cannot be read: {error}") from error
                 options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES)]
                 self._channel = grpc.insecure_channel(self._address.address, options=options)
             return self._channel

@@ -22,11 +22,13 @@ from afo.storage.operations import (
     upload,
     write_bytes,
 )
+from afo.storage.patience import be_patient
 from afo.storage.url import join, name, parent
 
 __all__ = [
     "FileInfo",
     "append",
+    "be_patient",
     "delete",
     "download",
     "exists",

@@ -20,6 +20,7 @@ from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError, Uns
 from afo.storage import deadline, hadoop_conf
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 from afo.storage.hdfs_errors import translate
+from afo.storage.patience import patiently
 
 T = TypeVar("T")
 
@@ -67,6 +68,10 @@ class HdfsFiles:
                 raise
             raise translate(error, what, self._prefix + path, self._where) from error
 
+    def _repeated(self, what: str, path: str, function: Callable[[], T]) -> T:
+        """The same for a call that may be made twice, as long as this process waits for a file system."""
+        return patiently(lambda: self._bounded(what, path, function))
+
     @property
     def _native(self) -> hdfs_native.Client:
         if (hadoop_conf.setting("hadoop.security.authentication") or "simple").lower() == "kerberos":
@@ -82,7 +87,7 @@ class HdfsFiles:
         """
         end = time.monotonic() + LEASE_SECONDS
         while True:
-            reader, size = self._bounded("read", path, lambda: self._open(path))
+            reader, size = self._repeated("read", path, lambda: self._open(path))
             if len(reader) >= size:
                 return io.BufferedReader(_HdfsReader(self, path, reader), buffer_size=BLOCK)
             if time.monotonic() > end:
@@ -137,13 +142,13 @@ class HdfsFiles:
             time.sleep(_POLL_SECONDS * 5)
 
     def info(self, path: str) -> FileInfo:
-        return self._info(self._bounded("look at", path, lambda: self._native.get_file_info(path)))
+        return self._info(self._repeated("look at", path, lambda: self._native.get_file_info(path)))
 
     def list_dir(self, path: str) -> list[FileInfo]:
         def list_dir() -> list[hdfs_native.FileStatus]:
             return list(self._native.list_status(path))
 
-        found = [self._info(status) for status in self._bounded("list", path, list_dir)]
+        found = [self._info(status) for status in self._repeated("list", path, list_dir)]
         # The NameNode answers for a file with the file itself.
         if [each.url for each in found] == [self._prefix + path] and not found[0].is_dir:
             raise StorageError(f"cannot list {self._prefix + path}: it is not a directory")
@@ -154,10 +159,10 @@ class HdfsFiles:
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         permission = 0o755 if mode is None else mode
-        self._bounded("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
+        self._repeated("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        existed: bool = self._bounded("delete", path, lambda: self._native.delete(path, recursive))
+        existed: bool = self._repeated("delete", path, lambda: self._native.delete(path, recursive))
         return existed
 
     def rename(self, source: str, destination: str) -> None:
@@ -199,9 +204,17 @@ class _HdfsReader(io.RawIOBase):
         size = max(0, min(size, 2 * BLOCK, self._size - self._at))
         if not size:
             return b""
-        data: bytes = self._files._bounded("read", self._path, lambda: self._reader.read_range(self._at, size))
+        data: bytes = self._files._repeated("read", self._path, lambda: self._range(size))
         self._at += len(data)
         return data
+
+    def _range(self, size: int) -> bytes:
+        try:
+            return bytes(self._reader.read_range(self._at, size))
+        except RuntimeError:
+            # It knows where the blocks lay when it was opened: nowhere, right after a start of the NameNode.
+            self._reader = self._files._native.read(self._path)
+            raise
 
     def readall(self) -> bytes:
         return b"".join(iter(lambda: self.read(2 * BLOCK), b""))

@@ -22,6 +22,7 @@ from afo.errors import (
 _RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\]|\\.)*)"\)$', re.DOTALL)
 _NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos")
+_NO_DATANODE = ("DataTransferError", "All DataNodes failed")
 _LEASE = ("lease", "is already being created", "ALREADY_BEING_CREATED")
 
 
@@ -42,6 +43,8 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
         return Unsupported(
             f"cannot {what} {url}: HDFS at {address} asks for Kerberos, which is not supported yet ({text})"
         )
+    if any(word in text for word in _NO_DATANODE):
+        return ClusterUnreachable(f"cannot {what} {url}: no DataNode of HDFS at {address} answers: {text}")
     if "InvalidArgument" in text and ("NameNode" in text or "fs.defaultFS" in text):
         return ClusterUnreachable(
             f"cannot {what} {url}: no NameNode is configured for it; give hdfs://host:port/… or set HADOOP_CONF_DIR"

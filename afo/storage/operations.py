@@ -8,6 +8,7 @@ from typing import BinaryIO, cast
 from afo.errors import AlreadyExists, NotFound, StorageError
 from afo.storage.backend import BLOCK, AtomicOutput, Backend, FileInfo
 from afo.storage.local import LocalFiles
+from afo.storage.patience import patiently
 from afo.storage.pattern import component_matcher, escape, expand_braces, has_wildcard, unescape
 from afo.storage.url import HDFS, Location, parse
 
@@ -65,8 +66,15 @@ def read_bytes(url: str) -> bytes:
 
 def write_bytes(url: str, data: bytes, *, overwrite: bool = True, mode: int | None = None) -> None:
     """Writes a whole file; see `open_output`. With `overwrite=False` it is a fence: create once, or AlreadyExists."""
-    if not overwrite and exists(url):
+    if overwrite:
+        patiently(lambda: _write(url, data, overwrite=True, mode=mode))
+    elif exists(url):
         raise AlreadyExists(f"cannot write {url}: it exists already")
+    else:  # once: whether a try without an answer made the file is open
+        _write(url, data, overwrite=False, mode=mode)
+
+
+def _write(url: str, data: bytes, *, overwrite: bool, mode: int | None) -> None:
     with open_output(url, overwrite=overwrite, mode=mode) as file:
         file.write(data)
 
@@ -154,12 +162,12 @@ def rename(source: str, destination: str) -> None:
 
 def download(url: str, local_path: str) -> None:
     """Copies a file to a local path, atomically, in blocks."""
-    _copy(url, local_path)
+    patiently(lambda: _copy(url, local_path))
 
 
 def upload(local_path: str, url: str) -> None:
     """Copies a local file to a URL, atomically, in blocks."""
-    _copy(local_path, url)
+    patiently(lambda: _copy(local_path, url))
 
 
 def _copy(source: str, destination: str) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from afo import jsonfile
+from afo import jsonfile, storage
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.process_death import die_with_parent
 from afo.stacks_file import write_on_request
@@ -20,12 +20,16 @@ from afo.train_task import EXIT_RESTART, TrainTask
 #: server binds the port that a socket keeps reserved; peers are never reached through a proxy.
 _ENVIRONMENT = {"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": ""}
 
+#: A restart of a NameNode or a failover is over by then, and a safe mode that is not may last for hours. Seconds.
+STORAGE_PATIENCE_S = 120.0
+
 
 def main(arguments: list[str]) -> int:
     """Run the task in the file that `arguments` name; returns the exit code."""
     die_with_parent(os.getppid())
     os.environ.update(_ENVIRONMENT)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    storage.be_patient(STORAGE_PATIENCE_S)
     try:
         _run(jsonfile.read(arguments[0], TrainTask))
     except (ClusterUnreachable, ProtocolError) as error:

@@ -1,5 +1,6 @@
 """The protocol over real gRPC on loopback."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,3 +131,12 @@ def test_an_empty_or_missing_secret_file_is_said(tmp_path: Path) -> None:
     for name, words in (("empty", "is empty"), ("none", "cannot read")):
         with pytest.raises(PermissionDenied, match=words):
             wire.read_secret(tmp_path / name)
+
+
+def test_an_address_file_that_cannot_be_read_for_a_while_costs_a_wait(address_url: str, echo: Echo) -> None:
+    whole = Path(address_url).read_bytes()
+    Path(address_url).write_bytes(whole[:5])
+    caller = master(address_url)
+    threading.Timer(0.5, Path(address_url).write_bytes, [whole]).start()
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    caller.close()

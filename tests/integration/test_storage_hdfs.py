@@ -14,6 +14,7 @@ import pytest
 from afo import storage
 from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError, Unsupported
 from afo.storage import hdfs as hdfs_module
+from afo.storage import patience
 from afo.storage.backend import BLOCK
 from afo_client.hadoop import Cluster
 
@@ -264,3 +265,38 @@ def test_a_forked_process_gets_a_client_of_its_own(root: str) -> None:
     child.start()
     child.join(timeout=60)
     assert child.exitcode == 0
+
+
+def test_a_patient_reader_outlives_a_restart_of_the_namenode(
+    hadoop: Cluster, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "_seconds", 120.0)
+    data = os.urandom(3 << 20)
+    storage.write_bytes(f"{root}/before", data)
+    hadoop.kill_daemon("namenode")
+    back = threading.Thread(target=hadoop.start_daemon, args=["namenode"])
+    back.start()
+    try:
+        assert storage.read_bytes(f"{root}/before") == data
+        (tmp_path / "local").write_bytes(data)
+        storage.upload(str(tmp_path / "local"), f"{root}/after")
+        assert storage.info(f"{root}/after").size == len(data)
+    finally:
+        back.join()
+
+
+def test_a_patient_reader_outlives_a_restart_of_the_datanode(
+    hadoop: Cluster, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = os.urandom(3 << 20)
+    storage.write_bytes(f"{root}/file", data)
+    hadoop.kill_daemon("datanode")
+    with pytest.raises(ClusterUnreachable, match="no DataNode of HDFS"):
+        storage.read_bytes(f"{root}/file")
+    monkeypatch.setattr(patience, "_seconds", 120.0)
+    back = threading.Thread(target=hadoop.start_daemon, args=["datanode"])
+    back.start()
+    try:
+        assert storage.read_bytes(f"{root}/file") == data
+    finally:
+        back.join()
