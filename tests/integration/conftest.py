@@ -12,6 +12,17 @@ from afo.errors import UsageError
 from afo_client.hadoop import Cluster, ClusterSpec, processes
 from afo_client.hadoop.jars import java_home, resolve_jars
 
+#: Queues get back what belongs to them, within seconds.
+_MONITOR = "yarn.resourcemanager.monitor.capacity.preemption"
+PREEMPTION = {
+    "yarn.resourcemanager.scheduler.monitor.enable": "true",
+    f"{_MONITOR}.monitoring_interval": "500",
+    f"{_MONITOR}.max_wait_before_kill": "1000",
+    f"{_MONITOR}.max_ignored_over_capacity": "0",
+    f"{_MONITOR}.total_preemption_per_round": "1.0",
+    f"{_MONITOR}.natural_termination_factor": "1.0",
+}
+
 
 @pytest.fixture(scope="session")
 def hadoop_installation() -> Path:
@@ -34,7 +45,7 @@ def hadoop(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) 
     cluster = Cluster(tmp_path_factory.mktemp("hadoop"))
     with pytest.MonkeyPatch.context() as patch:
         try:
-            cluster.start(ClusterSpec(nodes=2))
+            cluster.start(ClusterSpec(nodes=2, settings=PREEMPTION))
             patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
             patch.setenv("PATH", f"{cluster.bin_dir}:{os.environ['PATH']}")
             yield cluster

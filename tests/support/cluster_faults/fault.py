@@ -1,0 +1,97 @@
+"""A fault, and the job that it happens to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psutil
+
+from afo import event_log
+from afo import events as ev
+from afo.errors import NotFound
+from afo_client.hadoop import Cluster
+from live_job import LiveJob
+
+_Found = TypeVar("_Found")
+
+
+@dataclass
+class Scene:
+    """A job on a cluster. `undo` is run when the job is over, however that was."""
+
+    job: LiveJob
+    cluster: Cluster
+    undo: ExitStack = field(default_factory=ExitStack)
+    #: Wall clock of the harm.
+    at: float = 0.0
+
+    def strikes_now(self) -> None:
+        """The harm is done with the next call."""
+        self.at = time.time()
+
+    def find(self, look: Callable[[], _Found], what: str) -> _Found:
+        """What `look` returns once there is such a process."""
+        found: list[_Found] = []
+
+        def is_there() -> bool:
+            with suppress(NotFound, IndexError, psutil.NoSuchProcess):  # between two processes
+                found.append(look())
+            return bool(found)
+
+        self.job.wait(is_there, what, 60)
+        return found[-1]
+
+    def worker(self) -> int:
+        """Worker 1, or the chief where that has done all its work."""
+        done = [event.task for event in self.job.events(ev.TaskEnded) if event.cause == "succeeded"]
+        return 0 if any((task.role, task.index) == ("worker", 1) for task in done) else 1
+
+    def records(self) -> list[event_log.Record]:
+        """The event log so far."""
+        return list(event_log.read_log(self.job.paths.events))
+
+    def wait_for_cause(self, *causes: str) -> None:
+        """Until a task or process ended so after the harm."""
+
+        def seen() -> bool:
+            return any(
+                isinstance(record.event, ev.TaskEnded | ev.ProcessEnded) and record.event.cause in causes
+                for record in self.records()
+                if record.time >= self.at
+            )
+
+        self.job.wait(seen, f"an end by {' or '.join(causes)}", 90)
+
+
+class Fault:
+    """Something that happens, and what may follow from it."""
+
+    #: Causes of ends that it may bring about, and how many tasks or processes may start again at most.
+    causes: frozenset[str] = frozenset()
+    restarts = 0
+    #: Further starts of the AM, and further generations, at most.
+    masters = 0
+    generations = 0
+
+    @property
+    def name(self) -> str:
+        """For reports; differs from every other's."""
+        raise NotImplementedError
+
+    def missing(self) -> str:
+        """What this machine lacks for it, or ''."""
+        return ""
+
+    def prepare(self, scene: Scene) -> None:
+        """Called when the job was submitted, before it has any container."""
+
+    def arm(self, scene: Scene) -> None:
+        """Called shortly before; what takes time is done here."""
+
+    def strike(self, scene: Scene) -> None:
+        """Does it, and returns when what it took away is there again; what follows is up to the job."""
+        raise NotImplementedError

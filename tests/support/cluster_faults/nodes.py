@@ -1,0 +1,103 @@
+"""A node's disk is full; a node cannot be reached. Both need root."""
+
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from afo import events as ev
+from afo.config import user_name
+from cluster_faults.fault import Fault, Scene
+
+_DISK_MIB = 256
+
+
+class FullDisk(Fault):
+    """The file system of the application's directories on the chief's node has no byte left.
+
+    It is one of its own, small and in memory, so that nothing else of the machine feels it.
+    """
+
+    causes = frozenset({"disk_full", "parameter_server_lost", "launch_failed", "container_lost", "child_error"})
+    restarts = 10
+    generations = 2
+
+    @property
+    def name(self) -> str:
+        return "disk full"
+
+    def missing(self) -> str:
+        return "" if os.geteuid() == 0 and shutil.which("mount") else "root, to mount a small file system"
+
+    def prepare(self, scene: Scene) -> None:
+        for name in ("nodemanager-1", "nodemanager-2"):
+            folder = _directory(scene, name)
+            folder.mkdir(parents=True)
+            options = f"size={_DISK_MIB}m,mode=0710"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
+            scene.undo.callback(_unmount, folder)
+
+    def strike(self, scene: Scene) -> None:
+        chief = [e for e in scene.job.events(ev.TaskRegistered) if (e.task.role, e.task.index) == ("worker", 0)][-1]
+        names = [name for name in scene.cluster.running() if name.startswith("nodemanager-")]
+        node = next(name for name in names if scene.cluster.daemon(name).addresses[0][0] == chief.host)
+        filler = _directory(scene, node) / "filler"
+        scene.strikes_now()
+        _fill(filler)
+        try:
+            scene.wait_for_cause("disk_full")
+        finally:
+            filler.unlink()
+
+
+class CutLink(Fault):
+    """Nothing reaches a node for a while: connections stand still, new ones fail."""
+
+    causes = frozenset(
+        {"parameter_server_lost", "child_silent", "container_lost", "storage_unreachable", "container_stopped"}
+    )
+    restarts = 10
+    masters = 1
+    generations = 2
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    @property
+    def name(self) -> str:
+        return "link cut"
+
+    def missing(self) -> str:
+        return "" if os.geteuid() == 0 and shutil.which("ip") else "root and the program ip, to cut a link"
+
+    def strike(self, scene: Scene) -> None:
+        host = scene.cluster.daemon("nodemanager-2").addresses[0][0]
+        route = ["blackhole", f"{host}/32", "table", "local"]
+        scene.strikes_now()
+        subprocess.run(["ip", "route", "add", *route], check=True)
+        try:
+            time.sleep(self._seconds)
+        finally:
+            subprocess.run(["ip", "route", "del", *route], check=True)
+
+
+def _directory(scene: Scene, node: str) -> Path:
+    """Where a node keeps the directories of the job's containers."""
+    return scene.cluster.directory / node / "local" / "usercache" / user_name() / "appcache" / scene.job.id
+
+
+def _fill(file: Path) -> None:
+    with suppress(OSError), file.open("wb", buffering=0) as out:  # until there is no space left
+        while True:
+            out.write(bytes(1 << 20))
+    with suppress(OSError), file.open("ab", buffering=0) as out:
+        while True:
+            out.write(bytes(512))
+
+
+def _unmount(folder: Path) -> None:
+    """YARN emptied it and could not remove what is mounted."""
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    shutil.rmtree(folder, ignore_errors=True)
