@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from adult import JOB_FILE, REPOSITORY, TRAIN_FILES, AdultData, assert_every_sample_once
-from afo import event_log, storage
+from afo import event_log
 from afo import events as ev
+from afo.storage import patience
 from afo_client.hadoop import Cluster
 from cluster_faults import GROUPS, Fault
 from cluster_faults.fault import Scene
@@ -77,7 +78,7 @@ def series() -> Iterator[NotedRuns[Run]]:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking at a job must not fail while its file system is away."""
-    monkeypatch.setattr(storage.patience, "_seconds", 60.0)
+    monkeypatch.setattr(patience, "_seconds", 60.0)
 
 
 def plan(number: int, group: int) -> list[tuple[Phase, Fault]]:
