@@ -47,7 +47,7 @@ class MasterSpec(Section, frozen=True):
 
     memory: Annotated[Memory, Meta(description="Memory of the AM container.")] = Memory(1024)
     vcores: PositiveInt = 1
-    attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 1
+    attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 2
 
 
 class Docker(Section, frozen=True):

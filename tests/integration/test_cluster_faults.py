@@ -22,7 +22,7 @@ from afo_client.hadoop import Cluster
 from cluster_faults import GROUPS, Fault
 from cluster_faults.fault import Scene
 from cluster_faults.phases import PHASES, Phase
-from live_job import LiveJob
+from live_job import LiveJob, afo
 from noted_runs import NotedRuns, circumstances, reported
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(900)]
@@ -108,6 +108,7 @@ def survive(number: int, group: int, adult: AdultData, hadoop: Cluster) -> Run:
     options = [option for setting in settings for option in ("--set", setting)]
     scene = Scene(LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options), hadoop)
     with scene.undo:
+        scene.undo.callback(afo, "kill", scene.job.id)  # one that is over is left alone
         for _, fault in faults:
             fault.prepare(scene)
         struck = [(phase, fault, hit(scene, phase, fault)) for phase, fault in faults]
