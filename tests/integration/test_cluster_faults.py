@@ -118,7 +118,7 @@ def survive(number: int, group: int, adult: AdultData, hadoop: Cluster) -> Run:
     assert_every_sample_once(job, adult.acks(), EPOCHS)
     assert verdict.metrics["auc"] == pytest.approx(UNDISTURBED, abs=BAND)
     job.wait_for_no_process(150)
-    records = scene.records()
+    records = scene.job.records()
     hits = tuple(Hit(fault.name, phase.name, recovery(records, at)) for phase, fault, at in struck)
     for phase, fault, at in struck:
         assert phase.was_hit(records, at, TRAIN_FILES * EPOCHS), f"{fault.name} missed {phase.name} at {at}"
@@ -136,18 +136,18 @@ def hit(scene: Scene, phase: Phase, fault: Fault) -> float:
         fault.arm(scene)
         wait_for(scene, phase, fault)
         fault.strike(scene)
-        before = [record for record in scene.records() if record.time < scene.at]
+        before = [record for record in scene.job.records() if record.time < scene.at]
         if phase.is_now(before, TRAIN_FILES * EPOCHS):
             break
     else:
         pytest.fail(f"{fault.name} missed {phase.name} {TRIES} times\n{scene.job.story()}")
-    scene.job.wait(lambda: phase.was_hit(scene.records(), scene.at, TRAIN_FILES * EPOCHS), "it goes on")
+    scene.job.wait(lambda: phase.was_hit(scene.job.records(), scene.at, TRAIN_FILES * EPOCHS), "it goes on")
     return scene.at
 
 
 def wait_for(scene: Scene, phase: Phase, fault: Fault) -> None:
     """Until the job is there, by its event log."""
-    scene.job.wait(lambda: phase.is_now(scene.records(), TRAIN_FILES * EPOCHS), f"{phase.name} ({fault.name})")
+    scene.job.wait(lambda: phase.is_now(scene.job.records(), TRAIN_FILES * EPOCHS), f"{phase.name} ({fault.name})")
 
 
 def within_limits(run: Run, faults: list[Fault], job: LiveJob) -> None:

@@ -1,153 +1,157 @@
-"""`make soak`: kills of each kind at random steps over ten seeds on real YARN, against undisturbed runs.
+"""`make soak`: a kill every 45 s in a job that trains on real YARN; writes docs/reports/soak-part3.md.
 
-A fault job trains on what it can have trained on: SUCCEEDED, every sample once an epoch, and an AUC within mean ± 3
-standard deviations of the undisturbed jobs. These are spread among the others: what else the machine does changes how
-stale the workers' gradients are, and with it the AUC of any job. Writes docs/reports/soak-part1.md.
-Takes hours on two cores, so each good run is noted in build/soak/COMMIT.jsonl and a soak that was interrupted goes on
-after it; AFO_SOAK_SEEDS and AFO_SOAK_UNDISTURBED make it shorter, AFO_SOAK_REPORT writes the report elsewhere.
+Two jobs: kills of workers alone, and a mix of all kinds. Each is undisturbed at its beginning and its end; its goodput
+is what it got done under kills against what it gets done then. Each has to end SUCCEEDED with every sample counted once
+an epoch, and to leave nothing. AFO_SOAK_MINUTES (30 of the mix, a third of workers) makes it shorter; good runs are
+noted in build/soak/COMMIT.jsonl, so a soak that was interrupted goes on; AFO_SOAK_REPORT writes the report elsewhere.
 """
 
 import os
 import random
-import statistics
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
+from adult import JOB_FILE, REPOSITORY, TRAIN_RECORDS, AdultData, assert_every_sample_once
+from afo import events as ev
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
-from noted_runs import NotedRuns, circumstances
-from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
+from noted_runs import NotedRuns, circumstances, reported
+from soak import EVERY_S, MIX, WORKERS_ALONE, Kill, kill_once, order, percentile, rate, samples_of
+from yarn_faults import SMALL
 
 pytestmark = [pytest.mark.soak, pytest.mark.hadoop, pytest.mark.tensorflow]
 
-SEEDS = range(1, 1 + int(os.environ.get("AFO_SOAK_SEEDS", "10")))
-UNDISTURBED = range(101, 101 + int(os.environ.get("AFO_SOAK_UNDISTURBED", "5")))
-_DISTURBED = [(kind, seed) for seed in SEEDS for kind in sorted(KINDS)]
-_EVERY = max(1, len(_DISTURBED) // len(UNDISTURBED))
-RUNS = [*((kind, seed, i * 1.0) for i, (kind, seed) in enumerate(_DISTURBED)),
-        *(("none", seed, (i + 0.5) * _EVERY) for i, seed in enumerate(UNDISTURBED))]  # fmt: skip
-REPORT = Path(os.environ.get("AFO_SOAK_REPORT") or REPOSITORY / "docs" / "reports" / "soak-part1.md")
+REPORT = Path(os.environ.get("AFO_SOAK_REPORT") or REPOSITORY / "docs" / "reports" / "soak-part3.md")
+MINUTES = float(os.environ.get("AFO_SOAK_MINUTES", "30"))
+#: What is aimed at: the share of undisturbed work, and seconds until a killed process works again.
+GOODPUT = {"workers": 0.95, "mix": 0.85}
+BACK_S = {"worker": 15.0, "Child": 15.0, "AM": 30.0, "ps": 20.0, "evaluator": 15.0}
+#: Time without kills before and after, and at the start the share of a job that it is sure to have left then.
+QUIET_S = 60.0
+SETTINGS = ("data.batch_size=64", "checkpoint.every=8s", "train.eval_every=60s", *SMALL,
+            "restart.worker.max=1000", "restart.ps.max=1000", "restart.evaluator.max=1000")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Run:
-    """One job of the soak that SUCCEEDED with every sample once an epoch."""
+    """One job that went well. `undisturbed`: samples per second before and after the kills."""
 
     kind: str
-    seed: int
-    step: int
-    auc: float
+    kills: tuple[Kill, ...]
+    undisturbed: tuple[float, float]
+    #: Samples per second under kills, and for how many seconds.
+    disturbed: float
+    disturbed_s: float
+    #: Samples of files that were acknowledged, undone by a rollback, and read again.
+    repeated: int
     restarts: int
     seconds: float
 
-
-class Soak(NotedRuns[Run]):
-    """All good runs of one commit, and the band that the undisturbed ones set."""
-
-    def __init__(self) -> None:
-        super().__init__("soak", Run)
-
     @property
-    def undisturbed(self) -> list[Run]:
-        """Those that set the band."""
-        return [run for run in self.runs if run.kind == "none"]
-
-    @property
-    def disturbed(self) -> list[Run]:
-        """Those with a kill."""
-        return [run for run in self.runs if run.kind != "none"]
-
-    @property
-    def mean(self) -> float:
-        """Of the undisturbed AUCs."""
-        return statistics.mean(run.auc for run in self.undisturbed)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the undisturbed AUCs (n - 1)."""
-        return statistics.stdev(run.auc for run in self.undisturbed)
-
-    def __contains__(self, auc: float) -> bool:
-        return abs(auc - self.mean) <= 3 * self.deviation
-
-
-def start(adult: AdultData, name: str, seed: int) -> LiveJob:
-    """The job of conf/jobs/adult-yarn.yaml in small steps."""
-    settings = (f"name={name}", f"data.shuffle.seed={seed}", *LONG, *SMALL)
-    options = [option for setting in settings for option in ("--set", setting)]
-    return LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options)
-
-
-def finish(job: LiveJob, adult: AdultData, kind: str, seed: int, step: int) -> Run:
-    """Its end, which must be a good one."""
-    verdict = job.verdict(1500)
-    assert verdict.state == "SUCCEEDED", job.story()
-    assert_every_sample_once(job, adult.acks(), EPOCHS)
-    job.wait_for_no_process()
-    return Run(kind, seed, step, verdict.metrics["auc"], verdict.restarts, verdict.seconds)
+    def goodput(self) -> float:
+        """Work done under kills against undisturbed work."""
+        return self.disturbed * 2 / sum(self.undisturbed)
 
 
 @pytest.fixture(scope="module")
-def soak() -> Soak:
-    """With what an interrupted soak of this commit left."""
-    return Soak()
+def series() -> Iterator[NotedRuns[Run]]:
+    """Writes the report at the end."""
+    with reported("soak", Run, REPORT, report) as noted:
+        yield noted
 
 
-@pytest.mark.parametrize(("kind", "seed"), [run[:2] for run in sorted(RUNS, key=lambda run: run[2])])
-def test_a_job_succeeds_with_every_sample_once(
-    soak: Soak, adult: AdultData, hadoop: Cluster, kind: str, seed: int
+@pytest.mark.parametrize(("kind", "minutes"), [("workers", MINUTES / 3), ("mix", MINUTES)])
+def test_a_job_outlives_its_kills(
+    kind: str, minutes: float, series: NotedRuns[Run], adult: AdultData, hadoop: Cluster
 ) -> None:
-    if not soak.find(lambda run: (run.kind, run.seed) == (kind, seed)):
-        soak.add(disturb(adult, kind, seed) if kind in KINDS else undisturbed(adult, seed))
+    if series.find(lambda run: run.kind == kind) is None:
+        print(series.add(outlive(kind, minutes, adult)))
 
 
-def test_no_kill_changes_the_auc(soak: Soak) -> None:
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(report(soak))
-    outside = [run for run in soak.disturbed if run.auc not in soak]
-    assert not outside, f"undisturbed {soak.mean} ± 3 · {soak.deviation}"
+def outlive(kind: str, minutes: float, adult: AdultData) -> Run:
+    """A job under kills for so many minutes."""
+    epochs = max(3, round(calibrated(adult) * (minutes * 60 + 3 * QUIET_S) / TRAIN_RECORDS))
+    job = start(adult, f"soak of {kind}", epochs)
+    mix = WORKERS_ALONE if kind == "workers" else MIX
+    chance = random.Random(kind)
+    before = rate(job, QUIET_S)
+    began, samples, kills = time.monotonic(), samples_of(job), []
+    for number, victim in enumerate(order(mix, int(minutes * 60 / EVERY_S), 1)):
+        time.sleep(max(0.0, began + number * EVERY_S - time.monotonic()))
+        kills.append(kill_once(job, victim, chance))
+    time.sleep(max(0.0, began + minutes * 60 - time.monotonic()))
+    disturbed_s = time.monotonic() - began
+    disturbed = (samples_of(job) - samples) / disturbed_s
+    after = rate(job, QUIET_S)
+    verdict = job.verdict(3600)
+    assert verdict.state == "SUCCEEDED", job.story()
+    assert_every_sample_once(job, adult.acks(), epochs)
+    job.wait_for_no_process(150)
+    return Run(
+        kind, tuple(kills), (before, after), disturbed, disturbed_s, repeated(job), verdict.restarts, verdict.seconds
+    )
 
 
-def undisturbed(adult: AdultData, seed: int) -> Run:
-    """A job that nothing happens to."""
-    return finish(start(adult, f"undisturbed {seed}", seed), adult, "none", seed, 0)
+def calibrated(adult: AdultData) -> float:
+    """Samples per second of a short job."""
+    job = start(adult, "soak, undisturbed", 3)
+    verdict = job.verdict(900)
+    assert verdict.state == "SUCCEEDED", job.story()
+    done = [record.event for record in job.records() if isinstance(record.event, ev.Sample)]
+    return max(event.samples_per_s for event in done)
 
 
-def disturb(adult: AdultData, kind: str, seed: int) -> Run:
-    """A job with one process killed at a random step."""
-    choice = random.Random(f"{kind} {seed}")
-    step = choice.randrange(STEPS // 50, STEPS * 3 // 4)
-    job = start(adult, f"soak {kind} {seed}", seed)
-    wait_for_step(job, step)
-    KINDS[kind](job, choice)
-    return finish(job, adult, kind, seed, step)
+def start(adult: AdultData, name: str, epochs: int) -> LiveJob:
+    """Submit, and wait until it trains."""
+    settings = (f"name={name}", f"data.epochs={epochs}", *SETTINGS)
+    options = [option for setting in settings for option in ("--set", setting)]
+    job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options)
+    job.wait(lambda: job.splits_done() > 0, "it trains")
+    return job
 
 
-def report(soak: Soak) -> str:
+def repeated(job: LiveJob) -> int:
+    """Samples that were acknowledged more than once, beside the first time."""
+    done = job.events(ev.SplitDone)
+    return sum(event.count for event in done) - sum({(e.row, e.epoch): e.count for e in done}.values())
+
+
+def report(runs: list[Run]) -> str:
     """The page, in Markdown."""
-    low, high = soak.mean - 3 * soak.deviation, soak.mean + 3 * soak.deviation
-    inside = sum(run.auc in soak for run in soak.disturbed)
     lines = [
-        "# Soak of part 1: kills on real YARN",
-        "Written by `make soak` (`tests/integration/test_soak.py`). Adult on 2 parameter servers and 2 workers:",
-        f"{EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a random",
-        "step; the replacement of a worker, Child or parameter server is sent to the other node.",
+        "# Soak of part 3: a kill every 45 s on real YARN",
         "",
-        circumstances(soak.runs, "afo", "tensorflow-cpu", "skein"),
+        "Written by `make soak` (`tests/integration/test_soak.py`): `conf/jobs/adult-yarn.yaml` with 2 parameter servers,",
+        "2 workers and an evaluator, in batches of 64, a checkpoint every 8 s. Each job ended SUCCEEDED with every sample",
+        "counted once an epoch, and left no process. Goodput: samples per second of the surviving history under kills,",
+        "against the mean of a minute before and a minute after them, in the same job. Back: from SIGKILL until the task's",
+        "next process made steps (parameter server: until both workers did; AM: until it answers; evaluator: until its",
+        "process runs again).",
         "",
-        f"Undisturbed AUC ({len(soak.undisturbed)} runs): mean {soak.mean:.5f}, standard deviation "
-        f"{soak.deviation:.5f}, so mean ± 3 sd is {low:.5f} to {high:.5f}. "
-        f"Of {len(soak.disturbed)} disturbed runs that SUCCEEDED with every sample once an epoch, {inside} are inside.",
+        circumstances(runs, "afo", "tensorflow-cpu", "skein"),
         "",
-        "| kill | seed | at step | AUC | inside | restarts | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| kills | number | minutes | samples/s undisturbed | under kills | goodput | aim | files' samples read twice | left |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for run in (*soak.undisturbed, *soak.disturbed):
+    for run in runs:
         lines.append(
-            f"| {run.kind} | {run.seed} | {run.step or ''} | {run.auc:.5f} | {'yes' if run.auc in soak else 'no'} "
-            f"| {run.restarts} | {run.seconds:.0f} |"
+            f"| {run.kind} | {len(run.kills)} | {run.disturbed_s / 60:.0f} | {run.undisturbed[0]:.0f}, "
+            f"{run.undisturbed[1]:.0f} | {run.disturbed:.0f} | {run.goodput:.3f} | {GOODPUT[run.kind]} "
+            f"| {run.repeated} | 0 |"
         )
+    lines += [
+        "",
+        "| killed | times | back: median s | p95 s | aim | not back before the next |",
+        "|---|---|---|---|---|---|",
+    ]
+    kills = [kill for run in runs for kill in run.kills]
+    for kind in MIX:
+        mine = [kill for kill in kills if kill.kind == kind]
+        back = [kill.back_s for kill in mine if kill.back_s is not None]
+        times = f"{percentile(back, 0.5):.1f} | {percentile(back, 0.95):.1f}" if back else "– | –"
+        lines.append(f"| {kind} | {len(mine)} | {times} | {BACK_S[kind]:.0f} | {len(mine) - len(back)} |")
     return "\n".join([*lines, ""])

@@ -52,12 +52,16 @@ class LiveJob:
             pytest.fail(f"afo submit ended with {done.returncode}: {done.stderr}")
         return cls(done.stdout.strip(), root)
 
-    def events(self, kind: type[_Event]) -> list[_Event]:
-        """All events of a kind so far."""
+    def records(self) -> list[event_log.Record]:
+        """The event log so far."""
         try:
-            return [record.event for record in event_log.read_log(self.paths.events) if isinstance(record.event, kind)]
+            return list(event_log.read_log(self.paths.events))
         except NotFound:
             return []
+
+    def events(self, kind: type[_Event]) -> list[_Event]:
+        """All events of a kind so far."""
+        return [record.event for record in self.records() if isinstance(record.event, kind)]
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = 240) -> None:
         """Poll; the test fails if the job ends before, or in time nothing happens."""
@@ -117,11 +121,7 @@ class LiveJob:
 
     def story(self) -> str:
         """The last events, for the message of a failing test."""
-        try:
-            records = list(event_log.read_log(self.paths.events))
-        except NotFound:
-            return "no event yet"
-        return "\n".join(str(record.event)[:300] for record in records[-40:])
+        return "\n".join(str(record.event)[:300] for record in self.records()[-40:]) or "no event yet"
 
     # -- processes ---------------------------------------------------------------------------------------------------
 

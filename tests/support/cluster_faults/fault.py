@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import psutil
 
-from afo import event_log
 from afo import events as ev
 from afo.errors import NotFound
 from afo_client.hadoop import Cluster
@@ -50,17 +49,13 @@ class Scene:
         done = [event.task for event in self.job.events(ev.TaskEnded) if event.cause == "succeeded"]
         return 0 if any((task.role, task.index) == ("worker", 1) for task in done) else 1
 
-    def records(self) -> list[event_log.Record]:
-        """The event log so far."""
-        return list(event_log.read_log(self.job.paths.events))
-
     def wait_for_cause(self, *causes: str) -> None:
         """Until a task or process ended so after the harm."""
 
         def seen() -> bool:
             return any(
                 isinstance(record.event, ev.TaskEnded | ev.ProcessEnded) and record.event.cause in causes
-                for record in self.records()
+                for record in self.job.records()
                 if record.time >= self.at
             )
 
