@@ -125,16 +125,16 @@ def report(runs: list[Run]) -> str:
     lines = [
         "# Soak of part 3: a kill every 45 s on real YARN",
         "",
-        "Written by `make soak` (`tests/integration/test_soak.py`): `conf/jobs/adult-yarn.yaml` with 2 parameter servers,",
-        "2 workers and an evaluator, in batches of 64, a checkpoint every 8 s. Each job ended SUCCEEDED with every sample",
-        "counted once an epoch, and left no process. Goodput: samples per second of the surviving history under kills,",
-        "against the mean of a minute before and a minute after them, in the same job. Back: from SIGKILL until the task's",
-        "next process made steps (parameter server: until both workers did; AM: until it answers; evaluator: until its",
-        "process runs again).",
+        "Written by `make soak` (`tests/integration/test_soak.py`): `conf/jobs/adult-yarn.yaml` with 2 parameter",
+        "servers, 2 workers and an evaluator, in batches of 64, a checkpoint every 8 s. Each job ended SUCCEEDED with",
+        "every sample counted once an epoch, and left no process. Goodput: samples per second of the surviving history",
+        "under kills, against the mean of a minute before and a minute after them, in the same job. Back: from SIGKILL",
+        "until the task's next process made steps (parameter server: until both workers did; AM: until it answers;",
+        "evaluator: until its process runs again).",
         "",
         circumstances(runs, "afo", "tensorflow-cpu", "skein"),
         "",
-        "| kills | number | minutes | samples/s undisturbed | under kills | goodput | aim | files' samples read twice | left |",
+        "| kills | times | minutes | samples/s undisturbed | under kills | goodput | aim | samples read twice | left |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
@@ -145,7 +145,7 @@ def report(runs: list[Run]) -> str:
         )
     lines += [
         "",
-        "| killed | times | back: median s | p95 s | aim | not back before the next |",
+        "| killed | times | back: median s | p95 s | aim | not back in 120 s |",
         "|---|---|---|---|---|---|",
     ]
     kills = [kill for run in runs for kill in run.kills]
