@@ -18,7 +18,7 @@ from afo.lineage import InputFile
 from afo.paths import JobPaths
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.rpc.wire import read_secret
+from afo.rpc.wire import METHODS, read_secret
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
@@ -26,12 +26,6 @@ from afo_am.runtime import make_runtime
 
 _T = TypeVar("_T")
 log = logging.getLogger("afo.am")
-
-#: Which message each method hands to the core (see `afo.rpc.wire.METHODS`).
-_METHODS = (
-    "Register", "Heartbeat", "ReportExit", "NextSplit", "AckSplit", "ReportReady", "Ready", "ReportCheckpoint",
-    "Export", "ReportEval", "Status", "Kill", "GiveOrder", "OrderStatus", "ReportOrder",
-)  # fmt: skip
 
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and
 #: 16 of them cost a third of the AM's time (benchmarks/bench_am_scale.py).
@@ -77,7 +71,7 @@ def run(config: AmConfig) -> None:
     runtime = make_runtime(config, paths)
     driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
     host = advertised_host(config.runtime)
-    server = RpcServer(dict.fromkeys(_METHODS, driver.ask), read_secret(config.secret_file), host, threads=_RPC_THREADS)
+    server = RpcServer(dict.fromkeys(METHODS, driver.ask), read_secret(config.secret_file), host, threads=_RPC_THREADS)
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
