@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from afo import events as ev
 from afo.job import Job, RoleSpec
 from afo.rpc import messages as m
+from afo.rpc.wire import METHODS
 from afo_am import commands as c
 from fake_cluster import FakeCluster, make_config
 
@@ -81,3 +82,8 @@ def test_a_container_that_is_refused_after_the_verdict_blames_nobody(make_cluste
     (ended,) = [end for end in cluster.events(ev.TaskEnded) if isinstance(end, ev.TaskEnded) and end.task == task]
     assert ended.cause == "ended_with_job"
     assert cluster.run() == "KILLED"
+
+
+def test_every_method_of_the_protocol_reaches_the_core(make_cluster: Make) -> None:
+    known = set(make_cluster().core._handlers)
+    assert {request for request, _ in METHODS.values()} - known == {m.StatusRequest}
