@@ -6,7 +6,9 @@ batches more than the positions say: after a restore those are applied once more
 
 import secrets
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from afo.train.manifest import Manifest, Part
 from afo.train.origin import Origin
 from afo.train.parameters import Parameter, Parameters
 from afo.train.variables import PsVariable, VariableIo
+
+#: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
+_SENDERS = 8
 
 
 def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]]:
@@ -52,7 +57,7 @@ class CheckpointWriter:
         counters = [(variable, VariableIo(variable).read()) for variable in reversed(self._parameters.counters)]
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
-        parts = [self._upload(directory, *entry) for entry in self._files(counters)]
+        parts = self._send(directory, counters)
         url = manifest.commit(
             self._url,
             Manifest(
@@ -62,13 +67,30 @@ class CheckpointWriter:
                 final=final,
                 directory=directory,
                 rows={table.name: table.rows for table in self._parameters.tables},
-                parts=tuple(parts),
+                parts=parts,
                 rules=self._origin.rules,
                 sections=self._origin.sections,
                 lineage=self._origin.lineage(step, positions),
             ),
         )
         return url, step, positions
+
+    def _send(self, directory: str, counters: list[tuple[PsVariable, Any]]) -> tuple[Part, ...]:
+        """Write file after file and send several at once; never more than those lie on the local disk."""
+        room = threading.Semaphore(_SENDERS)
+
+        def send(entry: tuple[str, int, int, Path]) -> Part:
+            try:
+                return self._upload(directory, *entry)
+            finally:
+                room.release()
+
+        def start(entry: tuple[str, int, int, Path]) -> Future[Part]:
+            room.acquire()
+            return pool.submit(send, entry)
+
+        with ThreadPoolExecutor(_SENDERS, thread_name_prefix="checkpoint") as pool:
+            return tuple(part.result() for part in [start(entry) for entry in self._files(counters)])
 
     def _files(self, counters: list[tuple[PsVariable, Any]]) -> Iterator[tuple[str, int, int, Path]]:
         """Writes file after file; yields tensor, part, parts and path."""
