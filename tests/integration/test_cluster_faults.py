@@ -9,6 +9,7 @@ series that was interrupted goes on; AFO_FAULTS_REPORT writes the report elsewhe
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,11 +107,11 @@ def survive(number: int, group: int, adult: AdultData, hadoop: Cluster) -> Run:
     skipped = tuple(f"{fault.name}: it takes {fault.missing()}" for _, fault in chosen if fault.missing())
     settings = (f"name=faults {number}.{group}", *SETTINGS)
     options = [option for setting in settings for option in ("--set", setting)]
-    scene = Scene(LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options), hadoop)
-    with scene.undo:
-        scene.undo.callback(afo, "kill", scene.job.id)  # one that is over is left alone
+    with ExitStack() as undo:
         for _, fault in faults:
-            fault.prepare(scene)
+            fault.prepare(hadoop, undo)
+        scene = Scene(LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options), hadoop, undo)
+        undo.callback(afo, "kill", scene.job.id)  # one that is over is left alone
         struck = [(phase, fault, hit(scene, phase, fault)) for phase, fault in faults]
         verdict = scene.job.verdict(600)
     job = scene.job

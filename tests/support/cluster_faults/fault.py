@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import psutil
@@ -24,7 +24,7 @@ class Scene:
 
     job: LiveJob
     cluster: Cluster
-    undo: ExitStack = field(default_factory=ExitStack)
+    undo: ExitStack
     #: Wall clock of the harm.
     at: float = 0.0
 
@@ -81,8 +81,8 @@ class Fault:
         """What this machine lacks for it, or ''."""
         return ""
 
-    def prepare(self, scene: Scene) -> None:
-        """Called when the job was submitted, before it has any container."""
+    def prepare(self, cluster: Cluster, undo: ExitStack) -> None:
+        """Called before the job is submitted. `undo` is run when it is over, however that was."""
 
     def arm(self, scene: Scene) -> None:
         """Called shortly before; what takes time is done here."""

@@ -4,11 +4,12 @@ import os
 import shutil
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from afo import events as ev
 from afo.config import user_name
+from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
 
 _DISK_MIB = 256
@@ -31,19 +32,19 @@ class FullDisk(Fault):
     def missing(self) -> str:
         return "" if os.geteuid() == 0 and shutil.which("mount") else "root, to mount a small file system"
 
-    def prepare(self, scene: Scene) -> None:
+    def prepare(self, cluster: Cluster, undo: ExitStack) -> None:
         for name in ("nodemanager-1", "nodemanager-2"):
-            folder = _directory(scene, name)
-            folder.mkdir(parents=True)
+            folder = _directory(cluster, name)
+            folder.mkdir(parents=True, exist_ok=True)
             options = f"size={_DISK_MIB}m,mode=0710"
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
-            scene.undo.callback(_unmount, folder)
+            undo.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
 
     def strike(self, scene: Scene) -> None:
         chief = [e for e in scene.job.events(ev.TaskRegistered) if (e.task.role, e.task.index) == ("worker", 0)][-1]
         names = [name for name in scene.cluster.running() if name.startswith("nodemanager-")]
         node = next(name for name in names if scene.cluster.daemon(name).addresses[0][0] == chief.host)
-        filler = _directory(scene, node) / "filler"
+        filler = _directory(scene.cluster, node) / "filler"
         scene.strikes_now()
         _fill(filler)
         try:
@@ -83,9 +84,9 @@ class CutLink(Fault):
             subprocess.run(["ip", "route", "del", *route], check=True)
 
 
-def _directory(scene: Scene, node: str) -> Path:
-    """Where a node keeps the directories of the job's containers."""
-    return scene.cluster.directory / node / "local" / "usercache" / user_name() / "appcache" / scene.job.id
+def _directory(cluster: Cluster, node: str) -> Path:
+    """Where a node keeps the directories of this user's containers."""
+    return cluster.directory / node / "local" / "usercache" / user_name() / "appcache"
 
 
 def _fill(file: Path) -> None:
@@ -95,9 +96,3 @@ def _fill(file: Path) -> None:
     with suppress(OSError), file.open("ab", buffering=0) as out:
         while True:
             out.write(bytes(512))
-
-
-def _unmount(folder: Path) -> None:
-    """YARN emptied it and could not remove what is mounted."""
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import skein
 
+from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
 from live_job import AFO
 
@@ -58,15 +60,15 @@ class Preemption(Fault):
     def name(self) -> str:
         return "preemption"
 
-    def prepare(self, scene: Scene) -> None:
+    def prepare(self, cluster: Cluster, undo: ExitStack) -> None:
         waiting = skein.Service(instances=0, script="sleep 600", resources=skein.Resources(memory="2750 MiB", vcores=1))
         spec = skein.ApplicationSpec(
             name="other tenant", queue="ads", services={"greedy": waiting},
             master=skein.Master(script="sleep 900", resources=skein.Resources(memory="512 MiB", vcores=1)),
         )  # fmt: skip
-        self._client = scene.undo.enter_context(skein.Client(security=skein.Security.new_credentials()))
+        self._client = undo.enter_context(skein.Client(security=skein.Security.new_credentials()))
         self._application = self._client.submit_and_connect(spec)
-        scene.undo.callback(self._client.kill_application, self._application.id)
+        undo.callback(self._client.kill_application, self._application.id)
 
     def strike(self, scene: Scene) -> None:
         scene.strikes_now()
