@@ -1,0 +1,76 @@
+"""docs/reports/stock-tensorflow-part3.md."""
+
+from collections.abc import Sequence
+
+from noted_runs import circumstances
+from side_by_side.cell import FAULTS, NAMES, WATCH_S, Run
+from side_by_side.contender import CHECKPOINT_S
+from side_by_side.outcome import QUIET_S
+from side_by_side.stock import MAX_STARTS, PAUSE_S
+
+_TITLES = {"coordinator": "ParameterServerStrategy", "monitored": "MonitoredTrainingSession", "afo": "afo"}
+_HOW = f"""\
+Written by `make compare-faults` (`tests/integration/test_compare_faults.py`, `tests/support/side_by_side`).
+Each cell is a training of its own: 1 chief or coordinator, 2 parameter servers and 2 workers as processes of one
+machine, a checkpoint every {CHECKPOINT_S:g} s. Once all train and a checkpoint is there, the fault comes; then the step
+of the model, and which processes make steps, are watched until all of them train again, or for {WATCH_S:g} s after the
+fault is over.
+
+- **ParameterServerStrategy**: the program coordinates with a ClusterCoordinator, saves regularly and begins with the
+  newest checkpoint, as "Handling Task Failure" in the documentation of `tf.distribute.coordinator.ClusterCoordinator`
+  says. The chief is the coordinator; the workers make the steps.
+- **MonitoredTrainingSession**: chief and workers step asynchronously, with `device_filters` as
+  `tf.estimator.RunConfig` sets them; the session recovers from AbortedError and UnavailableError by itself, as the
+  documentation of `MonitoredSession` says, and the chief saves.
+- Both run with `GRPC_FAIL_FAST=use_caller` in every task (TensorFlow RFC 355, and the tutorial "Parameter server
+  training with ParameterServerStrategy"), under a plain supervisor: whatever ends, killed or by an error of its own, is
+  started again {PAUSE_S:g} s later with the same role and address, {MAX_STARTS} times at most. On another port means
+  that the task's own `TF_CONFIG` has a new port, and that of what is started later, while the others keep what they
+  were started with, as where a scheduler places a task anew.
+- **afo**: a `model:` job on the `local` runtime. Its workers listen on no port; in "comes back on another port" the
+  Child is killed, so that the task comes back in another container. A parameter server has another port after each
+  start.
+
+*Recovered*: the step grows again; "without k" where k of the processes that should make steps had made none by the end.
+*From zero*: it grows again, from the beginning. *Hung*: no step in the last {QUIET_S:g} s that were watched, or longer.
+*Failed*: a task ended {MAX_STARTS + 1} times. *Lost*: by how much the step fell. *Pause*: the longest time without a
+step of any process. *Whole*: from the fault until every process had made a step. The steps of TensorFlow alone are of a
+linear model and wait a little in between, those of afo are of Wide & Deep at full speed: rates and numbers of steps do
+not compare, outcomes do.
+"""
+
+
+def page(runs: Sequence[Run]) -> str:
+    """The report."""
+    found = {(run.name, run.fault): run for run in runs}
+    head = ["fault", *(_TITLES[name] for name in NAMES)]
+    rows = [
+        [fault.words, *(_cell(found.get((name, key))) for name in NAMES)] for key, fault in FAULTS.items()
+    ]  # fmt: skip
+    details = [_details(found[name, key]) for name in NAMES for key in FAULTS if (name, key) in found]
+    columns = ["", "fault", "step at the fault", "started again", "last error of a task", "seconds in all"]
+    return "\n".join([
+        "# Faults: afo and TensorFlow alone", "", _HOW, circumstances(runs, "afo", "tensorflow-cpu", "keras"), "",
+        *_table(head, rows), "", *_table(columns, details), "",
+    ])  # fmt: skip
+
+
+def _cell(run: Run | None) -> str:
+    if run is None:
+        return "not run"
+    if run.kind in ("hung", "failed"):
+        return f"**{run.kind}**, for {run.pause_s:.0f} s at least" if run.kind == "hung" else "**failed**"
+    words = f"{run.kind}" if run.missing == 0 else f"{run.kind} **without {run.missing}**"
+    whole = "" if run.whole_s is None else f"; whole after {run.whole_s:.0f} s"
+    return f"{words}; {run.lost} steps lost; pause {run.pause_s:.0f} s{whole}"
+
+
+def _details(run: Run) -> list[str]:
+    again = ", ".join(f"{task} {count}×" for task, count in sorted(run.restarts.items())) or "none"
+    error = run.error.replace("|", "/")
+    return [_TITLES[run.name], run.fault, str(run.step), again, error, f"{run.seconds:.0f}"]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
