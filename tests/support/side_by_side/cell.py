@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from side_by_side.contender import Contender, Name, Task
+from side_by_side.contender import CHECKPOINT_S, Contender, Name, Task
 from side_by_side.ours import Ours
 from side_by_side.outcome import Kind, outcome, whole_at
 from side_by_side.stock import Stock
 
 #: Until all train and a checkpoint is there; no outcome of a fault, but an error of the harness, if it takes longer.
 READY_S = 120.0
+#: So much longer before the fault, so that the newest checkpoint is none of the first steps.
+SETTLE_S = 2.5 * CHECKPOINT_S
+POLL_S = 0.3
 #: After its fault is over, a training is watched for this long, unless all train again before.
 WATCH_S = 75.0
 #: So much longer once all train again.
@@ -94,6 +97,8 @@ def _wait_until_it_trains(contender: Contender) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"it does not train after {READY_S:g} s: {contender.seen()[-3:]}, {contender.story()}")
         _tend(contender)
+    for _ in range(int(SETTLE_S / POLL_S)):
+        _tend(contender)
 
 
 def _is_ready(contender: Contender, began: float) -> bool:
@@ -130,4 +135,4 @@ def _watch(contender: Contender, since: float) -> float:
 
 def _tend(contender: Contender) -> None:
     contender.tend()
-    time.sleep(0.3)
+    time.sleep(POLL_S)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from noted_runs import circumstances
 from side_by_side.cell import FAULTS, NAMES, WATCH_S, Run
 from side_by_side.contender import CHECKPOINT_S
-from side_by_side.outcome import QUIET_S
+from side_by_side.outcome import IN_FLIGHT, QUIET_S
 from side_by_side.stock import MAX_STARTS, PAUSE_S
 
 _TITLES = {"coordinator": "ParameterServerStrategy", "monitored": "MonitoredTrainingSession", "afo": "afo"}
@@ -33,7 +33,8 @@ fault is over.
 
 *Recovered*: the step grows again; "without k" where k of the processes that should make steps had made none by the end.
 *From zero*: it grows again, from the beginning. *Hung*: no step in the last {QUIET_S:g} s that were watched, or longer.
-*Failed*: a task ended {MAX_STARTS + 1} times. *Lost*: by how much the step fell. *Pause*: the longest time without a
+*Failed*: a task ended {MAX_STARTS + 1} times. *Lost*: by how much the step fell, 0 up to {IN_FLIGHT}, as several
+processes read it at once. *Pause*: the longest time without a
 step of any process. *Whole*: from the fault until every process had made a step. The steps of TensorFlow alone are of a
 linear model and wait a little in between, those of afo are of Wide & Deep at full speed: rates and numbers of steps do
 not compare, outcomes do.
