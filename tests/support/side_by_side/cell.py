@@ -7,7 +7,7 @@ from typing import get_args
 
 from side_by_side.contender import CHECKPOINT_S, Contender, Name, Task
 from side_by_side.ours import Ours
-from side_by_side.outcome import Kind, outcome, whole_at
+from side_by_side.outcome import Kind, grew_at, outcome, whole_at
 from side_by_side.stock import Stock
 
 #: Until all train and a checkpoint is there; no outcome of a fault, but an error of the harness, if it takes longer.
@@ -15,8 +15,10 @@ READY_S = 120.0
 #: So much longer before the fault, so that the newest checkpoint is none of the first steps.
 SETTLE_S = 2.5 * CHECKPOINT_S
 POLL_S = 0.3
-#: After its fault is over, a training is watched for this long, unless all train again before.
-WATCH_S = 75.0
+#: After its fault is over a training is watched until all train again, for this long without a step at most, and for
+#: this long in all.
+STILL_S = 75.0
+WATCH_S = 180.0
 #: So much longer once all train again.
 STEADY_S = 5.0
 #: What was under way when the fault began is no sign of life.
@@ -123,12 +125,14 @@ def _inflict(contender: Contender, fault: Fault) -> tuple[float, float]:
 
 
 def _watch(contender: Contender, since: float) -> float:
-    """Until all have trained for STEADY_S since then, or WATCH_S are over; returns when that was."""
-    deadline = since + WATCH_S
-    while (now := time.time()) < deadline and not contender.gave_up():
+    """Until all have trained for STEADY_S since then, or there is nothing to wait for; returns when that was."""
+    while (now := time.time()) < since + WATCH_S and not contender.gave_up():
         _tend(contender)
-        whole = whole_at(contender.seen(), since, contender.trainers())
+        seen = contender.seen()
+        whole = whole_at(seen, since, contender.trainers())
         if whole is not None and now > whole + STEADY_S:
+            break
+        if now > max(since, grew_at(seen)) + STILL_S:
             break
     return time.time()
 

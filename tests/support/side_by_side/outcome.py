@@ -49,6 +49,11 @@ def whole_at(seen: Sequence[Seen], since: float, expected: Collection[int]) -> f
     return None
 
 
+def grew_at(seen: Sequence[Seen]) -> float:
+    """When the step grew last; 0 if it has not."""
+    return max((later.time for earlier, later in pairwise(seen) if later.step > earlier.step), default=0.0)
+
+
 def outcome(
     seen: Sequence[Seen], fault_at: float, until: float, expected: Collection[int], *, over_at: float, gave_up: bool
 ) -> Outcome:
