@@ -18,7 +18,7 @@ POLL_S = 0.3
 #: After its fault is over a training is watched until all train again, for this long without a step at most, and for
 #: this long in all.
 STILL_S = 75.0
-WATCH_S = 180.0
+WATCH_S = 120.0
 #: So much longer once all train again.
 STEADY_S = 5.0
 #: What was under way when the fault began is no sign of life.
