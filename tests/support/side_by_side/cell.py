@@ -11,7 +11,7 @@ from side_by_side.outcome import Kind, grew_at, outcome, whole_at
 from side_by_side.stock import Stock
 
 #: Until all train and a checkpoint is there; no outcome of a fault, but an error of the harness, if it takes longer.
-READY_S = 120.0
+READY_S = 300.0
 #: So much longer before the fault, so that the newest checkpoint is none of the first steps.
 SETTLE_S = 2.5 * CHECKPOINT_S
 POLL_S = 0.3
