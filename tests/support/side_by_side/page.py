@@ -12,10 +12,9 @@ _TITLES = {"coordinator": "ParameterServerStrategy", "monitored": "MonitoredTrai
 _HOW = f"""\
 Written by `make compare-faults` (`tests/integration/test_compare_faults.py`, `tests/support/side_by_side`).
 Each cell is a training of its own: 1 chief or coordinator, 2 parameter servers and 2 workers as processes of one
-machine, a checkpoint every {CHECKPOINT_S:g} s. Once all train and a checkpoint is there, the fault comes; then the
-step of the model, and which processes make steps, are watched until all of them train again, for {STILL_S:g} s
-without a
-step after the fault is over, or for {WATCH_S:g} s.
+machine, a checkpoint every {CHECKPOINT_S:g} s. Once all train and a checkpoint is there, the fault comes. Then the step
+of the model, and which processes make steps, are watched until all train again, for {STILL_S:g} s without a step after
+the fault is over, or for {WATCH_S:g} s.
 
 - **ParameterServerStrategy**: the program coordinates with a ClusterCoordinator, saves regularly and begins with the
   newest checkpoint, as "Handling Task Failure" in the documentation of `tf.distribute.coordinator.ClusterCoordinator`
@@ -35,10 +34,9 @@ step after the fault is over, or for {WATCH_S:g} s.
 *Recovered*: the step grows again; "without k" where k of the processes that should make steps had made none by the
 end. *From zero*: it grows again, from the beginning. *Hung*: no step any more. *Failed*: a task ended {MAX_STARTS + 1}
 times. *Lost*: by how much the step fell, 0 up to {IN_FLIGHT}, as several processes read it at once. *Pause*: the
-longest
-time without a step of any process. *Whole*: from the fault until every process had made a step. The steps of TensorFlow
-alone are of a linear model and wait a little in between; those of afo are of Wide & Deep at full speed, so what starts
-again has less of the machine to itself. Rates, numbers of steps and seconds do not compare, outcomes do.
+longest time without a step of any process. *Whole*: from the fault until every process had made a step.
+The steps of TensorFlow alone are of a linear model and wait a little in between; those of afo are of Wide & Deep at full
+speed, so what starts again has less of the machine to itself. Rates, numbers of steps and seconds do not compare, outcomes do.
 """
 
 _WHY = """\
@@ -51,8 +49,7 @@ _WHY = """\
   a new generation.
 - **The chief**: without its coordinator nothing moves, and what comes back begins with the newest checkpoint, although
   the variables are still on the parameter servers. The workers of a MonitoredTrainingSession go on, until the chief
-  that
-  comes back writes the newest checkpoint over what they have done meanwhile. afo's chief asks the AM whether the
+  that comes back writes the newest checkpoint over what they have done meanwhile. afo's chief asks the AM whether the
   variables are prepared, and trains on.
 - **A worker on another port**: every process has the addresses that it was started with. The coordinator keeps asking
   the old one; a parameter server fetches gradients from the old one. The training goes on without that worker for good,
