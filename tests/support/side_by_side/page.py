@@ -35,8 +35,9 @@ the fault is over, or for {WATCH_S:g} s.
 end. *From zero*: it grows again, from the beginning. *Hung*: no step any more. *Failed*: a task ended {MAX_STARTS + 1}
 times. *Lost*: by how much the step fell, 0 up to {IN_FLIGHT}, as several processes read it at once. *Pause*: the
 longest time without a step of any process. *Whole*: from the fault until every process had made a step.
-The steps of TensorFlow alone are of a linear model and wait a little in between; those of afo are of Wide & Deep at full
-speed, so what starts again has less of the machine to itself. Rates, numbers of steps and seconds do not compare, outcomes do.
+The steps of TensorFlow alone are of a linear model and wait a little in between; those of afo are of Wide & Deep
+at full speed, so what starts again has less of the machine to itself.
+Rates, numbers of steps and seconds do not compare, outcomes do.
 """
 
 _WHY = """\
