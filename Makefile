@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench sim test-faults soak kills equivalence wheel clean
+.PHONY: help install demo test lint typecheck format bench sim test-faults soak kills equivalence compare-faults wheel clean
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(INSTALLED): pyproject.toml conf/constraints.txt
 	.ci/system-packages python
@@ -58,6 +58,9 @@ test-faults: $(INSTALLED) ## Daemons, nodes, memory and processes fail around jo
 equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes about an hour
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m equivalence --override-ini timeout=7200
+
+compare-faults: $(INSTALLED) ## The same faults against afo and TensorFlow alone, on this machine; takes half an hour
+	$(BIN)/python -m pytest -m compare_faults
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

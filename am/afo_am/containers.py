@@ -64,4 +64,4 @@ class Containers:
             self._core.task_ended(task, "launch_failed", None, failed.message)
             return
         self._core.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
-        self._core.ending.decide("FAILED", "launch_failed", failed.message, failed.task)
+        self._core.ending.decide("FAILED", "launch_failed", f"{failed.task}: {failed.message}", failed.task)

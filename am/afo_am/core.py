@@ -234,7 +234,8 @@ class Core:
     def _give_up(self, task: Task, cause: str, text: str) -> None:
         """The job goes on without the task, or fails."""
         if not spare.give_up(self, task, cause, text):
-            self.ending.decide("FAILED", cause, f"{task.id}: {text}", task.id)
+            where = f"{task.id} on {task.host}" if task.host else str(task.id)
+            self.ending.decide("FAILED", cause, f"{where}: {text}", task.id)
 
     def _request(self, task: Task, reason: str) -> None:
         spec = self.state.spec(task.id.role)

@@ -12,7 +12,7 @@ from afo.errors import AfoError, UsageError
 from afo.exits import CAUSES, Cause
 from afo.job import ROLES, Job
 from afo.paths import checked_job_id
-from afo_client.console import counted, iso, print_json, print_result, table, without_control
+from afo_client.console import attempt_text, counted, iso, print_json, print_result, table, without_control
 from afo_client.event_tail import EventTail
 from afo_client.examples import examples
 from afo_client.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
@@ -112,7 +112,8 @@ def _text(found: Explanation, job: Job | None) -> list[str]:
 
 def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
     tail = [f"  | {without_control(line)}" for line in end.tail.splitlines()[-TAIL_LINES:]]
-    return [f"{head}: {end.task} (attempt {end.attempt}): {end.cause}: {without_control(end.message)}", *tail]
+    where = attempt_text(end.task, end.attempt, end.host)
+    return [f"{head}: {where}: {end.cause}: {without_control(end.message)}", *tail]
 
 
 def _ends_lines(ends: tuple[TaskEnd, ...]) -> list[str]:

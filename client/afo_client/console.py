@@ -74,6 +74,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def attempt_text(task: str, attempt: int, host: str) -> str:
+    """`worker:1 (attempt 2) on node-7`; without the last words while it has no host."""
+    return f"{task} (attempt {attempt})" + (f" on {host}" if host else "")
+
+
 def span_text(seconds: float) -> str:
     """A time span for people: `42 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = int(seconds)

@@ -9,6 +9,7 @@ from afo import events as ev
 from afo.exits import CAUSES, MAX_FREE_RESTARTS, Cause
 from afo.job import RestartBudget, Role
 from afo_client.job_view import JobView
+from afo_client.task_hosts import TaskHosts
 
 #: Ends that say nothing of a fault.
 _HARMLESS = ("succeeded", "ended_with_job")
@@ -21,6 +22,8 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
     attempt: int
     cause: str
     message: str
+    #: Where it ran, '' where no container had come.
+    host: str = ""
     tail: str = ""
     code: int | None = None
     time: float = 0.0
@@ -41,12 +44,13 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def explain(view: JobView, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> Explanation:
     """What the event log says of the job that `view` shows."""
     ends: list[TaskEnd] = []
-    first = None
+    hosts, first = TaskHosts(), None
     cause = view.verdict.cause if view.verdict else ""
     for record in records:
+        hosts.take(record)
         match record:
             case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in _HARMLESS:
-                ends.append(_end(event, record.time))
+                ends.append(_end(event, hosts.of(event.task), record.time))
             case event_log.Record(event=ev.JobEnding(first_task=task)) if task is not None:
                 first = (str(task), task.attempt)
     decisive = [end for end in ends if (end.task, end.attempt) == first]
@@ -58,10 +62,10 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     )  # fmt: skip
 
 
-def _end(event: ev.TaskEnded | ev.ProcessEnded, time: float) -> TaskEnd:
+def _end(event: ev.TaskEnded | ev.ProcessEnded, host: str, time: float) -> TaskEnd:
     return TaskEnd(
-        task=str(event.task), attempt=event.task.attempt, cause=event.cause, message=event.message, tail=event.tail,
-        code=event.code, time=time,
+        task=str(event.task), attempt=event.task.attempt, cause=event.cause, message=event.message, host=host,
+        tail=event.tail, code=event.code, time=time,
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     tail: str
     log_url: str = ""
+    host: str = ""
 
 
 class JobView(Struct, frozen=True, kw_only=True):
@@ -218,7 +219,7 @@ class LogReader:
         held = self._tasks.get((event.task.role, event.task.index))
         self._failures[event.task] = Failure(
             task=event.task, cause=event.cause, message=event.message, tail=event.tail,
-            log_url=held.log_url if held else "",
+            log_url=held.log_url if held else "", host=held.host if held else "",
         )  # fmt: skip
 
     def _change(self, **fields: object) -> None:

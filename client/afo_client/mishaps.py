@@ -2,11 +2,12 @@
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import CAUSES
-from afo_client.console import without_control
+from afo.exits import CAUSES, Cause
+from afo_client.console import attempt_text, without_control
 from afo_client.event_tail import EventTail
 from afo_client.job_view import JobView
 from afo_client.summary import TAIL_LINES
+from afo_client.task_hosts import TaskHosts
 
 
 class Mishaps:
@@ -14,23 +15,26 @@ class Mishaps:
 
     def __init__(self, events_dir: str) -> None:
         self._events = EventTail(events_dir)
+        self._hosts = TaskHosts()
         self._restarts = 0
 
     def news(self, view: JobView) -> list[str]:
-        """What has failed since the last call, each with the last lines of its stderr."""
+        """What has failed since the last call, each with the last lines of its stderr and what to do."""
         if view.restarts <= self._restarts:
             return []
         self._restarts = view.restarts
-        ends = [record.event for record in self._events.poll() if isinstance(record, event_log.Record)]
-        return [_text(end) for end in ends if isinstance(end, ev.TaskEnded | ev.ProcessEnded) and _is_own(end.cause)]
+        told = []
+        for record in self._events.poll():
+            self._hosts.take(record)
+            match record:
+                case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as end):
+                    cause = CAUSES.get(end.cause)
+                    if cause is not None and cause.blame == "user":
+                        told.append(_text(end, self._hosts.of(end.task), cause))
+        return told
 
 
-def _is_own(cause: str) -> bool:
-    entry = CAUSES.get(cause)
-    return entry is not None and entry.blame == "user"
-
-
-def _text(end: ev.TaskEnded | ev.ProcessEnded) -> str:
-    lines = [f"{end.task} (attempt {end.task.attempt}): {end.cause}: {end.message}"]
+def _text(end: ev.TaskEnded | ev.ProcessEnded, host: str, cause: Cause) -> str:
+    lines = [f"{attempt_text(str(end.task), end.task.attempt, host)}: {end.cause}: {end.message}"]
     lines += [f"  | {line}" for line in end.tail.splitlines()[-TAIL_LINES:]]
-    return "\n".join(without_control(line) for line in lines)
+    return "\n".join(without_control(line) for line in [*lines, f"  what to do: {cause.advice}"])

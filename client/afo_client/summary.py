@@ -7,7 +7,7 @@ from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.exits import CAUSES
 from afo.jsonfile import decode
-from afo_client.console import counted, iso, span_text, without_control
+from afo_client.console import attempt_text, counted, iso, span_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
 
@@ -56,7 +56,7 @@ def _why(view: JobView) -> list[str]:
 
 def _failure_lines(failure: Failure) -> list[str]:
     tail = [f"  | {without_control(line)}" for line in failure.tail.splitlines()[-TAIL_LINES:]]
-    head = f"first task that failed: {failure.task} (attempt {failure.task.attempt})"
+    head = f"first task that failed: {attempt_text(str(failure.task), failure.task.attempt, failure.host)}"
     return [f"{head}: {without_control(failure.message)}", *tail]
 
 

@@ -87,6 +87,9 @@ def test_two_jobs_with_half_of_the_cluster_each_both_finish(make_cluster: Make) 
     assert [(event.held, event.missing) for event in released if isinstance(event, ev.GangReleased)] == [
         (3, "worker:0")
     ]
+    ends = [event for cluster in clusters for event in cluster.events(ev.TaskEnded)]
+    causes = [event.cause for event in ends if isinstance(event, ev.TaskEnded)]
+    assert causes.count("gang_released") == 5, "what was held, and what had been asked for"
 
 
 def test_without_a_release_both_would_wait_for_ever(make_cluster: Make) -> None:

@@ -73,6 +73,15 @@ def test_a_final_checkpoint_that_is_reported_again_is_not_the_newest_again(make_
     assert len(cluster.events(ev.CheckpointWritten)) == 2
 
 
+def test_a_container_that_is_refused_ends_the_job_with_the_runtimes_words(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    task = next(iter(cluster.core.state.of_role("ps"))).id
+    cluster.tell(c.CommandFailed(task, "larger than every node"))
+    assert cluster.run() == "FAILED"
+    state = cluster.core.state
+    assert (state.verdict_cause, state.diagnostics) == ("launch_failed", f"{task}: larger than every node")
+
+
 def test_a_container_that_is_refused_after_the_verdict_blames_nobody(make_cluster: Make) -> None:
     cluster = make_cluster()
     cluster.tell(m.KillRequest(user="bob", reason=""))

@@ -48,7 +48,7 @@ def test_the_same_exception_again_fails_the_job_whichever_task_raises_it(make_cl
     (ending,) = cluster.events(ev.JobEnding)
     assert isinstance(ending, ev.JobEnding)
     assert (ending.cause, str(ending.first_task)) == ("user_exception", "worker:0")
-    assert ending.diagnostics == "worker:0: ValueError: bad row 4 at 0x7fff; the same exception came again"
+    assert ending.diagnostics == "worker:0 on h: ValueError: bad row 4 at 0x7fff; the same exception came again"
 
 
 def test_the_same_exception_may_come_again_after_the_window(make_cluster: Make) -> None:

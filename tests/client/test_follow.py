@@ -12,6 +12,7 @@ from msgspec import structs
 from afo import event_log
 from afo import events as ev
 from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
+from afo.exits import CAUSES
 from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
@@ -175,7 +176,9 @@ def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> Non
     )
     assert mishaps.news(view) == [], "nothing has been restarted"
     assert mishaps.news(structs.replace(view, restarts=2)) == [
-        "worker:0 (attempt 0): user_exception: ValueError: no age\n  | Traceback\n  |   line 7\n  | ValueError: no age"
+        "worker:0 (attempt 0): user_exception: ValueError: no age\n"
+        "  | Traceback\n  |   line 7\n  | ValueError: no age\n"
+        f"  what to do: {CAUSES['user_exception'].advice}"
     ]
     assert mishaps.news(structs.replace(view, restarts=2)) == []
 
@@ -209,7 +212,7 @@ def test_a_failed_job_shows_its_first_failure(watch: JobWatch, ref: JobRef) -> N
     finish(ref, msgspec.structs.replace(FINISHED, state="FAILED", cause="user_exception", diagnostics="why"))
     view = watch.look()
     text = summary_text(view, places(ref))
-    assert "first task that failed: worker:0 (attempt 0): it raised" in text
+    assert "first task that failed: worker:0 (attempt 0) on h: it raised" in text
     assert "  | ValueError: x" in text
     assert "The program raised an exception." in text
     fields = summary_json(view, places(ref), 1)

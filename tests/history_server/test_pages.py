@@ -1,13 +1,16 @@
 """What stands on the pages."""
 
+import html
 import re
 from collections.abc import Callable
 
+import pytest
 from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import storage
-from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
+from afo.exits import CAUSES
+from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
 
 
 def text(client: FlaskClient, address: str, status: int = 200) -> str:
@@ -142,3 +145,19 @@ def test_many_attempts_keep_failed_ones_on_the_page(client: FlaskClient, running
 def test_other_addresses_are_not_found(client: FlaskClient) -> None:
     assert f"there is no job {DONE}" in text(client, f"/jobs/{DONE}", 404)
     text(client, "/nothing", 404)
+
+
+@pytest.mark.parametrize("cause", [name for name in CAUSES if name not in ("succeeded", "ended_with_job")])
+def test_a_failed_job_names_task_host_evidence_and_advice(
+    client: FlaskClient, writer: Callable[..., JobWriter], cause: str
+) -> None:
+    task, entry = task_id("worker", 1, 2), CAUSES[cause]
+    job = writer(FAILED, "clicks").begin().task(task, "node-7")
+    job.log(ev.TaskEnded(task=task, cause=cause, code=1, message=f"words of {cause}", tail=LAST_WORDS))
+    job.end("FAILED", cause, f"worker:1 on node-7: words of {cause}", first=task)
+    page = text(client, f"/jobs/{FAILED}")
+    diagnosis = words(page[page.index('id="diagnosis"') : page.index("</section>")])
+    for part in ("First failing task. worker:1 , attempt 2, on node-7", f"words of {cause}", "no feature"):
+        assert part in diagnosis
+    for prose in (entry.summary, entry.advice):
+        assert "".join(prose.replace("`", "").split()) in "".join(html.unescape(diagnosis).split())

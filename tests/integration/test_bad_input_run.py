@@ -108,6 +108,19 @@ def test_a_record_that_does_not_fit_the_schema_is_named(folder: Path, submit: Su
 
 
 @pytest.mark.tensorflow
+def test_a_feature_that_is_not_a_number_is_named(folder: Path, submit: Submit) -> None:
+    path = folder / "train" / "part-02.tfrecord"
+    records = [decode(record) for record in read_records(str(path))]
+    with RecordWriter(str(path)) as writer:
+        writer.write_all(
+            encode({**each, **({"age": [float("nan")]} if n == 200 else {})}) for n, each in enumerate(records)
+        )
+    answer = submit(cause="not_finite")
+    assert "part-02.tfrecord" in answer["stderr"]
+    assert "`age`" in answer["stderr"]
+
+
+@pytest.mark.tensorflow
 def test_the_last_lines_of_a_model_that_raises_are_shown_at_once(folder: Path, submit: Submit) -> None:
     own = folder / "my modules"
     own.mkdir()

@@ -1,0 +1,1 @@
+"""The same faults against afo and against TensorFlow alone: `make compare-faults`."""
