@@ -30,7 +30,7 @@ log = logging.getLogger("afo.am")
 #: Which message each method hands to the core (see `afo.rpc.wire.METHODS`).
 _METHODS = (
     "Register", "Heartbeat", "ReportExit", "NextSplit", "AckSplit", "ReportReady", "Ready", "ReportCheckpoint",
-    "Export", "ReportEval", "Status", "Kill", "GiveOrder", "OrderStatus", "ReportOrder",
+    "Export", "ReportEval", "Status", "Kill", "Scale", "GiveOrder", "OrderStatus", "ReportOrder",
 )  # fmt: skip
 
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and

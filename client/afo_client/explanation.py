@@ -6,12 +6,9 @@ from msgspec import Struct
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import CAUSES, MAX_FREE_RESTARTS, Cause
+from afo.exits import CAUSES, HARMLESS, MAX_FREE_RESTARTS, Cause
 from afo.job import RestartBudget, Role
 from afo_client.job_view import JobView
-
-#: Ends that say nothing of a fault.
-_HARMLESS = ("succeeded", "ended_with_job")
 
 
 class TaskEnd(Struct, frozen=True, kw_only=True):
@@ -45,7 +42,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     cause = view.verdict.cause if view.verdict else ""
     for record in records:
         match record:
-            case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in _HARMLESS:
+            case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in HARMLESS:
                 ends.append(_end(event, record.time))
             case event_log.Record(event=ev.JobEnding(first_task=task)) if task is not None:
                 first = (str(task), task.attempt)
