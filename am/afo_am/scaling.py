@@ -28,7 +28,7 @@ class Scaling:
         self._core = core
 
     def scale(self, request: m.ScaleRequest) -> m.ScaleReply:
-        """Want another number of workers. Raises `ProtocolError` where the job file does not allow it, or `NotFound`."""
+        """Want another number of workers. Raises `ProtocolError` where the job file forbids it, or `NotFound`."""
         state, number = self._core.state, request.workers
         self._check(number)
         before = state.workers

@@ -72,13 +72,13 @@ class Slow:
     def _judge(self, rates: dict[TaskId, tuple[float, float]]) -> None:
         state, whole = self._core.state, {task: sum(halves) / 2 for task, halves in rates.items()}
         for task_id in sorted(whole, key=whole.__getitem__):
-            task = state.task(task_id)
+            task, halves = state.tasks[task_id.role, task_id.index], rates[task_id]
             others = median(rate for other, rate in whole.items() if other != task_id)
-            first, second = rates[task_id]
-            moves = first > 0 and second > 0
-            if task is None or not moves or max(first, second) >= state.config.job.restart.slow.below * others:
-                continue
-            if task is not state.chief and not task.stays_slow and self._is_settled(rates):
+            limit = state.config.job.restart.slow.below * others
+            if whole[task_id] >= limit:  # the rest is faster
+                return
+            may_leave = task is not state.chief and not task.stays_slow
+            if may_leave and min(halves) > 0 and max(halves) < limit and self._is_settled(rates):
                 self._tell(task, whole[task_id], others)
                 return
 

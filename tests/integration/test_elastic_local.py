@@ -15,7 +15,7 @@ from live_job import LiveJob, acknowledged, afo
 
 pytestmark = pytest.mark.tensorflow
 
-FILES, RECORDS, EPOCHS = 12, 3000, 2
+FILES, RECORDS, EPOCHS = 12, 3000, 6
 
 
 def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> LiveJob:
@@ -66,6 +66,7 @@ def test_a_job_is_scaled_up_and_down_and_each_sample_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = submit(tmp_path, monkeypatch)
+    job.wait(lambda: bool(workers(job)), "the Application Master answers")
     assert afo("scale", job.id, "worker=2").returncode == 0
     job.wait(lambda: workers(job).get("worker:2") == "scaled away", "two workers")
     train_together(job, 0, 1)

@@ -202,10 +202,13 @@ class FakeCluster:
         if self._carry_out_orders(child):
             self._obey(child)
 
+    def speed_of(self, child: FakeTask) -> float:
+        """Samples per second."""
+        return self.speed.get((child.id.role, child.id.index), 1.0)
+
     def samples(self, child: FakeTask) -> int:
-        """Of its process so far: one a second, of a slow one fewer."""
-        speed = self.speed.get((child.id.role, child.id.index), 1.0)
-        child.samples += speed * (self.time - (child.counted_at or self.time))
+        """Of its process so far."""
+        child.samples += self.speed_of(child) * (self.time - (child.counted_at or self.time))
         child.counted_at = self.time
         return int(child.samples)
 
