@@ -221,7 +221,9 @@ class Core:
             )
         )  # fmt: skip
         self.orders.task_ended(task.id, cause)
-        if not (self.state.verdict or cause in (SUCCEEDED, SCALED_AWAY) or task.given_up):
+        if cause == SCALED_AWAY:
+            task.waiting_since = 0.0  # a wait begins when it is wanted again
+        elif not (self.state.verdict or cause == SUCCEEDED or task.given_up):
             self.start_again(task, cause, message)
 
     def start_again(self, task: Task, cause: str, message: str) -> None:

@@ -67,4 +67,3 @@ class Scaling:
                 core.kill_container(task)
         elif task.handle:  # before it has one there is nothing to give back
             core.task_lost(task, cause, why)
-            task.waiting_since = 0.0

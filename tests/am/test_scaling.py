@@ -129,6 +129,16 @@ def test_a_container_that_has_not_come_is_given_up_at_once(make_cluster: Make) -
     assert cluster.core.state.restarts == 0
 
 
+def test_a_wait_begins_when_a_worker_is_wanted_again(make_cluster: Make) -> None:
+    """`timeouts.allocate` counts from then, also where the Application Master was restarted in between."""
+    cluster = make_cluster(config())
+    scale(cluster, 1)
+    cluster.start_am()
+    cluster.time += 1700
+    scale(cluster, 2)
+    assert cluster.core.state.tasks["worker", 1].waiting_since == cluster.core.now
+
+
 def test_a_job_that_waits_for_containers_needs_fewer(make_cluster: Make) -> None:
     cluster = make_cluster(config(least=2, most=4))
     cluster.allocate = lambda: None  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from live_job import LiveJob, acknowledged, afo
 
 pytestmark = pytest.mark.tensorflow
 
-FILES, RECORDS, EPOCHS = 12, 3000, 6
+FILES, RECORDS, EPOCHS = 12, 3000, 4
 
 
 def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> LiveJob:
