@@ -78,7 +78,7 @@ def test_a_job_is_scaled_up_and_down_and_each_sample_counts_once(
     assert "wanted already" in again.stderr
     assert (refused.returncode, "`roles.worker.instances` of the job file allows 1 to 3" in refused.stderr) == (2, True)
     assert "containers 2/2" in afo("status", job.id).stdout
-    verdict = job.verdict()
+    verdict = job.verdict(800)
     assert (verdict.state, verdict.restarts) == ("SUCCEEDED", 0), job.story()
     every_sample_once(job)
     assert [(each.number, each.before) for each in job.events(ev.WorkersScaled)] == [(2, 3), (3, 2), (1, 3)]
@@ -120,5 +120,5 @@ def test_a_slow_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = job.events(ev.TaskSlow)[0]
     assert (str(found.task), found.stays) == ("worker:1", "")
     assert 0 < found.samples_per_s < 0.4 * found.median
-    assert job.verdict().state == "SUCCEEDED", job.story()
+    assert job.verdict(800).state == "SUCCEEDED", job.story()
     every_sample_once(job)
