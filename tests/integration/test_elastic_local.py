@@ -13,7 +13,7 @@ from afo import events as ev
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(1200)]
 
 FILES, RECORDS, EPOCHS = 12, 3000, 4
 
