@@ -261,6 +261,27 @@ class TaskStalled(Event, frozen=True):
     stacks: str
 
 
+class TaskSlow(Event, frozen=True):
+    """A worker's rate stayed below `restart.slow.below` of the median of the others for `seconds`.
+
+    It is replaced, unless `stays` says why not.
+    """
+
+    task: TaskId
+    samples_per_s: float
+    median: float
+    seconds: float
+    stays: str = ""
+
+
+class WorkersScaled(Event, frozen=True):
+    """Somebody wants `number` workers from now on, in place of `before`."""
+
+    user: str
+    number: int
+    before: int
+
+
 class KillRequested(Event, frozen=True):
     """Somebody wants the job to end."""
 
@@ -352,6 +373,8 @@ AnyEvent = (
     | TaskGivenUp
     | ProcessEnded
     | TaskStalled
+    | TaskSlow
+    | WorkersScaled
     | KillRequested
     | OrderGiven
     | OrderDone

@@ -170,6 +170,14 @@ _ALL = (
         "`afo events JOB` has its stacks (TaskStalled). If single steps may take that long, raise `timeouts.hang`.",
     ),
     _cause(
+        "slow", "cluster", True, "The worker trained far slower than the others, for long: its machine is to blame.",
+        "The message has its rate and theirs; look after that machine. `restart.slow` says when a worker is replaced.",
+    ),
+    _cause(
+        "scaled_away", "nobody", False, "Fewer workers were wanted, and this one was not among them any more.",
+        "Nothing to do: `afo scale JOB worker=N` brings it back. Its files went to the other workers.",
+    ),
+    _cause(
         "launch_failed", "cluster", True, "The container could not be started.",
         "YARN's message says why; often a file that could not be localised.",
     ),
@@ -202,10 +210,17 @@ _ALL = (
 )  # fmt: skip
 
 #: Ends that say something of the machine: the next attempt is better off on another one.
-OF_THE_HOST = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_silent", "child_error"})
+OF_THE_HOST = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_silent", "child_error", "slow"})
 
 #: Ends of a wait for a container: no restart, whatever follows; `timeouts.allocate` bounds them, and no budget.
 WAITS = frozenset({"request_unanswered", "gang_released"})
+
+#: The end of a worker that is not wanted any more.
+SCALED_AWAY = "scaled_away"
+#: What follows such an end is no restart: nothing had gone wrong.
+NO_RESTART = WAITS | {SCALED_AWAY}
+#: Ends that say nothing of a fault.
+HARMLESS = frozenset({"succeeded", "ended_with_job", SCALED_AWAY})
 
 #: Every cause by its name.
 CAUSES: dict[str, Cause] = {cause.name: cause for cause in _ALL}

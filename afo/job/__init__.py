@@ -6,7 +6,7 @@ types. A field's `Meta(description=…)` is its documentation.
 
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
-from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Timeouts
+from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Embedding, Model, Wide
 from afo.job.optimizer import Adagrad, Adam, Ftrl, Optimizer, OptimizerChoice, Schedule, Sgd
@@ -43,6 +43,7 @@ __all__ = [
     "Section",
     "Sgd",
     "Shuffle",
+    "Slow",
     "Timeouts",
     "Train",
     "WarmStart",

@@ -30,6 +30,19 @@ class HostBudget(Section, frozen=True):
     per: Duration = Duration(3600)
 
 
+class Slow(Section, frozen=True):
+    """When a worker of a model is replaced for its rate, compared with the median of the other workers' rates."""
+
+    below: Annotated[
+        float, Meta(ge=0, lt=1, description="A rate below this part of the others' median is slow; 0: none is.")
+    ] = 0.3
+    over: Annotated[Duration, Meta(description="For so long, in each half of it.")] = Duration(120)
+
+    def __post_init__(self) -> None:
+        if self.over < 10:
+            raise ValueError(f"`over` is {self.over}; at least 10 s: rates come once a second")
+
+
 class Restart(Section, frozen=True):
     """How tasks come back: a budget for each role, and the pauses of all."""
 
@@ -39,6 +52,7 @@ class Restart(Section, frozen=True):
     evaluator: RestartBudget = RestartBudget(max=5)
     backoff: Backoff = Backoff()
     host: HostBudget = HostBudget()
+    slow: Slow = Slow()
     scope: Annotated[
         Literal["job", "task"],
         Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "

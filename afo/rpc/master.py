@@ -68,6 +68,10 @@ class Master:
         """End the job."""
         self._client.call("Kill", request)
 
+    def scale(self, request: m.ScaleRequest) -> m.ScaleReply:
+        """Have another number of workers. Raises `ProtocolError` where the job file does not allow it."""
+        return cast(m.ScaleReply, self._client.call("Scale", request))
+
     def give_order(self, request: m.OrderRequest) -> int:
         """Have a live task do something; returns the order's number. Tried once: repeated, it would be two orders."""
         return cast(m.OrderReply, self._client.call("GiveOrder", request, patience_s=0.0)).order

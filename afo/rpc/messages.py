@@ -336,6 +336,19 @@ class KillRequest(Message, frozen=True):
     reason: str = ""
 
 
+class ScaleRequest(Message, frozen=True):
+    """A client wants so many workers from now on."""
+
+    user: str
+    workers: int
+
+
+class ScaleReply(Message, frozen=True):
+    """How many were wanted before; the same number changes nothing."""
+
+    before: int
+
+
 class OrderRequest(Message, frozen=True):
     """A client wants something of a live task; of the chief if `kind` is `checkpoint`, whatever the task."""
 

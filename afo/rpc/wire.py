@@ -28,6 +28,7 @@ METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "ReportEval": (m.EvalReport, m.Empty),
     "Status": (m.StatusRequest, m.StatusReply),
     "Kill": (m.KillRequest, m.Empty),
+    "Scale": (m.ScaleRequest, m.ScaleReply),
     "GiveOrder": (m.OrderRequest, m.OrderReply),
     "OrderStatus": (m.OrderStatusRequest, m.OrderStatusReply),
     "ReportOrder": (m.OrderResult, m.Empty),

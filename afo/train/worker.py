@@ -8,6 +8,7 @@ from afo.data.pipeline import Batch, TrainingInput
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.cluster import connect
+from afo.train.departure import Departure
 from afo.train.failed_step import explained
 from afo.train.setup import Setup
 from afo.train.splits import Splits
@@ -63,11 +64,11 @@ class Worker:
         reading = TrainingInput(
             self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, setup.parser, self._prepare
         )
-        with reading:
+        with reading, Departure() as departure:
             self._input = reading
             self._report("training", now=True)
             while self._another_step(reading):
-                pass
+                departure.between_steps()
         if self._chief is not None:
             self._step = self._chief.finish(self._progress("exporting"))
         self._report("done", now=True)

@@ -88,6 +88,8 @@ class Children:
             return self._directive_end(f"the job is {state.verdict}")
         if task.given_up:
             return self._directive_end("the job goes on without this task")
+        if task.leaving:
+            return self._directive_end(task.leaving.why)
         beat = max(1.0, len(state.tasks) / 800)
         program = bool(state.config.job.program)
         starts = task.process_ends if task.not_before <= self._core.now else 0

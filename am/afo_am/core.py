@@ -11,7 +11,7 @@ from typing import Any
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
-from afo.exits import CAUSES
+from afo.exits import CAUSES, SCALED_AWAY
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am import spare
@@ -22,6 +22,8 @@ from afo_am.gang import Gang
 from afo_am.orders import Orders
 from afo_am.rates import Rates
 from afo_am.restarts import ends_generation, give_up_reason, is_needed, memory_ends, pause_before_restart
+from afo_am.scaling import Scaling
+from afo_am.slow import Slow
 from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
@@ -29,7 +31,7 @@ from afo_am.trainers import Trainers
 from afo_am.waiting import Waiting, in_order
 
 #: Events after which something may have to follow at once; for all else the next tick is soon enough.
-_UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.JobEnding)
+_UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.WorkersScaled, ev.JobEnding)
 
 
 @dataclass
@@ -64,6 +66,8 @@ class Core:
         self.ending = Ending(self)
         self.orders = Orders(self)
         self.stalls = Stalls(self)
+        self.scaling = Scaling(self)
+        self.slow = Slow(self)
         self.gang = Gang(self)
         self.waiting = Waiting(self)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
@@ -80,6 +84,7 @@ class Core:
             m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.evaluated,
             m.KillRequest: self._kill_asked,
+            m.ScaleRequest: self.scaling.scale,
             m.OrderRequest: self.orders.give,
             m.OrderStatusRequest: self.orders.status,
             m.OrderResult: self.orders.done,
@@ -206,6 +211,8 @@ class Core:
         """An attempt is over: it is replaced, or the job fails."""
         if self.state.verdict and cause != SUCCEEDED:
             cause, message = ENDED_WITH_JOB, CAUSES[ENDED_WITH_JOB].summary
+        elif task.leaving and cause != SUCCEEDED:  # whatever it is that it ended with
+            cause, message = task.leaving
         self.record(
             ev.TaskEnded(
                 task=task.id, cause=cause, code=code, message=message,
@@ -215,7 +222,9 @@ class Core:
             )
         )  # fmt: skip
         self.orders.task_ended(task.id, cause)
-        if not (self.state.verdict or cause == SUCCEEDED or task.given_up):
+        if cause == SCALED_AWAY:
+            task.waiting_since = 0.0  # a wait begins when it is wanted again
+        elif not (self.state.verdict or cause == SUCCEEDED or task.given_up):
             self.start_again(task, cause, message)
 
     def start_again(self, task: Task, cause: str, message: str) -> None:
@@ -271,6 +280,8 @@ class Core:
         if self.state.verdict:
             return
         self.stalls.look()
+        self.slow.look()
+        self.scaling.look()
         self.ending.look_at_the_clock()
         self.gang.look()
         self.waiting.look()

@@ -63,8 +63,9 @@ class Ending:
             self._core.kill_container(task)
 
     def _is_over(self, task: Task) -> bool:
-        never_placed = not task.handle and (task.id.role, task.id.index) not in self._core.state.requested
-        return task.container_over or never_placed
+        never_asked_for = (task.id.role, task.id.index) not in self._core.state.requested
+        gone = task.stage is Stage.ENDED and task.leaving is not None
+        return task.container_over or (not task.handle and (never_asked_for or gone))
 
     def repeat(self) -> None:
         """An earlier incarnation finished and may have died before the application was ended."""

@@ -29,14 +29,15 @@ def missing(state: JobState) -> list[Task]:
     job = state.config.job
     whole = {"chief", "ps"} | ({"worker"} if job.program else {"evaluator"} if state.generation == 1 else set())
     waiting = [task for task in state.tasks.values() if task.stage in (Stage.REQUESTED, Stage.ENDED)]
-    waiting = [task for task in waiting if not task.given_up and not state.spec(task.id.role).optional]
+    waiting = [task for task in waiting if state.is_wanted(task) and not task.given_up]
+    waiting = [task for task in waiting if not state.spec(task.id.role).optional]
     needed = [task for task in waiting if task.id.role in whole or task is state.chief]
     if job.program:
         return needed
     workers = [task for task in waiting if task.id.role == "worker"]
     instances = job.roles["worker"].instances
     minimum = instances.min if isinstance(instances, Elastic) else 1
-    short = len(workers) - (job.roles["worker"].count - minimum)
+    short = len(workers) - (state.workers - minimum)
     others = [task for task in workers if task is not state.chief]
     return needed + others[: max(0, short - (len(workers) - len(others)))]
 

@@ -28,8 +28,12 @@ def refuse(core: Core, task: Task, host: str) -> bool:
     """Give back a container on a host that is avoided; the task is requested again."""
     if core.state.config.runtime == "local" or task.refusals >= MAX_REFUSALS:  # `local`: there is no other host
         return False
-    if not is_avoided(core.state, host, core.wall):
-        return False
     limit = core.state.config.job.restart.host
-    core.task_lost(task, "bad_host", f"{host} failed more than {limit.max} tasks in {limit.per} (`restart.host`)")
+    if host in task.slow_hosts:
+        why = f"{task.id} was slow on {host} before (`restart.slow`)"
+    elif is_avoided(core.state, host, core.wall):
+        why = f"{host} failed more than {limit.max} tasks in {limit.per} (`restart.host`)"
+    else:
+        return False
+    core.task_lost(task, "bad_host", why)
     return True

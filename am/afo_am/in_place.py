@@ -31,7 +31,7 @@ def process_ended(core: Core, task: Task, report: m.ExitReport) -> bool:
     False if that is not for this container, whose Child then leaves.
     """
     state = core.state
-    if not report.stays:
+    if not report.stays or task.leaving:
         return False
     told_before = 0 < report.number <= task.process_ends
     listens = task.id.role in state.config.job.listening

@@ -44,6 +44,10 @@ def _of_tasks(state: JobState) -> Iterator[str]:
         if owner is None or owner.stage is not Stage.REGISTERED:
             yield f"{order} is for a task that is not live"
     for task in state.tasks.values():
+        if task.leaving and task is state.chief:
+            yield f"{task.id} is the chief, and is to leave"
+        if task.stage in LIVE and not state.is_wanted(task) and not task.leaving:
+            yield f"{task.id} lives, and only {state.workers} workers are wanted"
         if task.stage in LIVE and task.container_over:
             yield f"{task.id} lives in a container that is over"
         if task.stage not in LIVE and (task.address or task.process_alive):

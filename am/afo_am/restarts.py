@@ -77,7 +77,7 @@ def pause_before_restart(state: JobState, task: Task, wall: float) -> float:
 
 def is_needed(state: JobState, task: Task) -> bool:
     """Whether a task that ended is wanted again: servers of a model are not once the chief is done."""
-    if task.given_up:
+    if task.given_up or not state.is_wanted(task):
         return False
     return bool(state.config.job.program) or task.id.role != "ps" or state.chief.stage is not Stage.SUCCEEDED
 

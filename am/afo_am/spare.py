@@ -25,15 +25,15 @@ def give_up(core: Core, task: Task, cause: str, reason: str) -> bool:
 
 def can_be_spared(state: JobState, task: Task, cause: str) -> bool:
     """Whether the job goes on where this task ends with `cause` for good."""
-    spec, program = state.spec(task.id.role), bool(state.config.job.program)
+    spec, wanted, program = state.spec(task.id.role), state.wanted(task.id.role), bool(state.config.job.program)
     if task.id.role == "evaluator":
         return spec.optional
     # What is wrong with data or code would only go on to the next worker.
     if task.id.role != "worker" or program or task is state.chief or cause in EXCEPTIONS:
         return False
-    gone = sum(other.given_up or other is task for other in state.of_role("worker"))
+    gone = sum((other.given_up and state.is_wanted(other)) or other is task for other in state.of_role("worker"))
     # A share such as 0.7 of 10 must not fail by the last bit of the product.
-    return spec.count - gone >= spec.min_success * spec.count - 1e-9
+    return wanted - gone >= spec.min_success * wanted - 1e-9
 
 
 def without(state: JobState) -> str:

@@ -6,14 +6,14 @@ from typing import Any, get_args
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError
-from afo.exits import CAUSES, OF_THE_HOST, WAITS
+from afo.exits import CAUSES, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
 from afo.job import ROLES, Role, RoleSpec
 from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
 from afo_am.patience import Patience
 from afo_am.splits import Position, SplitQueue
-from afo_am.tasks import Fault, Stage, Task
+from afo_am.tasks import LIVE, Fault, Leaving, Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
@@ -37,6 +37,8 @@ class JobState:
             if role in job.roles
             for index in range(job.roles[role].count)
         }
+        #: Workers that are wanted now, those with the lowest indices; of an elastic role between its `min` and `max`.
+        self.workers = job.roles["worker"].count
         self.num_workers = sum(1 for _ in self.of_role("chief", "worker"))
         self.splits = SplitQueue(
             len(config.train_files), job.data.epochs, job.data.shuffle.seed, job.data.shuffle.files
@@ -76,6 +78,8 @@ class JobState:
         self.restarts = 0
         #: Wall clock times of ends that were a machine's fault, by each name of the host.
         self.host_faults: dict[str, list[float]] = {}
+        #: Wall clock and index of workers that were replaced for being slow, oldest first.
+        self.replaced_slow: list[tuple[float, int]] = []
         self.gang = Patience()
         #: Number of the last order that was given, and those that are under way.
         self.orders = 0
@@ -101,6 +105,14 @@ class JobState:
         """Resources of a role."""
         return self.config.job.roles[role]
 
+    def wanted(self, role: Role) -> int:
+        """How many tasks of a role are wanted now."""
+        return self.workers if role == "worker" else self.spec(role).count
+
+    def is_wanted(self, task: Task) -> bool:
+        """False for a worker that was scaled away, or is to be."""
+        return task.id.index < self.wanted(task.id.role)
+
     @property
     def chief(self) -> Task:
         """The task that prepares, saves and exports."""
@@ -120,7 +132,7 @@ class JobState:
 
     def _is_not_awaited(self, task: Task) -> bool:
         """A worker of a model without a container when the chief is done has nothing left to do."""
-        if task.given_up:
+        if task.given_up or not self.is_wanted(task):
             return True
         waits = task.stage in (Stage.REQUESTED, Stage.ENDED) and task.id.role == "worker"
         return waits and not self.config.job.program and self.chief.stage is Stage.SUCCEEDED
@@ -157,7 +169,7 @@ class JobState:
     def _container_requested(self, event: ev.ContainerRequested, time: float) -> None:
         key = (event.task.role, event.task.index)
         if key in self.requested:
-            self.restarts += self.tasks[key].last_cause not in WAITS
+            self.restarts += self.tasks[key].last_cause not in NO_RESTART
             self.tasks[key].move(Stage.REQUESTED)
         self.requested.add(key)
 
@@ -240,6 +252,8 @@ class JobState:
         task.last_cause = event.cause
         task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
         _blame(task, event, time)
+        if event.cause == "slow":
+            task.slow_hosts |= {task.host, task.node} - {""}
         task.refusals = task.refusals + 1 if event.cause == "bad_host" else 0
         if event.cause in OF_THE_HOST:
             for host in {task.host, task.node} - {""}:
@@ -259,6 +273,21 @@ class JobState:
         self, event: ev.KillRequested | ev.TaskStalled | ev.ContainersAwaited | ev.GangReleased, time: float
     ) -> None:
         """For who reads the log: the state does not change by it."""
+
+    def _workers_scaled(self, event: ev.WorkersScaled, time: float) -> None:
+        self.workers = event.number
+        for task in self.of_role("worker"):
+            if task.stage in LIVE and not self.is_wanted(task):
+                task.leaving = Leaving(SCALED_AWAY, f"{event.user} wants {event.number} workers")
+
+    def _task_slow(self, event: ev.TaskSlow, time: float) -> None:
+        task = self.tasks[event.task.role, event.task.index]
+        if event.stays:
+            task.stays_slow = True
+            return
+        rate = f"{event.samples_per_s:,.0f} samples/s in {event.seconds:.0f} s"
+        task.leaving = Leaving("slow", f"{rate}, the median of the others is {event.median:,.0f} (`restart.slow`)")
+        self.replaced_slow.append((time, event.task.index))
 
     def _order_given(self, event: ev.OrderGiven, time: float) -> None:
         self.orders, self.open_orders[event.order] = event.order, event
@@ -322,6 +351,8 @@ _APPLY: dict[type, _Apply] = {
     ev.ProcessEnded: JobState._process_ended,
     ev.KillRequested: JobState._told,
     ev.TaskStalled: JobState._told,
+    ev.TaskSlow: JobState._task_slow,
+    ev.WorkersScaled: JobState._workers_scaled,
     ev.OrderGiven: JobState._order_given,
     ev.OrderDone: JobState._order_done,
     ev.JobEnding: JobState._job_ending,

@@ -3,7 +3,8 @@
 from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.core import Core
 from afo_am.gang import names
-from afo_am.tasks import Stage, Task
+from afo_am.state import JobState
+from afo_am.tasks import LIVE, Stage, Task
 
 
 def status_of(core: Core, job_id: str, now: float) -> StatusReply:
@@ -15,7 +16,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         state=_phase(core),
         generation=state.generation,
         message=state.diagnostics or _waiting_for(core),
-        tasks=tuple(_task_status(task) for task in state.tasks.values()),
+        tasks=tuple(_task_status(state, task) for task in state.tasks.values()),
         step=max(state.step, rates.step),
         samples=rates.samples,
         samples_per_s=rates.samples_per_s(now),
@@ -46,8 +47,16 @@ def _waiting_for(core: Core) -> str:
     return core.waiting.words() or (f"starting {names(starting)}" if starting else "")
 
 
-def _task_status(task: Task) -> TaskStatus:
+def _state_of(state: JobState, task: Task) -> str:
+    if task.given_up:
+        return "given up"
+    if task.stage is Stage.ENDED and not state.is_wanted(task):
+        return "scaled away"
+    return "leaving" if task.leaving and task.stage in LIVE else task.stage.value
+
+
+def _task_status(state: JobState, task: Task) -> TaskStatus:
     return TaskStatus(
-        task=task.id, state="given up" if task.given_up else task.stage.value, container=task.container,
+        task=task.id, state=_state_of(state, task), container=task.container,
         host=task.host, progress=task.progress, usage=task.usage, log_url=task.log_url,
     )  # fmt: skip

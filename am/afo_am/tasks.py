@@ -40,6 +40,13 @@ class Fault(NamedTuple):
     message: str
 
 
+class Leaving(NamedTuple):
+    """Why a worker is to leave, though nothing happened to it; `cause` is a name of `afo.exits.CAUSES`."""
+
+    cause: str
+    why: str
+
+
 @dataclass
 class Task:
     """State of one role and index."""
@@ -66,6 +73,12 @@ class Task:
     node: str = ""
     #: It is not started again, and the job goes on without it.
     given_up: bool = False
+    #: The present attempt is to leave; None if it may stay. It does leave, whatever is wanted later.
+    leaving: Leaving | None = None
+    #: The present attempt is slow, and is not replaced for that.
+    stays_slow: bool = False
+    #: Hosts on which it was slow, by each name.
+    slow_hosts: set[str] = field(default_factory=set)
     #: `ExitReport.number` of the last end of the present attempt's process that counted, and how many did: reports of
     #: an ended generation have numbers too.
     process_ends: int = 0
@@ -82,6 +95,8 @@ class Task:
     waiting_since: float = 0.0
     #: Monotonic clock before which it is not started again; a restarted AM forgets the pause.
     not_before: float = 0.0
+    #: Monotonic clock since when it has been told to leave; 0 before.
+    leaves_since: float = 0.0
     #: Address kept for a server of generation `address_generation`; parameter servers only.
     address: str = ""
     address_generation: int = 0
@@ -114,7 +129,8 @@ def _begin_again(task: Task) -> None:
     task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
     task.handle = task.container = task.host = task.node = task.address = ""
     task.address_generation = task.process_ends = task.in_place = 0
-    task.container_over = False
+    task.container_over = task.stays_slow = False
+    task.leaving, task.leaves_since = None, 0.0
     task.progress = None
 
 

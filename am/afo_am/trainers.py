@@ -36,10 +36,13 @@ class Trainers:
         task = self._current(request.task, request.generation)
         if self._core.state.splits.finished or self._core.state.evaluations.stopping or self._out_of_steps():
             return m.SplitReply(state="end")
+        if task.leaving:
+            return m.SplitReply(state="wait")
         lease = self._core.state.splits.forgotten(task.id, request.holding)
         if lease is None:
             lease = self._core.state.splits.peek() if self._core.state.ready else None
             if lease is None:
+                self._core.slow.lacks_input(task.id)
                 return m.SplitReply(state="wait")
             self._core.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
         url = self._core.state.config.train_files[lease.row]

@@ -70,8 +70,8 @@ class Waiting:
         return sentence(self._lacks(), seen.nodes, seen.queue) if seen else sentence(self._lacks())
 
     def _lacks(self) -> list[Lack]:
-        waiting = dict.fromkeys(ORDER, 0)
-        for task in self._core.state.tasks.values():
+        state, waiting = self._core.state, dict.fromkeys(ORDER, 0)
+        for task in state.tasks.values():
             waiting[task.id.role] += task.stage is Stage.REQUESTED
-        specs = self._core.state.config.job.roles
-        return [Lack(role, number, specs[role].count, specs[role]) for role, number in waiting.items() if number]
+        specs = state.config.job.roles
+        return [Lack(role, number, state.wanted(role), specs[role]) for role, number in waiting.items() if number]

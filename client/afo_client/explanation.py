@@ -6,13 +6,10 @@ from msgspec import Struct
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import CAUSES, MAX_FREE_RESTARTS, Cause
+from afo.exits import CAUSES, HARMLESS, MAX_FREE_RESTARTS, Cause
 from afo.job import RestartBudget, Role
 from afo_client.job_view import JobView
 from afo_client.task_hosts import TaskHosts
-
-#: Ends that say nothing of a fault.
-_HARMLESS = ("succeeded", "ended_with_job")
 
 
 class TaskEnd(Struct, frozen=True, kw_only=True):
@@ -49,7 +46,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     for record in records:
         hosts.take(record)
         match record:
-            case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in _HARMLESS:
+            case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in HARMLESS:
                 ends.append(_end(event, hosts.of(event.task), record.time))
             case event_log.Record(event=ev.JobEnding(first_task=task)) if task is not None:
                 first = (str(task), task.attempt)

@@ -6,12 +6,14 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import WAITS
+from afo.exits import NO_RESTART, SCALED_AWAY
 from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
+#: States of a worker that the job does not want any more.
+NOT_WANTED = ("leaving", "scaled away")
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -79,9 +81,9 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     @property
     def containers(self) -> tuple[int, int]:
-        """Tasks that run or are done, and all tasks."""
-        up = sum(task.state in ("allocated", "registered", "succeeded") for task in self.tasks)
-        return up, len(self.tasks)
+        """Tasks that run or are done, and all that are wanted."""
+        wanted = [task for task in self.tasks if task.state not in NOT_WANTED]
+        return sum(task.state in ("allocated", "registered", "succeeded") for task in wanted), len(wanted)
 
 
 def from_status(reply: StatusReply) -> JobView:
@@ -205,14 +207,14 @@ class LogReader:
 
     def _comes_again(self, task: TaskId) -> bool:
         before = self._failures.get(structs.replace(task, attempt=task.attempt - 1))
-        return task.attempt > 0 and (before is None or before.cause not in WAITS)
+        return task.attempt > 0 and (before is None or before.cause not in NO_RESTART)
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
-        state = "succeeded" if event.cause == "succeeded" else "ended"
+        state = {"succeeded": "succeeded", SCALED_AWAY: "scaled away"}.get(event.cause, "ended")
         counters = _progress_fields(event.progress)
         self._change_task(event.task, state=state, rss=event.usage.peak_rss, **counters)
         # A process may have failed before its container ended with the job.
-        if state == "ended" and not (event.cause == "ended_with_job" and event.task in self._failures):
+        if state != "succeeded" and not (event.cause == "ended_with_job" and event.task in self._failures):
             self._failed(event)
 
     def _failed(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:

@@ -2,7 +2,8 @@
 
 import re
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import cast
 
 from msgspec import Struct
@@ -51,6 +52,14 @@ def carry_out(
     Raises `PermissionDenied` for one who does not hold the job's secret or is not its owner, `NotFound` for a job that
     has ended or a task it does not have, `WaitTimeout`, and `AfoError` with the reason when the task could not do it.
     """
+    with live_master(config, ref) as master:
+        request = m.OrderRequest(user=user_name(), kind=kind, role=task.role, index=task.index, argv=argv)
+        return _await_result(master, master.give_order(request), task)
+
+
+@contextmanager
+def live_master(config: Config, ref: JobRef) -> Iterator[Master]:
+    """The Application Master of a job that runs. Raises `NotFound` for one that has ended, and `PermissionDenied`."""
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
         view = watch.look()
         if view.ended:
@@ -60,8 +69,7 @@ def carry_out(
                 f"the secret of {ref.job_id} is not here: only who submitted it, from the machine it was submitted "
                 "from, gives orders to its tasks"
             )
-        request = m.OrderRequest(user=user_name(), kind=kind, role=task.role, index=task.index, argv=argv)
-        return _await_result(watch.master, watch.master.give_order(request), task)
+        yield watch.master
 
 
 def _await_result(master: Master, order: int, task: TaskName) -> m.OrderStatusReply:

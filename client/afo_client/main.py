@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "queue": ("afo_client.cmd_queue", "Show the queue of a job, and whether it has room."),
     "compare": ("afo_client.cmd_compare", "Show two jobs side by side: settings, metrics, speed, cost."),
     "kill": ("afo_client.cmd_kill", "End a job, or one of its tasks."),
+    "scale": ("afo_client.cmd_scale", "Change the number of workers of a live job."),
     "top": ("afo_client.cmd_top", "Show what each task of a live job does now."),
     "exec": ("afo_client.cmd_exec", "Run a command beside a live task."),
     "stacks": ("afo_client.cmd_stacks", "Show where a live task stands."),

@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import CAUSES, Cause
+from afo.exits import CAUSES, HARMLESS, Cause
 from afo.job import ROLES, Role
 from afo.rpc.messages import TaskId
 
@@ -56,7 +56,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """It ended, and not because its work was done."""
-        return bool(self.ended) and self.cause not in ("succeeded", "ended_with_job")
+        return bool(self.ended) and self.cause not in HARMLESS
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
@@ -229,6 +229,9 @@ class HistoryFold:
                 if event.task.attempt:
                     what = f"{event.task}, attempt {event.task.attempt}"
                     self._restarts.append(Restart(time=time, what=what, why=event.reason))
+            case ev.WorkersScaled():
+                what = f"{event.number} workers wanted in place of {event.before}"
+                self._restarts.append(Restart(time=time, what=what, why=f"{event.user} scaled the job"))
             case ev.ContainerRunning():
                 self._attempt(event.task, started=time, container=event.container, host=event.host)
             case ev.TaskRegistered():

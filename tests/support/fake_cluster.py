@@ -61,6 +61,9 @@ class FakeTask:
     #: Orders to carry out, and the highest number it ever heard.
     orders: list[m.Order] = dataclasses.field(default_factory=list)
     last_order: int = 0
+    #: What its process trained on, and until when that is counted.
+    samples: float = 0.0
+    counted_at: float = 0.0
 
 
 class FakeCluster:
@@ -86,6 +89,8 @@ class FakeCluster:
         self.failure_rate = 0.0
         #: How often a turn of a program is its last.
         self.success_rate = 0.2
+        #: Samples per second of workers that do not do one, by role and index.
+        self.speed: dict[tuple[str, int], float] = {}
         #: Numbers of the orders that Children carried out, in that order.
         self.carried_out: list[int] = []
         self._numbers = itertools.count(1)
@@ -190,12 +195,22 @@ class FakeCluster:
                     m.HeartbeatRequest(
                         task=child.id, generation=generation, address=address, process_alive=child.running,
                         orders=tuple(order.order for order in child.orders),
-                        progress=Progress(phase="training", samples=int(self.time), step=int(self.time)),
+                        progress=Progress(phase="training", samples=self.samples(child), step=int(self.time)),
                     )
                 )
             )  # fmt: skip
         if self._carry_out_orders(child):
             self._obey(child)
+
+    def speed_of(self, child: FakeTask) -> float:
+        """Samples per second."""
+        return self.speed.get((child.id.role, child.id.index), 1.0)
+
+    def samples(self, child: FakeTask) -> int:
+        """Of its process so far."""
+        child.samples += self.speed_of(child) * (self.time - (child.counted_at or self.time))
+        child.counted_at = self.time
+        return int(child.samples)
 
     def _carry_out_orders(self, child: FakeTask) -> bool:
         """False when one of them has ended the Child."""

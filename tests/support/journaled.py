@@ -3,7 +3,8 @@
 from afo_am.core import Core
 
 _VOLATILE = {
-    "last_seen", "waiting_since", "not_before", "address", "address_generation", "process_alive", "progress", "usage",
+    "last_seen", "waiting_since", "leaves_since", "not_before", "address", "address_generation", "process_alive",
+    "progress", "usage",
 }  # fmt: skip
 
 

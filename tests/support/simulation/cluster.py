@@ -64,6 +64,12 @@ class SimulatedCluster(FakeCluster):
         self.appointments: list[tuple[float, Callable[[], None]]] = []
         #: Role and index of a task whose containers end as soon as they run.
         self.doomed: tuple[str, int] | None = None
+        #: Containers in which a worker trains slowly.
+        self.slow_handles: set[str] = set()
+        #: The number of workers that somebody wanted last; several while an answer was lost.
+        self.wanted = {config.job.roles["worker"].count}
+        if loss > 0.02:
+            self.ledger.slowed = None
         self.story: list[tuple[float, str]] = []
         self.faults: Counter[str] = Counter()
         super().__init__(config, seed)
@@ -246,6 +252,10 @@ class SimulatedCluster(FakeCluster):
                 directive = self._directive(self.tell(self._registration(child)))
                 if directive.action != "end" and not self.ledger.is_live(child.id):
                     raise Broken(f"{child.id} (attempt {child.id.attempt}) ended, came back and was told to run")
+
+    def speed_of(self, child: FakeTask) -> float:
+        """A tenth in a slow container."""
+        return 0.1 if child.handle in self.slow_handles else super().speed_of(child)
 
     def _registration(self, child: FakeTask) -> m.RegisterRequest:
         info = self.containers.get(child.handle)

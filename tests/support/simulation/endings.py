@@ -82,7 +82,12 @@ def _counted(cluster: SimulatedCluster) -> Iterator[str]:
             yield f"{task.id}: attempt, free restarts, faults are {seen} in the events, and {known} in the state"
 
 
-_CHECKS = (_one_verdict, _failed_for_a_reason, _every_split_once, _nothing_left, _orders_ended, _counted)
+def _wanted_last(cluster: SimulatedCluster) -> Iterator[str]:
+    if cluster.core.state.workers not in cluster.wanted or cluster.ledger.workers != cluster.core.state.workers:
+        yield f"{cluster.core.state.workers} workers are wanted, and somebody said {cluster.wanted} last"
+
+
+_CHECKS = (_one_verdict, _failed_for_a_reason, _every_split_once, _nothing_left, _orders_ended, _counted, _wanted_last)
 
 
 def _a_verdict_is_final(cluster: SimulatedCluster) -> None:

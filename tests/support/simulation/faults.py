@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.errors import NotFound, ProtocolError
+from afo.job import Elastic
 from afo.rpc import messages as m
 from afo_am import commands as c
 from fake_cluster import FakeTask
@@ -283,3 +284,37 @@ def never_runs(cluster: SimulatedCluster, chance: Chance) -> str:
     cluster.doomed = (child.id.role, child.id.index)
     cluster.provoked.add("stalled")  # the others may have done all they can meanwhile
     return f"every attempt of {child.id}"
+
+
+@_kind(5, for_large=True)
+def scaled(cluster: SimulatedCluster, chance: Chance) -> str:
+    """Somebody wants another number of workers, or the same; a job whose number is fixed says no."""
+    instances = cluster.config.job.roles["worker"].instances
+    least, most = (instances.min, instances.max) if isinstance(instances, Elastic) else (1, instances)
+    number = chance.randint(least, most)
+    try:
+        cluster.tell(m.ScaleRequest(user="alice", workers=number))
+    except (ProtocolError, NotFound):
+        return ""
+    except Lost:  # it may have been taken
+        cluster.wanted.add(number)
+        return f"to {number} workers, and nobody heard the answer"
+    cluster.wanted = {number}
+    return f"to {number} workers"
+
+
+@_kind(2, for_large=True)
+def slowed(cluster: SimulatedCluster, chance: Chance) -> str:
+    """A worker trains at a tenth of the others' rate, and perhaps whoever comes in its place."""
+    workers = cluster.live("worker")
+    if not workers:
+        return ""
+    child = chance.choice(workers)
+    key = (child.id.role, child.id.index)
+    if cluster.ledger.slowed is not None:
+        cluster.ledger.slowed.add(key)
+    if chance.random() < 0.5:
+        cluster.speed[key] = 0.1
+        return f"{child.id}, whatever its attempt"
+    cluster.slow_handles.add(child.handle)
+    return str(child.id)

@@ -9,11 +9,14 @@ from afo import events as ev
 from afo.am_config import AmConfig
 from afo.job import Role
 from afo.rpc.messages import TaskId
+from simulation import workers
 from simulation.broken import Broken
 from simulation.policy import ANY_TIME, SLACK_S, WAITS, Judgement, Line
 
 #: Ends of tasks that belong to the end of their job.
 _WITH_JOB = ("succeeded", "ended_with_job")
+#: Ends of tasks that were told to leave.
+LEAVING = ("scaled_away", "slow")
 #: What may follow from the end of a task before the AM says whether its job goes on.
 _IN_BETWEEN = (ev.OrderDone, ev.TaskStalled)
 #: What may come after the last event: another start of the AM, and ends of what it could not reach in time.
@@ -44,6 +47,11 @@ class Ledger:
         self.killed = False
         self.verdict: ev.JobEnding | None = None
         self.finished: ev.JobFinished | None = None
+        #: Workers that are wanted, and when which of them were replaced for being slow.
+        self.workers = config.job.roles["worker"].count
+        self.replaced: list[tuple[float, int]] = []
+        #: Workers that the world has slowed down; None where messages are lost, and rates with them.
+        self.slowed: set[tuple[str, int]] | None = set()
         self.orders = 0
         self.open_orders: set[int] = set()
         #: What is to follow from the end of a task that was just written.
@@ -78,13 +86,13 @@ class Ledger:
         line = self.lines[task.role, task.index]
         return line.attempt == task.attempt and line.stage in ("open", "registered")
 
-    def _line(self, task: TaskId, *stages: str) -> Line:
+    def line(self, task: TaskId, *stages: str) -> Line:
         line = self.lines.get((task.role, task.index))
         if line is None or line.attempt != task.attempt or line.stage not in stages:
             raise Broken(f"attempt {task.attempt} of {task} is not {' or '.join(stages)} but {line}")
         return line
 
-    def _no_verdict(self, event: ev.AnyEvent) -> None:
+    def no_verdict(self, event: ev.AnyEvent) -> None:
         if self.verdict is not None:
             raise Broken(f"after the verdict came {event}")
 
@@ -124,12 +132,15 @@ class Ledger:
                 raise Broken(f"the first attempt of {event.task} is {event.task.attempt}")
             self.lines[key] = Line()
             return
-        self._no_verdict(event)
+        self.no_verdict(event)
         if line.stage != "ended" or line.given_up or event.task.attempt != line.attempt + 1:
             raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for beside {line}")
+        if event.task.role == "worker" and event.task.index >= self.workers:
+            raise Broken(f"{event.task} is asked for, and only {self.workers} workers are wanted")
         if not line.window[0] <= time <= max(line.window[1], self.ask_at):
             raise Broken(f"attempt {event.task.attempt} of {event.task} is asked for too early or too late: {line}")
         line.attempt, line.stage, line.window = event.task.attempt, "open", (0.0, ANY_TIME)
+        line.leaves, line.slow = "", False
 
     def _gang_released(self, event: ev.GangReleased, time: float) -> None:
         self.ask_at = time + event.pause_s + SLACK_S
@@ -142,21 +153,23 @@ class Ledger:
         self.handles.add(event.handle)
 
     def _container_running(self, event: ev.ContainerRunning, time: float) -> None:
-        self._line(event.task, "open", "registered")
+        self.line(event.task, "open", "registered")
 
     def _task_registered(self, event: ev.TaskRegistered, time: float) -> None:
-        self._no_verdict(event)
-        self._line(event.task, "open").stage = "registered"
+        self.no_verdict(event)
+        self.line(event.task, "open").stage = "registered"
 
     def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
         stages = ("registered",) if event.cause == "succeeded" else ("open", "registered")
-        line = self._line(event.task, *stages)
+        line = self.line(event.task, *stages)
         line.stage = "succeeded" if event.cause == "succeeded" else "ended"
         self._release(event.task)
         if self.verdict is not None:
             if event.cause not in _WITH_JOB:
                 raise Broken(f"blamed after the verdict: {event}")
-        elif event.cause != "succeeded":
+        elif event.cause != line.leaves and (line.leaves or event.cause in LEAVING) and event.cause != "succeeded":
+            raise Broken(f"{event} of one that {f'leaves as {line.leaves}' if line.leaves else 'nobody told to leave'}")
+        elif event.cause not in ("succeeded", "scaled_away"):
             self._blame(event, line, time)
 
     def _given_up(self, event: ev.TaskGivenUp, time: float) -> None:
@@ -164,18 +177,22 @@ class Ledger:
         if self.ended is None or self.ended.task != event.task:
             raise Broken(f"{event} though nothing happened to it")
         line.given_up = True
-        gone = sum(each.given_up for (role, _), each in self.lines.items() if role == "worker")
+        gone = sum(
+            each.given_up for (role, index), each in self.lines.items() if role == "worker" and index < self.workers
+        )
         if not (
-            spec.optional if event.task.role == "evaluator" else gone <= spec.count * (1 - spec.min_success) + 1e-9
+            spec.optional if event.task.role == "evaluator" else gone <= self.workers * (1 - spec.min_success) + 1e-9
         ):
             raise Broken(f"{event}: the job cannot do without it, {gone} workers are gone")
 
     def _process_ended(self, event: ev.ProcessEnded, time: float) -> None:
-        self._no_verdict(event)
+        self.no_verdict(event)
         if event.number <= self.in_place.get(event.task, 0):
             raise Broken(f"{event} after the process end {self.in_place.get(event.task, 0)} of this attempt")
         self.in_place[event.task] = event.number
-        self._blame(event, self._line(event.task, "registered"), time)
+        if self.lines[event.task.role, event.task.index].leaves:
+            raise Broken(f"{event} of one that was told to leave")
+        self._blame(event, self.line(event.task, "registered"), time)
 
     def _blame(self, event: ev.TaskEnded | ev.ProcessEnded, line: Line, time: float) -> None:
         line.ends.add(event.cause, event.message, time)
@@ -191,7 +208,7 @@ class Ledger:
     # -- generations -------------------------------------------------------------------------------------------------
 
     def _generation_started(self, event: ev.GenerationStarted, time: float) -> None:
-        self._no_verdict(event)
+        self.no_verdict(event)
         if event.generation != self.generation or (self.formed and self.config.job.restarts_together):
             raise Broken(f"{event} in generation {self.generation}")
         addresses = [address for role in event.cluster.values() for address in role] or list(event.ps)
@@ -205,7 +222,7 @@ class Ledger:
         self.formed, self.lacks_since = True, None
 
     def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
-        self._no_verdict(event)
+        self.no_verdict(event)
         if event.generation != self.generation or not self.formed:
             raise Broken(f"{event} in generation {self.generation}")
         if event.manifest != self.manifest:
@@ -218,7 +235,7 @@ class Ledger:
         self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
-        self._no_verdict(event)
+        self.no_verdict(event)
         if self.ready or event.generation != self.generation or event.restored not in self.positions:
             raise Broken(f"{event} in generation {self.generation}, ready: {self.ready}")
         if event.generation > 1 and event.restored != self.manifest:
@@ -233,8 +250,9 @@ class Ledger:
     # -- work --------------------------------------------------------------------------------------------------------
 
     def _split_leased(self, event: ev.SplitLeased, time: float) -> None:
-        self._no_verdict(event)
-        self._line(event.task, "registered")
+        self.no_verdict(event)
+        if self.line(event.task, "registered").leaves:
+            raise Broken(f"{event} to one that was told to leave")
         if event.row in self.leases or (event.row, event.epoch) in self.done or not self.ready:
             raise Broken(f"{event} while it is read by {self.leases.get(event.row)}, or done, or before the start")
         if event.epoch and (event.row, event.epoch - 1) not in self.done:
@@ -247,7 +265,7 @@ class Ledger:
         self.done.add((event.row, event.epoch))
 
     def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
-        self._line(event.task, "registered")
+        self.line(event.task, "registered")
         if event.generation != self.generation:
             raise Broken(f"{event} in generation {self.generation}")
         if _number(event.manifest) < _number(self.manifest):
@@ -261,7 +279,7 @@ class Ledger:
     # -- orders ------------------------------------------------------------------------------------------------------
 
     def _order_given(self, event: ev.OrderGiven, time: float) -> None:
-        self._line(event.task, "registered")
+        self.line(event.task, "registered")
         if event.order != self.orders + 1:
             raise Broken(f"{event} after order {self.orders}")
         self.orders = event.order
@@ -293,6 +311,8 @@ _STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
     ev.TaskEnded: Ledger._task_ended,
     ev.TaskGivenUp: Ledger._given_up,
     ev.ProcessEnded: Ledger._process_ended,
+    ev.WorkersScaled: workers.scaled,
+    ev.TaskSlow: workers.found_slow,
     ev.KillRequested: Ledger._kill_requested,
     ev.OrderGiven: Ledger._order_given,
     ev.OrderDone: Ledger._order_done,

@@ -99,5 +99,9 @@ class Line:
     ends: Ends = field(default_factory=Ends)
     #: The job goes on without it.
     given_up: bool = False
+    #: The cause that the present attempt is to end with, because it was told to leave; '' while it may stay.
+    leaves: str = ""
+    #: The present attempt was found slow.
+    slow: bool = False
     #: From when until when it is to come back.
     window: tuple[float, float] = (0.0, ANY_TIME)

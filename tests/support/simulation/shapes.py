@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.am_config import AmConfig
-from afo.job import Job, Restart, RestartBudget, Role, RoleSpec
+from afo.job import Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow
 from afo.job.faults import Backoff
 from afo.units import Duration
 from fake_cluster import make_config
@@ -80,7 +80,7 @@ def large(seed: int) -> Shape:
     """Of 1,000 tasks or more, with faults that hit many of them."""
     chance = random.Random(f"large {seed}")
     workers, ps = chance.randint(LEAST_OF_LARGE, 1200), chance.randint(20, 100)
-    roles: dict[Role, RoleSpec] = {"worker": RoleSpec(instances=workers), "ps": RoleSpec(instances=ps)}
+    roles: dict[Role, RoleSpec] = {"worker": _elastic(chance, workers), "ps": RoleSpec(instances=ps)}
     if chance.random() < 0.5:
         roles["evaluator"] = RoleSpec()
     config = _with(make_config(files=chance.randint(2 * workers, 8 * workers), epochs=1), roles, _restart(chance, 3))
@@ -101,8 +101,16 @@ def _roles(chance: random.Random, program: bool) -> dict[Role, RoleSpec]:
         roles["ps"] = RoleSpec(instances=chance.randint(1, 5))
     left = MOST_OF_SMALL - sum(spec.count for spec in roles.values())
     count = chance.choice((chance.randint(1, 4), chance.randint(1, left)))
-    roles["worker"] = RoleSpec(instances=count, min_success=1.0 if program else chance.choice((1.0, 1.0, 0.5)))
+    roles["worker"] = (
+        RoleSpec(instances=count)
+        if program
+        else replace(_elastic(chance, count), min_success=chance.choice((1.0, 1.0, 0.5)))
+    )
     return roles
+
+
+def _elastic(chance: random.Random, most: int) -> RoleSpec:
+    return RoleSpec(instances=Elastic(min=chance.randint(1, most), max=most) if chance.random() < 0.7 else most)
 
 
 def _restart(chance: random.Random, least: int = 0, scope: str = "job") -> Restart:
@@ -117,12 +125,14 @@ def _restart(chance: random.Random, least: int = 0, scope: str = "job") -> Resta
     )  # fmt: skip
     return Restart(
         chief=budget(), worker=budget(), ps=budget(), evaluator=budget(), backoff=backoff, scope=scope,  # type: ignore[arg-type]
+        slow=Slow(over=Duration(chance.choice((10, 24)))),
     )  # fmt: skip
 
 
 def _model(chance: random.Random, roles: dict[Role, RoleSpec]) -> AmConfig:
     base = make_config(
-        files=chance.choice((1, chance.randint(2, 12), chance.randint(2, 40))), epochs=chance.randint(1, 3)
+        files=chance.choice((1, chance.randint(2, 12), chance.randint(2, 40), chance.randint(40, 160))),
+        epochs=chance.randint(1, 3),
     )
     return _with(base, roles, _restart(chance))
 
