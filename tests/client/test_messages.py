@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo import events as ev
-from afo.exits import CAUSES
+from afo.exits import CAUSES, HARMLESS
 from afo_client.cmd_explain import _text
 from afo_client.event_tail import EventTail
 from afo_client.explanation import explain
@@ -16,7 +16,7 @@ from afo_client.summary import summary_text
 from job_writer import LAST_WORDS, JobWriter, task_id
 
 WORKER = task_id("worker", 1, 2)
-ENDS = [name for name in CAUSES if name not in ("succeeded", "ended_with_job")]
+ENDS = [name for name in CAUSES if name not in HARMLESS]
 
 
 @pytest.fixture(params=ENDS)
