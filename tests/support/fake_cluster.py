@@ -242,7 +242,7 @@ class FakeCluster:
             assert directive.action == "wait" or child.address in directive.addresses
         elif directive.action == "wait":
             child.running, child.lease = False, None
-        elif not self.config.job.program or not self._listens(child) or child.address in directive.addresses:
+        elif not self._listens(child) or child.address in directive.addresses:
             called = child.failed and directive.starts >= child.ends
             if directive.generation != child.generation or called:
                 child.generation, child.running, child.lease = directive.generation, True, None
