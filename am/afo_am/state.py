@@ -191,7 +191,8 @@ class JobState:
         self.holders = {index: holder for index, holder in self.holders.items() if index in event.kept}
         for task in self.of_role("chief", "worker", *self.config.job.listening):
             self.splits.release(task.id)
-            if task.stage is Stage.SUCCEEDED:
+            # Where the data do not go back, a worker that has finished has nothing more to do.
+            if task.stage is Stage.SUCCEEDED and not event.kept:
                 task.move(Stage.ENDED)
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:

@@ -9,6 +9,7 @@ from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.job import Checkpoint, Data, Job, RoleSpec
 from afo.rpc import messages as m
+from afo_am.tasks import Stage
 from fake_cluster import FakeCluster, FakeTask, make_config
 from journaled import journaled
 
@@ -198,6 +199,17 @@ def test_a_restarted_master_knows_who_holds_what(make_cluster: Make) -> None:
     assert ready.kept == (0, 2)
     assert [server(cluster, index).process for index in (0, 2)] == processes
     every_split_once(cluster)
+
+
+def test_a_worker_that_has_finished_comes_back_only_for_a_rollback(make_cluster: Make) -> None:
+    cluster = until_saved(make_cluster(config(workers=4)))
+    while not any(str(end.task) == "worker:3" for end in cluster.events(ev.TaskEnded)):  # type: ignore[attr-defined]
+        cluster.turn()
+    assert cluster.core.state.chief.stage is not Stage.SUCCEEDED
+    for index, comes_back in ((2, False), (1, False), (0, True)):
+        cluster.fail(server(cluster, index), "killed_by_signal", -9)
+        assert (cluster.core.state.tasks["worker", 3].stage is not Stage.SUCCEEDED) == comes_back
+    assert cluster.run() == "SUCCEEDED"
 
 
 def test_the_loss_of_all_containers_is_a_rollback(make_cluster: Make) -> None:

@@ -227,7 +227,7 @@ class Ledger:
         self.generation, self.formed, self.ready = self.generation + 1, False, False
         job = self.config.job
         for (role, _), line in self.lines.items():
-            if line.stage == "succeeded" and (role in ("chief", "worker") or role in job.listening):
+            if line.stage == "succeeded" and not event.kept and (role in ("chief", "worker") or role in job.listening):
                 line.stage, line.window = "ended", (0.0, ANY_TIME)
         self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
 
