@@ -109,20 +109,31 @@ class GenerationStarted(Event, frozen=True):
 
 
 class GenerationEnded(Event, frozen=True):
-    """A parameter server, or a listening task of a program, is gone: back to `manifest` ('' for the beginning)."""
+    """A parameter server, or a listening task of a program, is gone: back to `manifest` ('' for the beginning).
+
+    Parameter servers in `kept` go on with what they hold (`checkpoint.on_ps_loss: partial`), and so do the data.
+    """
 
     generation: int
     reason: str
     manifest: str
+    kept: tuple[int, ...] = ()
 
 
 class VariablesReady(Event, frozen=True):
-    """The chief initialised the variables, or restored them."""
+    """The chief initialised the variables, or restored them, those of the parameter servers in `kept` aside.
+
+    Then the data go on at `positions` (row, epoch, count, xor), and the other servers lack the updates of the
+    `lost_samples` that were applied after `restored`.
+    """
 
     task: TaskId
     generation: int
     restored: str
     step: int
+    kept: tuple[int, ...] = ()
+    lost_samples: int = 0
+    positions: tuple[tuple[int, int, int, int], ...] = ()
 
 
 class WarmStarted(Event, frozen=True):

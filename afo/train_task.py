@@ -10,6 +10,10 @@ from afo.job import Job, Role
 #: (EX_TEMPFAIL of sysexits).
 EXIT_RESTART = 75
 
+#: Parameter servers that hold the data position where `checkpoint.on_ps_loss` is `partial`: as long as one of them
+#: keeps what it holds, so may the others.
+POSITION_HOLDERS = (0, 1)
+
 Phase = Literal[
     "starting", "serving", "waiting", "restoring", "initializing", "training", "evaluating", "exporting", "done",
     # of a program, of which no more is known

@@ -69,6 +69,7 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`roles.{role}.instances`: only workers are elastic, with min <= max")
             self._check_spare(role, spec)
         self._check_program()
+        self._check_ps_loss()
         if not self.program and not self.data.train:
             raise ValueError("`data.train` needs at least one file or glob")
         if "evaluator" in self.roles and not self.program and not self.data.eval:
@@ -89,6 +90,14 @@ class Job(Section, frozen=True):
             raise ValueError("a job has a `model` or a `program`, not both")
         if self.ends_with != "all" and not self.program:
             raise ValueError("`ends_with` is for a job with a `program`; a model's workers end with the data")
+
+    def _check_ps_loss(self) -> None:
+        if self.checkpoint.on_ps_loss != "partial":
+            return
+        if self.program:
+            raise ValueError("`checkpoint.on_ps_loss: partial` is for a `model`; a `program` keeps its own checkpoints")
+        if self.roles["ps"].count < 2:
+            raise ValueError("`checkpoint.on_ps_loss: partial` needs 2 `ps`: with one there is nothing to keep")
 
     def _check_unevaluated(self) -> None:
         wants = {

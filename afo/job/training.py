@@ -55,7 +55,11 @@ class Checkpoint(Section, frozen=True):
         str | WarmStart | None,
         Meta(description="A checkpoint to begin with, e.g. yesterday's `hdfs://ns1/models/ctr/{{dt-1}}`."),
     ] = None
-    on_ps_loss: Literal["rollback"] = "rollback"
+    on_ps_loss: Annotated[
+        Literal["rollback", "partial"],
+        Meta(description="After the loss of a parameter server all return to the newest checkpoint and the data are "
+             "read again from there (`rollback`), or it alone does, and its updates since then are lost (`partial`)."),
+    ] = "rollback"  # fmt: skip
 
     @property
     def warm(self) -> WarmStart | None:

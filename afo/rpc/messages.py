@@ -13,7 +13,7 @@ from afo.job import Role
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 3
+PROTOCOL = 4
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,6 +80,8 @@ class Directive(Message, frozen=True):
 
     action: Literal["wait", "run", "end"]
     generation: int
+    #: Of a parameter server that keeps what it holds: the earlier generation that its process began in; else 0.
+    since: int = 0
     ps: tuple[str, ...] = ()
     num_workers: int = 0
     num_splits: int = 0
@@ -92,6 +94,11 @@ class Directive(Message, frozen=True):
     heartbeat_s: float = 1.0
     #: Not a part of the state: named until a heartbeat says that the Child has them.
     orders: tuple[Order, ...] = ()
+
+    @property
+    def oldest(self) -> int:
+        """Generation of the oldest process that may run."""
+        return self.since or self.generation
 
     @property
     def addresses(self) -> frozenset[str]:
@@ -199,7 +206,8 @@ class WarmStart(Message, frozen=True):
 class ReadyReport(Message, frozen=True):
     """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL).
 
-    A warm start is an initialisation: `restored` names a checkpoint of this job alone.
+    A warm start is an initialisation: `restored` names a checkpoint of this job alone. `positions` (row, epoch, count,
+    xor) say where the data stand if some parameter servers kept what they held.
     """
 
     task: TaskId
@@ -207,6 +215,7 @@ class ReadyReport(Message, frozen=True):
     restored: str = ""
     step: int = 0
     warm_start: WarmStart | None = None
+    positions: tuple[tuple[int, int, int, int], ...] = ()
 
 
 class ReadyRequest(Message, frozen=True):
@@ -219,12 +228,13 @@ class ReadyRequest(Message, frozen=True):
 class ReadyReply(Message, frozen=True):
     """`ready`, and for the chief the newest manifest to restore ('' for a fresh start).
 
-    `first_step` is the step that the job itself began with, above 0 after a warm start; `stop` says that the training
-    is to end early.
+    Parameter servers in `kept` hold what is right, so they are not restored. `first_step` is the step that the job
+    itself began with, above 0 after a warm start; `stop` says that the training is to end early.
     """
 
     ready: bool
     restore: str = ""
+    kept: tuple[int, ...] = ()
     first_step: int = 0
     stop: bool = False
 

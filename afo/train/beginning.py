@@ -11,7 +11,9 @@ from afo.train.checkpoint import CheckpointReader, newest_complete, restore
 from afo.train.manifest import read_evaluation
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters
+from afo.train.position import reported
 from afo.train.setup import Setup
+from afo.train.variables import VariableIo
 from afo.train.warm_start import open_source, take_over
 from afo.train_task import Progress
 
@@ -24,9 +26,10 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     report = m.ReadyReport(task=setup.id, generation=setup.task.generation)
     if reply.restore:
         setup.progress.report(Progress(phase="restoring"), now=True)
-        restored, step = _restored(setup, parameters, reply.restore)
+        restored, step = _restored(setup, parameters, reply.restore, reply.kept)
         origin.resume(reply.first_step)
-        return replace(report, restored=restored, step=step)
+        positions = reported(VariableIo(parameters.positions).read()) if reply.kept else ()
+        return replace(report, restored=restored, step=step, positions=positions)
     setup.progress.report(Progress(phase="initializing"), now=True)
     setup.model.initialize(parameters)
     warm = setup.job.checkpoint.warm
@@ -36,13 +39,13 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     return _warm_started(setup, parameters, origin, warm, report)
 
 
-def _restored(setup: Setup, parameters: Parameters, manifest_url: str) -> tuple[str, int]:
-    """Out of `manifest_url`, or the newest complete checkpoint before it."""
+def _restored(setup: Setup, parameters: Parameters, manifest_url: str, kept: tuple[int, ...]) -> tuple[str, int]:
+    """Out of `manifest_url`, or the newest complete checkpoint before it; all but the servers in `kept`."""
     reader, problems = newest_complete(manifest_url, setup.task.checkpoint_url, setup.work_dir)
     for problem in problems:
         print(f"warning: {problem}; taking {reader.url}", file=sys.stderr)
     with reader:
-        return reader.url, restore(parameters, reader)
+        return reader.url, restore(parameters, reader, kept)
 
 
 def _warm_started(

@@ -7,7 +7,7 @@ batches more than the positions say: after a restore those are applied once more
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -205,45 +205,63 @@ def newest_complete(url: str, checkpoint_url: str, scratch: Path) -> tuple[Check
     raise DataError(f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}")
 
 
-def restore(parameters: Parameters, reader: CheckpointReader) -> int:
-    """Create the variables out of a checkpoint; returns its step. Raises DataError for one of another model."""
+def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[int] = ()) -> int:
+    """Create the variables out of a checkpoint; returns the step. Raises DataError for one of another model.
+
+    Nothing is changed on the servers in `kept`; the position and the step that they hold are those to go on from.
+    """
     for table in parameters.tables:
         reader.check_rows(table)
-    initialize.create_empty(parameters)
+    initialize.create_empty(parameters, kept)
     for table in parameters.tables:
         for name, shards in tensors(table):
             for part, array in reader.parts(name):
-                _scatter(array, part, shards)
+                _scatter(array, part, shards, kept)
     for name, shards in tensors(parameters.dense):
-        cut(reader.whole(name), shards, reader.url)
+        cut(reader.whole(name), shards, reader.url, kept)
     step = 0
     for variable in parameters.counters:
-        value = reader.whole(variable.name.removeprefix("afo/"))
-        if value.shape != variable.shape:
-            raise DataError(
-                f"{reader.url}: `{variable.name}` has the shape {list(value.shape)} where this job needs"
-                f" {list(variable.shape)}; start without this checkpoint"
-            )
-        VariableIo(variable).assign(value)
+        value = _restore_counter(parameters, variable, reader, kept)
         step = int(value) if variable is parameters.step else step
     return step
 
 
-def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...]) -> None:
+def _restore_counter(
+    parameters: Parameters, counter: PsVariable, reader: CheckpointReader, kept: Collection[int]
+) -> Any:
+    """Returns the value that it has from now on."""
+    places = parameters.places(counter)
+    survivor = next((place for place in places if place.task in kept), None)
+    value = VariableIo(survivor).read() if survivor else reader.whole(counter.name.removeprefix("afo/"))
+    if value.shape != counter.shape:
+        raise DataError(
+            f"{reader.url}: `{counter.name}` has the shape {list(value.shape)} where this job needs"
+            f" {list(counter.shape)}; start without this checkpoint"
+        )
+    for place in places:
+        if place.task not in kept:
+            VariableIo(place).assign(value)
+    return value
+
+
+def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...], kept: Collection[int]) -> None:
     """Rows of one file into the shards that own them now."""
-    write = row_writer(shards)
+    write = row_writer(shards, kept)
     chunk = shards[0].chunk_rows
     for start in range(0, len(array), chunk):
         values = array[start : start + chunk]
         write(part.part + part.parts * np.arange(start, start + len(values), dtype=np.int64), values)
 
 
-def row_writer(shards: tuple[PsVariable, ...]) -> Callable[[Any, Any], None]:
-    """A function (rows [n] of the whole tensor, values [n, …]) that overwrites them where they lie."""
-    writers = [VariableIo(shard).writer() for shard in shards]
+def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Callable[[Any, Any], None]:
+    """A function (rows [n] of the whole tensor, values [n, …]) that overwrites them where they lie.
+
+    Those on the servers in `kept` stay as they are.
+    """
+    writers = {number: VariableIo(shard).writer() for number, shard in enumerate(shards) if shard.task not in kept}
 
     def write(rows: Any, values: Any) -> None:
-        for number, write_here in enumerate(writers):
+        for number, write_here in writers.items():
             mine = rows % len(shards) == number
             if mine.any():
                 write_here(rows[mine] // len(shards), values[mine])
@@ -251,8 +269,8 @@ def row_writer(shards: tuple[PsVariable, ...]) -> Callable[[Any, Any], None]:
     return write
 
 
-def cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
-    """A whole vector into its shards."""
+def cut(vector: Any, shards: tuple[PsVariable, ...], url: str, kept: Collection[int] = ()) -> None:
+    """A whole vector into its shards, those on the servers in `kept` aside."""
     sizes = [shard.shape[0] for shard in shards]
     if vector.shape != (sum(sizes),):
         raise DataError(
@@ -260,4 +278,5 @@ def cut(vector: Any, shards: tuple[PsVariable, ...], url: str) -> None:
             " start without this checkpoint"
         )
     for shard, values in zip(shards, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
-        VariableIo(shard).assign(values)
+        if shard.task not in kept:
+            VariableIo(shard).assign(values)

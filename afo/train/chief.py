@@ -2,7 +2,6 @@
 
 import signal
 import time
-from typing import Any
 
 from afo.rpc import messages as m
 from afo.train.beginning import begin
@@ -10,10 +9,10 @@ from afo.train.checkpoint import CheckpointReader, CheckpointWriter
 from afo.train.decision import chosen
 from afo.train.export import export
 from afo.train.exported import Exported
-from afo.train.initialize import NO_EPOCH
 from afo.train.manifest import remove_old
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters
+from afo.train.position import reported
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.train.warm_start import rules_of
@@ -106,7 +105,7 @@ class Chief:
             generation=setup.task.generation,
             step=step,
             manifest=url,
-            positions=_reported(positions),
+            positions=reported(positions),
             final=final,
         )
 
@@ -120,12 +119,3 @@ class Chief:
             scalars["train/loss"] = progress.loss
         self._summaries.write(progress.step, scalars)
         self._summarised = progress.samples, progress.input_wait_s, progress.step_s
-
-
-def _reported(positions: Any) -> tuple[tuple[int, int, int, int], ...]:
-    """(row, epoch, count, unsigned xor) of every split that was begun."""
-    return tuple(
-        (row, int(epoch), int(count), int(xor) % 2**64)
-        for row, (epoch, count, xor) in enumerate(positions)
-        if epoch != NO_EPOCH
-    )

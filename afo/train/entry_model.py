@@ -50,7 +50,8 @@ class EntryModel:
         own, rule = self._own, self._rule
         tables = [table(name, layer.input_dim, layer.output_dim, rule, servers) for name, layer in own.embeddings]
         dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
-        return parameters_of(tuple(tables), dense, own.weights, self._state(), splits)
+        keeps = self._job.checkpoint.on_ps_loss == "partial"
+        return parameters_of(tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps)
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
         """Every table, weight and state is kept whole or not at all."""

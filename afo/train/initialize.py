@@ -1,6 +1,6 @@
 """First values of all parameters, made where they live."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from afo.train.parameters import Parameter, Parameters, Shard, range_of
-from afo.train.variables import VariableIo
+from afo.train.variables import PsVariable, VariableIo
 
 #: Epoch of a position that nothing was read of yet.
 NO_EPOCH = -1
@@ -35,16 +35,24 @@ def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state
     tf.function(create, autograph=False)()
     for variable in parameters.state:
         VariableIo(variable).assign(state.get(variable.name, np.zeros(variable.shape)))
-    VariableIo(parameters.positions).assign(np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
-    VariableIo(parameters.step).assign(0)
+    set_counter(parameters, parameters.positions, np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
+    set_counter(parameters, parameters.step, 0)
 
 
-def create_empty(parameters: Parameters) -> None:
-    """Create the trained parameters with their slots, all zero, for a restore to fill."""
+def set_counter(parameters: Parameters, counter: PsVariable, value: Any) -> None:
+    """Create or replace a counter, and its copy if it has one."""
+    for variable in parameters.places(counter):
+        VariableIo(variable).assign(value)
+
+
+def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
+    """Create the trained parameters with their slots, all zero, for a restore to fill; not on the servers in `kept`."""
 
     def create() -> None:
         for parameter in parameters.trained:
             for shard in parameter.shards:
+                if shard.weights.task in kept:
+                    continue
                 for variable in (shard.weights, *shard.slots):
                     handle = variable.handle()
                     with tf.device(variable.device):

@@ -4,11 +4,13 @@ Row r of a table lies on server r % servers, at row r // servers there. The dens
 model one behind the other and is cut into one contiguous range a server, so that a step moves one tensor per server.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from afo.models.layout import Weight
 from afo.optimizers import Rule
 from afo.train.variables import PsVariable
+from afo.train_task import POSITION_HOLDERS
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Parameters:
     state: tuple[PsVariable, ...]
     positions: PsVariable
     step: PsVariable
+    #: A second one of these two, by name, where the position must outlive the loss of any one server.
+    copies: Mapping[str, PsVariable] = field(default_factory=dict)
 
     @property
     def trained(self) -> tuple[Parameter, ...]:
@@ -64,6 +68,10 @@ class Parameters:
         """All that no optimizer touches."""
         return (*self.state, self.positions, self.step)
 
+    def places(self, counter: PsVariable) -> tuple[PsVariable, ...]:
+        """A counter, and its copy if it has one."""
+        return (counter, *(copy for name, copy in self.copies.items() if name == counter.name))
+
 
 def parameters_of(
     tables: tuple[Parameter, ...],
@@ -71,17 +79,29 @@ def parameters_of(
     weights: tuple[Weight, ...],
     state: tuple[PsVariable, ...],
     splits: int,
+    *,
+    with_copies: bool,
 ) -> Parameters:
     """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is."""
+    servers = len(dense.shards)
+    first, *others = (_position_and_step(splits, server) for server in POSITION_HOLDERS[:servers])
+    copies = [copy for second in others for copy in zip(first, second, strict=True)] if with_copies else []
     return Parameters(
-        servers=len(dense.shards),
+        servers=servers,
         tables=tables,
         dense=dense,
         weights=weights,
         state=state,
-        positions=PsVariable("afo/positions", (max(1, splits), 3), "int64", 0),
-        step=PsVariable("afo/step", (), "int64", 0),
+        positions=first[0],
+        step=first[1],
+        copies={counter.name: copy for counter, copy in copies},
     )
+
+
+def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:
+    suffix = f"/copy{server}" if server else ""
+    positions = PsVariable(f"afo/positions{suffix}", (max(1, splits), 3), "int64", server)
+    return positions, PsVariable(f"afo/step{suffix}", (), "int64", server)
 
 
 def table(name: str, rows: int, width: int, rule: Rule, servers: int) -> Parameter:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from afo.data.pieces import Origins
 from afo.models.hashing import xor_by_group
+from afo.train.initialize import NO_EPOCH
 from afo.train.parameters import Parameters
 from afo.train.variables import PsVariable, gather_rows, ps_device, read_value
 
@@ -43,7 +44,8 @@ class Position:
     def __init__(self, parameters: Parameters, origin: Origin) -> None:
         self._origin = origin
         self._parameters = parameters
-        self._handles = {variable.name: variable.handle() for variable in parameters.counters}
+        everything = (*parameters.counters, *parameters.copies.values())
+        self._handles = {variable.name: variable.handle() for variable in everything}
         with tf.device(ps_device(0)):
             self._before = gather_rows(self._handle(parameters.positions), origin.files, "int64")
             #: Steps applied so far.
@@ -64,7 +66,16 @@ class Position:
             step = self._handle(parameters.step)
             tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64))
             number = read_value(step, "int64")
+        for copy in parameters.copies.values():
+            self._advance_copy(copy, after)
         return tf.identity(number), after
+
+    def _advance_copy(self, copy: PsVariable, after: Any) -> None:
+        with tf.device(copy.device):
+            if copy in self._parameters.places(self._parameters.positions):
+                tf.raw_ops.ResourceScatterUpdate(resource=self._handle(copy), indices=self._origin.files, updates=after)
+            else:
+                tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
 
     def _after(self) -> Any:
         """Positions after the batch; a row of an earlier epoch begins anew."""
@@ -76,3 +87,12 @@ class Position:
 
     def _handle(self, variable: PsVariable) -> Any:
         return self._handles[variable.name]
+
+
+def reported(positions: Any) -> tuple[tuple[int, int, int, int], ...]:
+    """(row, epoch, count, unsigned xor) of every split that was begun."""
+    return tuple(
+        (row, int(epoch), int(count), int(xor) % 2**64)
+        for row, (epoch, count, xor) in enumerate(positions)
+        if epoch != NO_EPOCH
+    )

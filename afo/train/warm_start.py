@@ -15,6 +15,7 @@ import tensorflow as tf
 from afo.errors import DataError, NotFound
 from afo.job import WarmStart
 from afo.train.checkpoint import CheckpointReader, cut, row_writer, tensors
+from afo.train.initialize import set_counter
 from afo.train.manifest import Manifest
 from afo.train.parameters import Parameter, Parameters
 from afo.train.sections import DENSE, Section
@@ -60,7 +61,7 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
     _move_dense(parameters.dense, found.of(DENSE), DENSE in found.with_slots, reader)
     for variable in parameters.state:
         _move_columns(variable, found.of(variable.name.removeprefix("afo/")), reader)
-    VariableIo(parameters.step).assign(saved.step)
+    set_counter(parameters, parameters.step, saved.step)
     return found
 
 

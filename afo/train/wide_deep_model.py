@@ -72,7 +72,8 @@ class WideDeepModel:
             tables.append(table("wide", layout.wide_rows, 1, wide_rule, servers))
         dense = dense_vector(layout.dense_size, deep_rule, servers)
         statistics = state_variable("statistics", (3, layout.dense_width), "float64")
-        return parameters_of(tuple(tables), dense, layout.weights, (statistics,), splits)
+        keeps = self._job.checkpoint.on_ps_loss == "partial"
+        return parameters_of(tuple(tables), dense, layout.weights, (statistics,), splits, with_copies=keeps)
 
     def initialize(self, parameters: Parameters) -> None:
         """Embeddings normal, linear weights zero."""

@@ -12,6 +12,7 @@ from afo.exits import CAUSES
 from afo.rpc import messages as m
 from afo_am import hosts, in_place, programs
 from afo_am.diagnosis import message_of
+from afo_am.restarts import holds
 from afo_am.state import SUCCEEDED
 from afo_am.tasks import LIVE, Stage, Task
 
@@ -95,10 +96,11 @@ class Children:
         starts = task.process_ends if task.not_before <= self._core.now else 0
         if role == "evaluator" and not program:  # it talks to no parameter server, so no generation ends for it
             return m.Directive(action="run", generation=1, starts=starts, heartbeat_s=beat)
+        since = state.holders[task.id.index].generation if holds(state, task) else 0
         if not state.cluster:
-            return m.Directive(action="wait", generation=state.generation, heartbeat_s=min(beat, 0.3))
+            return m.Directive(action="wait", generation=state.generation, since=since, heartbeat_s=min(beat, 0.3))
         return m.Directive(
-            action="run", generation=state.generation, ps=state.ps, heartbeat_s=beat,
+            action="run", generation=state.generation, since=since, ps=state.ps, heartbeat_s=beat,
             num_workers=state.num_workers, num_splits=state.splits.rows,
             is_chief=task is state.chief, cluster=state.cluster if program else {}, starts=starts,
         )  # fmt: skip

@@ -21,7 +21,14 @@ from afo_am.ending import Ending
 from afo_am.gang import Gang
 from afo_am.orders import Orders
 from afo_am.rates import Rates
-from afo_am.restarts import ends_generation, give_up_reason, is_needed, memory_ends, pause_before_restart
+from afo_am.restarts import (
+    ends_generation,
+    generation_ended,
+    give_up_reason,
+    is_needed,
+    memory_ends,
+    pause_before_restart,
+)
 from afo_am.scaling import Scaling
 from afo_am.slow import Slow
 from afo_am.stalls import Stalls
@@ -236,9 +243,7 @@ class Core:
         task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
         if ends_generation(self.state, task):
             text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
-            self.record(
-                ev.GenerationEnded(generation=self.state.generation, reason=text, manifest=self.state.newest_manifest)
-            )
+            self.record(generation_ended(self.state, task, text))
 
     def _give_up(self, task: Task, cause: str, text: str) -> None:
         """The job goes on without the task, or fails."""

@@ -39,7 +39,7 @@ class Evaluations:
         if self.early_stop is not None and not repeated:
             self._count(self.early_stop, event.metrics.get(self.early_stop.metric))
 
-    def note(self, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
+    def note(self, event: ev.VariablesReady | ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
         """Something was decided, or became known, that a person should see."""
         # What is said again after a restart is no news.
         self.notes += tuple(note for note in notes_of(event) if note not in self.notes)

@@ -12,10 +12,12 @@ from afo import events as ev
 from afo.exits import OF_THE_HOST
 from afo.rpc import messages as m
 from afo_am.diagnosis import MEMORY_CAUSES, message_of
+from afo_am.restarts import holds
 from afo_am.tasks import Task
 
 if TYPE_CHECKING:
     from afo_am.core import Core
+    from afo_am.state import JobState
 
 #: The next attempt needs more memory, another machine or a fresh container.
 _NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | OF_THE_HOST | {
@@ -34,14 +36,19 @@ def process_ended(core: Core, task: Task, report: m.ExitReport) -> bool:
     if not report.stays or task.leaving:
         return False
     told_before = 0 < report.number <= task.process_ends
-    listens = task.id.role in state.config.job.listening
-    echo = listens and (report.generation != state.generation or not state.cluster)
-    if state.verdict or told_before or echo:
+    if state.verdict or told_before or _is_echo(state, task, report):
         return True
     if report.cause in _NEED_ANOTHER_CONTAINER or task.in_place >= MAX_IN_PLACE:
         return False
     _record(core, task, report)
     return True
+
+
+def _is_echo(state: JobState, task: Task, report: m.ExitReport) -> bool:
+    """The process listened in a generation that has ended, and would have been ended with it."""
+    if holds(state, task):
+        return report.generation < state.holders[task.id.index].generation
+    return task.id.role in state.config.job.listening and (report.generation != state.generation or not state.cluster)
 
 
 def _record(core: Core, task: Task, report: m.ExitReport) -> None:

@@ -36,6 +36,11 @@ def _of_generation(state: JobState) -> Iterator[str]:
             yield f"one address for each {role}"
     if state.finished and not state.verdict:
         yield "finished without a verdict"
+    if state.ready and not state.config.job.program and len(state.holders) != len(state.ps):
+        yield "ready, and a parameter server does not hold its variables"
+    for index in () if state.verdict or state.chief.stage is Stage.SUCCEEDED else state.holders:
+        if state.tasks["ps", index].stage is not Stage.REGISTERED:
+            yield f"ps:{index} holds its variables and is not live"
 
 
 def _of_tasks(state: JobState) -> Iterator[str]:

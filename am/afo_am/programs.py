@@ -8,6 +8,7 @@ one accident one task is blamed, once.
 from __future__ import annotations
 
 from afo.job import Role
+from afo_am.restarts import holds
 from afo_am.state import JobState
 from afo_am.tasks import Stage, Task
 
@@ -15,9 +16,15 @@ from afo_am.tasks import Stage, Task
 def formed(state: JobState, now: float) -> dict[Role, tuple[str, ...]]:
     """The addresses of the present generation by role; empty while one is missing, or pauses before its restart."""
     for task in state.of_role(*state.config.job.listening):
-        if task.stage is not Stage.REGISTERED or task.address_generation != state.generation or task.not_before > now:
+        if not holds(state, task) and (
+            task.stage is not Stage.REGISTERED or task.address_generation != state.generation or task.not_before > now
+        ):
             return {}
-    return {role: tuple(task.address for task in state.of_role(role)) for role in state.config.job.listening}
+    return {role: tuple(_address(state, task) for task in state.of_role(role)) for role in state.config.job.listening}
+
+
+def _address(state: JobState, task: Task) -> str:
+    return state.holders[task.id.index].address if holds(state, task) else task.address
 
 
 def moved(state: JobState, task: Task) -> dict[Role, tuple[str, ...]]:

@@ -2,7 +2,9 @@
 
 import re
 
+from afo import events as ev
 from afo.exits import CAUSES, MAX_FREE_RESTARTS
+from afo.train_task import POSITION_HOLDERS
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.spread import spread
 from afo_am.state import JobState
@@ -85,4 +87,30 @@ def is_needed(state: JobState, task: Task) -> bool:
 def ends_generation(state: JobState, task: Task) -> bool:
     """Whether the others have to begin anew when this task is lost."""
     job = state.config.job
-    return bool(state.cluster) and task.id.role in job.listening and job.restarts_together and is_needed(state, task)
+    counts = bool(state.cluster) or holds(state, task)
+    return counts and task.id.role in job.listening and job.restarts_together and is_needed(state, task)
+
+
+def holds(state: JobState, task: Task) -> bool:
+    """Whether the task is a parameter server with a part of the model that may be kept."""
+    return task.id.role == "ps" and task.id.index in state.holders
+
+
+def generation_ended(state: JobState, task: Task, why: str) -> ev.GenerationEnded:
+    """What becomes of the others when this task is lost, and why not all that `checkpoint.on_ps_loss` promises."""
+    kept: tuple[int, ...] = ()
+    if state.config.job.checkpoint.on_ps_loss == "partial":
+        kept = tuple(index for index in state.holders if index != task.id.index)
+        if missing := _cannot_keep(state, kept):
+            kept, why = (), f"{why}; no partial recovery: {missing}"
+    return ev.GenerationEnded(generation=state.generation, reason=why, manifest=state.newest_manifest, kept=kept)
+
+
+def _cannot_keep(state: JobState, kept: tuple[int, ...]) -> str:
+    if not state.newest_manifest:
+        return "there is no checkpoint yet"
+    if not kept:
+        return "no parameter server is left that holds its variables"
+    if not any(index in kept for index in POSITION_HOLDERS):
+        return f"the data position is lost with {' and '.join(f'ps:{index}' for index in POSITION_HOLDERS)}"
+    return ""

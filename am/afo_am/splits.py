@@ -136,6 +136,14 @@ class SplitQueue:
         self.done = sum(self.completed)
         self._refill()
 
+    def samples_at(self, positions: Iterable[Position]) -> int:
+        """Records that were applied up to these positions, those of the epochs before included."""
+        earlier = self.totals
+        return sum(
+            count + sum(earlier[row, before][0] for before in range(epoch) if (row, before) in earlier)
+            for row, epoch, count, _ in positions
+        )
+
     def samples(self) -> int:
         """Records of all completed splits."""
         return sum(count for count, _ in self.totals.values())

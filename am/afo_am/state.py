@@ -13,7 +13,7 @@ from afo_am import invariants
 from afo_am.evaluations import Evaluations
 from afo_am.patience import Patience
 from afo_am.splits import Position, SplitQueue
-from afo_am.tasks import LIVE, Fault, Leaving, Stage, Task
+from afo_am.tasks import LIVE, Fault, Holder, Leaving, Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
@@ -51,6 +51,9 @@ class JobState:
         self.cluster: dict[Role, tuple[str, ...]] = {}
         #: The chief prepared the variables of the present generation.
         self.ready = False
+        #: Parameter servers of a model that hold its variables, by index: all of them once the generation is ready, and
+        #: before that those which an earlier one left.
+        self.holders: dict[int, Holder] = {}
         #: Manifest that the present generation starts from; '' for a fresh start.
         self.restore = ""
         #: Positions of each manifest written, newest last.
@@ -142,11 +145,7 @@ class JobState:
         """Samples that the model of the last checkpoint was trained on; of complete files alone before there is one."""
         if not self.final_manifest:
             return self.splits.samples()
-        earlier = self.splits.totals
-        return sum(
-            count + sum(earlier[row, before][0] for before in range(epoch) if (row, before) in earlier)
-            for row, epoch, count, _ in self.checkpoints[self.final_manifest]
-        )
+        return self.splits.samples_at(self.checkpoints[self.final_manifest])
 
     def validate(self) -> None:
         """Raises `InvalidState` naming the invariant that does not hold."""
@@ -203,19 +202,25 @@ class JobState:
         self.cluster = {}
         self.ready = False
         self.restore = event.manifest
+        self.holders = {index: holder for index, holder in self.holders.items() if index in event.kept}
         for task in self.of_role("chief", "worker", *self.config.job.listening):
             self.splits.release(task.id)
-            if task.stage is Stage.SUCCEEDED:
+            # Where the data do not go back, a worker that has finished has nothing more to do.
+            if task.stage is Stage.SUCCEEDED and not event.kept:
                 task.move(Stage.ENDED)
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
         self.ready = True
+        self.holders = {
+            index: self.holders.get(index) or Holder(event.generation, address) for index, address in enumerate(self.ps)
+        }
         self.train_began = self.train_began or time
         self.restore = event.restored
         self.step = event.step
         if not event.restored:
             self.first_step = event.step
-        if self.generation > 1 or event.restored:
+        self.evaluations.note(event)
+        if (self.generation > 1 or event.restored) and not event.kept:
             self.splits.roll_back(self.checkpoints.get(event.restored, ()))
 
     def _split_leased(self, event: ev.SplitLeased, time: float) -> None:

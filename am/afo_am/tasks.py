@@ -47,6 +47,13 @@ class Leaving(NamedTuple):
     why: str
 
 
+class Holder(NamedTuple):
+    """A parameter server that holds its part of the variables: when its process began, and where it listens."""
+
+    generation: int
+    address: str
+
+
 @dataclass
 class Task:
     """State of one role and index."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from afo import events as ev
 from afo import gate
 from afo.data.bad_records import too_many
@@ -82,18 +84,15 @@ class Trainers:
         self._current(request.task, request.generation)
         state = self._core.state
         stop = state.evaluations.stopping
-        return m.ReadyReply(ready=state.ready, restore=state.restore, first_step=state.first_step, stop=stop)
+        kept = () if state.ready else tuple(state.holders)
+        return m.ReadyReply(ready=state.ready, restore=state.restore, kept=kept, first_step=state.first_step, stop=stop)
 
     def chief_ready(self, report: m.ReadyReport) -> m.Empty:
         """The variables are prepared."""
         task = self._chief_only(report.task, report.generation)
         if not self._core.state.ready:
             self._core.rates.reset(report.step)
-            self._core.record(
-                ev.VariablesReady(
-                    task=task.id, generation=report.generation, restored=report.restored, step=report.step
-                )
-            )
+            self._core.record(self._variables_ready(task.id, report))
             if report.warm_start is not None:
                 self._core.record(_warm_started(task.id, report, report.warm_start))
         return m.Empty()
@@ -108,6 +107,16 @@ class Trainers:
                 )
             )
         return m.Empty()
+
+    def _variables_ready(self, task: m.TaskId, report: m.ReadyReport) -> ev.VariablesReady:
+        state = self._core.state
+        ready = ev.VariablesReady(task=task, generation=report.generation, restored=report.restored, step=report.step)
+        if not state.holders:
+            return ready
+        saved = state.splits.samples_at(state.checkpoints.get(report.restored, ()))
+        # The copy of a position may lack the batch that was under way.
+        lost = max(0, state.splits.samples_at(report.positions) - saved)
+        return replace(ready, kept=tuple(state.holders), lost_samples=lost, positions=report.positions)
 
     def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""

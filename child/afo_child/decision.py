@@ -91,12 +91,12 @@ def newest(current: Directive, received: Directive) -> Directive:
 
 def decide(directive: Directive, now: Situation) -> tuple[Action, ...]:
     """The actions that lead from `now` to what `directive` wants; empty when that is so already."""
-    generation = directive.generation
+    generation, oldest = directive.generation, directive.oldest
     if directive.action == "end":
         return ((Stop(),) if now.running is not None else ()) + (Leave(0),)
-    if now.ended == generation and not now.called:
+    if now.ended is not None and now.ended >= oldest and not now.called:
         return _after_end(now)
-    if now.running is not None and now.running >= generation:
+    if now.running is not None and now.running >= oldest:
         return ()
     if now.program and (now.running is not None or now.copying):
         # What it leaves is saved before its new address lets the next generation form, and start from that.

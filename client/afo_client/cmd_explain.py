@@ -107,7 +107,7 @@ def _text(found: Explanation, job: Job | None) -> list[str]:
         lines += _lines(cause, _budget(cause, found, job))
     if not found.ends and not cause:
         lines.append("no task has ended before its time")
-    return lines + _ends_lines(found.ends)
+    return [*lines, *_ends_lines(found.ends), *map(without_control, found.notes)]
 
 
 def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
@@ -132,4 +132,5 @@ def _fields(found: Explanation, job: Job | None) -> dict[str, object]:
     return {
         "application_id": found.job_id, "state": found.state, "cause": found.cause or None,
         "diagnostics": found.diagnostics, "explanation": words, "evidence": evidence, "ends": ends,
+        "notes": list(found.notes),
     }  # fmt: skip

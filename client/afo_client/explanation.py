@@ -36,6 +36,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     #: The end that decided, or else the last one there was.
     evidence: TaskEnd | None
     ends: tuple[TaskEnd, ...]
+    #: What a person should know of how the model came about (`afo.notes`).
+    notes: tuple[str, ...] = ()
 
 
 def explain(view: JobView, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> Explanation:
@@ -55,7 +57,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     evidence = decisive[-1] if decisive else faults[-1] if faults else None
     return Explanation(
         job_id=view.job_id, state=view.state, cause=cause, diagnostics=view.message, evidence=evidence,
-        ends=tuple(ends),
+        ends=tuple(ends), notes=view.notes,
     )  # fmt: skip
 
 

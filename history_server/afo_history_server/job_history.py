@@ -216,9 +216,12 @@ class HistoryFold:
                 )  # fmt: skip
                 self._saving_since = None
             case ev.GenerationEnded():
-                back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
-                what = f"all servers and workers, generation {event.generation + 1}"
+                whom, back = _who_goes_back(event)
+                what = f"{whom}, generation {event.generation + 1}"
                 self._restarts.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
+            case ev.VariablesReady() if event.kept:
+                why = f"the updates of {event.lost_samples:,} samples are missing in what was restored"
+                self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
             case _:
                 return
 
@@ -275,3 +278,11 @@ def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
 
 def _place(attempt: Attempt) -> tuple[int, int, int]:
     return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:
+    """What starts anew when a generation ends, and from where."""
+    back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
+    if not event.kept:
+        return "all servers and workers", back
+    return "the lost servers and all workers", f"{len(event.kept)} servers keep what they hold, the rest goes {back}"

@@ -156,3 +156,19 @@ def test_only_the_newest_generation_is_obeyed(current: int, received: int, actio
 @pytest.mark.parametrize(("code", "own"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
 def test_exit_codes_are_those_of_a_shell(code: int, own: int) -> None:
     assert exit_code(code) == own
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "expected"),
+    [
+        ("wait", structs.replace(PS, running=2, reserved=2, address=OWN), ()),
+        ("run", structs.replace(PS, running=2, reserved=2, address=OWN), ()),
+        ("run", structs.replace(PS, running=1, reserved=1, address=OWN), (Stop(), Reserve(4))),
+        ("wait", structs.replace(PS, ended=2, code=-9, reserved=2, address=OWN), (Report(),)),
+        ("end", structs.replace(PS, running=2, reserved=2, address=OWN), (Stop(), Leave(0))),
+    ],
+)
+def test_a_server_that_holds_its_variables_outlives_its_generation(
+    wanted: str, now: Situation, expected: tuple[Action, ...]
+) -> None:
+    assert decide(structs.replace(directive(wanted, generation=4), since=2), now) == expected

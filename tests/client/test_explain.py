@@ -89,6 +89,23 @@ def test_a_job_that_went_well(job: JobWriter, capsys: pytest.CaptureFixture[str]
     assert json.loads(out(capsys, "explain", "--json"))["evidence"] is None
 
 
+def test_what_a_partial_recovery_lost_is_told(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    job.log(
+        ev.GenerationEnded(generation=1, reason="ps:1 is gone", manifest="m-400", kept=(0, 2)),
+        ev.VariablesReady(
+            task=task_id("worker"), generation=2, restored="m-400", step=512, kept=(0, 2), lost_samples=12345
+        ),
+    )
+    job.end("SUCCEEDED", "succeeded")
+    note = (
+        "generation 2: only what was lost was restored, out of m-400; ps:0, ps:2 kept what they held; "
+        "the updates of 12,345 samples are missing in the restored part"
+    )
+    assert note in out(capsys, "explain").splitlines()
+    assert json.loads(out(capsys, "explain", "--json"))["notes"] == [note]
+    assert note in out(capsys, "status")
+
+
 @pytest.mark.parametrize(
     ("cause", "budget"),
     [("memory_limit", "budget `restart.<role>`: 5 in 1h unless"), ("node_lost", "uses no budget, 100 times"),

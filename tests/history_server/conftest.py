@@ -52,6 +52,10 @@ def done(writer: Callable[..., JobWriter]) -> JobWriter:
     ).task(task_id("worker", 1, 1), host="node-2")
     job.log(
         ev.GenerationEnded(generation=1, reason="ps:0 was lost", manifest="m-400"),
+        ev.GenerationEnded(generation=2, reason="ps:1 was lost", manifest="m-400", kept=(0, 2)),
+        ev.VariablesReady(
+            task=task_id("worker"), generation=3, restored="m-400", step=480, kept=(0, 2), lost_samples=12345
+        ),
         ev.Sample(step=500, samples=1000, samples_per_s=2000.0, input_wait=0.25, loss=0.5),
         ev.Evaluated(task=task_id("evaluator"), step=789, manifest="m", metrics={"auc": 0.7512}, final=True),
         ev.TaskEnded(task=ps, cause="succeeded", code=0, message="", usage=Usage(peak_rss=512 << 20)),

@@ -90,6 +90,9 @@ def test_a_finished_job_shows_attempts_checkpoints_restarts_and_metrics(client: 
         "512 MiB of 2.0 GiB",
         "m-400",
         "all servers and workers, generation 2 ps:0 was lost; back to m-400",
+        "the lost servers and all workers, generation 3 "
+        "ps:1 was lost; 2 servers keep what they hold, the rest goes back to m-400",
+        "training, generation 3 the updates of 12,345 samples are missing in what was restored",
         "worker:1, attempt 1 node_lost",
         "AUC 0.7512",
         "Core-hours 1.25",

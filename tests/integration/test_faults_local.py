@@ -1,14 +1,16 @@
 """Tasks come back: real jobs on the `local` runtime, whose processes are killed with SIGKILL."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from afo import event_log
 from afo import events as ev
 from click_records import SCHEMA, expected_acks, write_files
-from live_job import LiveJob, acknowledged
+from live_job import LiveJob, acknowledged, afo
 
 pytestmark = pytest.mark.tensorflow
 
@@ -76,6 +78,37 @@ def returned_to_a_checkpoint(job: LiveJob) -> bool:
     return ready.step > 0 and ready.restored in {event.manifest for event in job.events(ev.CheckpointWritten)}
 
 
+def samples_at(positions: tuple[tuple[int, int, int, int], ...]) -> int:
+    """Samples that were applied up to there, by what the files hold."""
+    return sum(count + epoch * expected_acks(FILES, RECORDS)[row][0] for row, epoch, count, _ in positions)
+
+
+Stood = ev.CheckpointWritten | ev.VariablesReady
+
+
+def acknowledged_before(job: LiveJob, event: Stood) -> set[tuple[int, int]]:
+    """Files and epochs whose acknowledgement stands in the log before `event`."""
+    records = [record.event for record in event_log.read_log(job.paths.events)]
+    before = records[: records.index(event)]
+    return {(done.row, done.epoch) for done in before if isinstance(done, ev.SplitDone)}
+
+
+def acked_between(job: LiveJob, first: Stood, last: Stood) -> int:
+    """Samples of the files that were acknowledged between two events."""
+    rows = acknowledged_before(job, last) - acknowledged_before(job, first)
+    return sum(expected_acks(FILES, RECORDS)[row][0] for row, _ in rows)
+
+
+def open_samples(job: LiveJob, event: Stood) -> int:
+    """Samples of files that were not acknowledged at an event, as far as its positions say that they were applied."""
+    done = acknowledged_before(job, event)
+    return sum(count for row, epoch, count, _ in event.positions if (row, epoch) not in done) - sum(
+        expected_acks(FILES, RECORDS)[row][0] - count
+        for row, epoch, count, _ in event.positions
+        if (row, epoch) in done
+    )
+
+
 Fault = Callable[[LiveJob], None]
 
 
@@ -101,6 +134,42 @@ def test_what_is_killed_comes_back(
     assert returned_to_a_checkpoint(job) == (generations > 1)
     assert len(job.events(ev.AmStarted)) == (1 if in_place or moved else 2)
     every_sample_once(job)
+    job.wait_for_no_process()
+
+
+def test_with_partial_recovery_the_others_keep_what_they_hold(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    options = ("--runtime", "local", "--set", "checkpoint.on_ps_loss=partial")
+    job = LiveJob.submit(job_file, str(tmp_path / "jobs"), *options)
+    job.wait(lambda: bool(job.events(ev.CheckpointWritten)), "a checkpoint")
+    done = job.splits_done()
+    job.wait(lambda: job.splits_done() > done, "a file acknowledged after it")
+    survivor = job.trainer("ps", 0)
+    job.kill(job.trainer("ps", 1))
+    job.wait(lambda: len(job.events(ev.VariablesReady)) == 2, "the lost server's part restored")
+    assert job.trainer("ps", 0) == survivor, "the same process, by its id and its start"
+    assert job.verdict().state == "SUCCEEDED", job.story()
+
+    (ended,), (_, ready) = job.events(ev.GenerationEnded), job.events(ev.VariablesReady)
+    assert (ended.kept, ready.kept, ready.restored) == ((0,), (0,), ended.manifest)
+    before, after = (event.ps for event in job.events(ev.GenerationStarted))
+    assert (before[0], before[1] != after[1]) == (after[0], True)
+    assert requested_again(job) == []
+    acks = Counter((done.row, done.epoch) for done in job.events(ev.SplitDone))
+    assert set(acks.values()) == {1}, "nothing that was done is done again"
+    every_sample_once(job)
+
+    saved = next(event for event in job.events(ev.CheckpointWritten) if event.manifest == ready.restored)
+    assert ready.lost_samples == samples_at(ready.positions) - samples_at(saved.positions) > 0
+    # The same by the acknowledgements: those of the time between, and what was applied of open files before and after.
+    acked = acked_between(job, saved, ready)
+    assert ready.lost_samples == acked + open_samples(job, ready) - open_samples(job, saved)
+    told = f"the updates of {ready.lost_samples:,} samples are missing in the restored part"
+    assert told in afo("status", job.id).stdout
+    assert told in afo("explain", job.id).stdout
     job.wait_for_no_process()
 
 

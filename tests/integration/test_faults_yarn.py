@@ -63,6 +63,22 @@ def test_whatever_is_killed_comes_back(adult: AdultData) -> None:
     nothing_is_left(job)
 
 
+def test_with_partial_recovery_the_other_server_goes_on(adult: AdultData) -> None:
+    own = settings("name=partial", "checkpoint.on_ps_loss=partial", *LONG, *SMALL)
+    job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *own)
+    job.wait(lambda: bool(job.events(ev.CheckpointWritten)), "a checkpoint")
+    survivor = job.trainer("ps", 0)
+    job.kill(job.trainer("ps", 1))
+    job.wait(lambda: len(job.events(ev.VariablesReady)) == 2, "the lost server's part restored")
+    assert job.trainer("ps", 0) == survivor, "the same process, by its id and its start"
+    verdict = job.verdict(900)
+    assert verdict.state == "SUCCEEDED", job.story()
+    assert [event.kept for event in job.events(ev.VariablesReady)] == [(), (0,)]
+    assert_every_sample_once(job, adult.acks(), EPOCHS)
+    assert verdict.metrics["auc"] == pytest.approx(UNDISTURBED, abs=BAND)
+    nothing_is_left(job)
+
+
 def nothing_is_left(job: LiveJob) -> None:
     """No process, container, staging file, secret or open port."""
     view = YarnView(job.id)

@@ -65,6 +65,11 @@ class FakeTask:
     samples: float = 0.0
     counted_at: float = 0.0
 
+    @property
+    def process(self) -> tuple[str, int, int]:
+        """Another one for every process."""
+        return self.handle, self.generation, self.ends
+
 
 class FakeCluster:
     """Drives a core as the driver does, with tasks that behave as real ones do, and faults on demand."""
@@ -81,6 +86,10 @@ class FakeCluster:
         #: (row, epoch) → how often its records were applied in the surviving history.
         self.applied: dict[tuple[int, int], int] = {}
         self.saved: dict[str, dict[tuple[int, int], int]] = {"": {}}
+        #: Processes of the parameter servers that the chief has given their variables, by index.
+        self.holders: dict[int, tuple[str, int, int]] = {}
+        #: Samples that the chief found to be lost, at each partial recovery.
+        self.lost_samples: list[int] = []
         #: Bad records of each row that has any; all but them were applied.
         self.bad: dict[int, int] = {}
         #: How often a turn of a worker begins with a new process in the same container.
@@ -189,7 +198,9 @@ class FakeCluster:
             child.registered = True
         else:
             generation = child.directive.generation if child.directive else 0
-            address = child.address = f"h:{child.handle}.{generation}" if generation and self._listens(child) else ""
+            address = ""
+            if generation and self._listens(child) and not self._is_kept(child):
+                address = child.address = f"h:{child.handle}.{generation}"
             child.directive = self._directive(
                 self.tell(
                     m.HeartbeatRequest(
@@ -242,15 +253,22 @@ class FakeCluster:
         assert directive is not None
         if directive.action == "end":
             self.end_container(child.handle)
+        elif self._is_kept(child):
+            assert directive.action == "wait" or child.address in directive.addresses
         elif directive.action == "wait":
             child.running, child.lease = False, None
-        elif not self.config.job.program or not self._listens(child) or child.address in directive.addresses:
+        elif not self._listens(child) or child.address in directive.addresses:
             called = child.failed and directive.starts >= child.ends
             if directive.generation != child.generation or called:
                 child.generation, child.running, child.lease = directive.generation, True, None
                 child.failed = False
             if not child.failed:
                 self._train(child)
+
+    def _is_kept(self, child: FakeTask) -> bool:
+        """A parameter server's process that outlives its generation."""
+        since = child.directive.since if child.directive else 0
+        return child.running and 0 < since <= child.generation
 
     def _listens(self, child: FakeTask) -> bool:
         return child.id.role in self.config.job.listening
@@ -307,8 +325,7 @@ class FakeCluster:
         is_chief = bool(child.directive and child.directive.is_chief)
         if not ready.ready:
             if is_chief:
-                self.applied = dict(self.saved[ready.restore])
-                self.tell(m.ReadyReport(task=child.id, generation=child.generation, restored=ready.restore))
+                self._prepare(child, ready)
             return
         if child.lease is not None:
             self._apply(child, child.lease)
@@ -324,6 +341,30 @@ class FakeCluster:
             if is_chief:
                 self.checkpoint(child, final=True)
             self.exit(child, "succeeded", 0)
+
+    def _prepare(self, child: FakeTask, ready: m.ReadyReply) -> None:
+        """The chief gives all parameter servers their variables, or those that came back without them."""
+        servers = {each.id.index: each.process for each in self.live("ps") if each.running}
+        if len(servers) < self.config.job.roles["ps"].count:
+            return  # it cannot connect
+        if ready.kept:
+            assert all(servers[index] == self.holders[index] for index in ready.kept), "a kept server was started anew"
+            self.lost_samples.append(_samples(self.applied) - _samples(self.saved[ready.restore]))
+        else:
+            self.applied = dict(self.saved[ready.restore])
+        self.holders = servers
+        self.tell(
+            m.ReadyReport(
+                task=child.id, generation=child.generation, restored=ready.restore,
+                positions=self._positions() if ready.kept else (),
+            )
+        )  # fmt: skip
+
+    def _positions(self) -> tuple[tuple[int, int, int, int], ...]:
+        newest: dict[int, int] = {}
+        for row, epoch in self.applied:
+            newest[row] = max(epoch, newest.get(row, 0))
+        return tuple((row, epoch, 10 + row, row * 7 + epoch) for row, epoch in newest.items())
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
         # Records and their position reach the parameter server in one step, the acknowledgement follows.
@@ -354,16 +395,13 @@ class FakeCluster:
         self.tell(
             m.SavingReport(task=child.id, generation=child.generation, directory=f"{manifest}-files", final=final)
         )
-        newest: dict[int, int] = {}
-        for row, epoch in self.applied:
-            newest[row] = max(epoch, newest.get(row, 0))
         self.saved[manifest] = dict(self.applied)
-        positions = tuple((row, epoch, 10 + row, row * 7 + epoch) for row, epoch in newest.items())
         self.tell(
             m.CheckpointReport(
-                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=positions, final=final
+                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=self._positions(),
+                final=final,
             )
-        )
+        )  # fmt: skip
 
     def exit(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
         """The trainer ends; its Child reports and leaves."""
@@ -385,3 +423,7 @@ class FakeCluster:
     def events(self, kind: type) -> list[ev.AnyEvent]:
         """All events of a kind so far."""
         return [event for event, _ in self.log if isinstance(event, kind)]
+
+
+def _samples(applied: dict[tuple[int, int], int]) -> int:
+    return sum((10 + row) * times for (row, _), times in applied.items())

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from afo import jsonfile
@@ -43,6 +45,9 @@ class MiniMaster:
     epochs: int
     restore: str = ""
     ready: bool = False
+    #: Parameter servers that are not restored; nobody is given a split meanwhile.
+    kept: tuple[int, ...] = ()
+    holds_back: bool = False
     acks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     #: Bad records of each acknowledged (row, epoch).
     bad: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -58,6 +63,8 @@ class MiniMaster:
 
     def next_split(self, request: m.SplitRequest) -> m.SplitReply:
         with self._lock:
+            if self.holds_back:
+                return m.SplitReply(state="wait")
             if len(self.acks) == len(self.urls) * self.epochs:
                 return m.SplitReply(state="end")
             for row, (holder, epoch) in self.leases.items():
@@ -98,7 +105,7 @@ class MiniMaster:
                 self.acks[row, epoch] = (count, xor)
 
     def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
-        return m.ReadyReply(ready=self.ready, restore=self.restore)
+        return m.ReadyReply(ready=self.ready, restore=self.restore, kept=self.kept)
 
     def report_ready(self, report: m.ReadyReport) -> m.Empty:
         self.readies.append(report)
@@ -149,10 +156,33 @@ class JobRun:
         write_address(str(directory / "address"), AmAddress(self._server.address, 1))
         self.ps = tuple(f"127.0.0.1:{_free_port()}" for _ in range(job.roles["ps"].count))
 
-    def start_servers(self) -> None:
-        """Start all parameter servers and wait until they serve."""
-        names = [self.start("ps", index) for index in range(len(self.ps))]
+    def start_servers(self, *which: int) -> None:
+        """Start parameter servers, or all of them, and wait until they serve."""
+        names = [f"ps:{index}" for index in which or range(len(self.ps))]
+        for name in names:
+            self.progress.pop(name, None)
+            self.start("ps", int(name.partition(":")[2]))
         wait_until(lambda: all(name in self.progress for name in names), "all parameter servers serve")
+
+    def next_generation(self, lost: tuple[int, ...]) -> None:
+        """These parameter servers come back elsewhere, for `master.restore`; the others go on."""
+        self.generation += 1
+        self.ps = tuple(
+            f"127.0.0.1:{_free_port()}" if index in lost else address for index, address in enumerate(self.ps)
+        )
+        self.master.kept = tuple(index for index in range(len(self.ps)) if index not in lost)
+        self.master.ready = False
+        self.start_servers(*lost)
+
+    def server_values(self, name: str) -> dict[str, Any]:
+        """What the parameter servers hold now, by variable, asked with the addresses that the task `name` has."""
+        role, index = name.split(":")
+        work = self.directory / f"{role}-{index}-{self._attempts[name]}-g{self.generation}"
+        target = self.directory / "values.npz"
+        script = Path(__file__).with_name("server_values.py")
+        subprocess.run([sys.executable, str(script), str(work / "task.json"), str(target)], check=True, timeout=120)
+        with np.load(target) as values:
+            return dict(values)
 
     def start(self, role: str, index: int) -> str:
         """Start a task's process; returns its name, `role:index`."""

@@ -87,7 +87,18 @@ def _wanted_last(cluster: SimulatedCluster) -> Iterator[str]:
         yield f"{cluster.core.state.workers} workers are wanted, and somebody said {cluster.wanted} last"
 
 
-_CHECKS = (_one_verdict, _failed_for_a_reason, _every_split_once, _nothing_left, _orders_ended, _counted, _wanted_last)
+def _loss_counted(cluster: SimulatedCluster) -> Iterator[str]:
+    """Of every partial recovery; the chief says it again where its report was lost."""
+    told = [event.lost_samples for event in cluster.events(ev.VariablesReady) if event.kept]
+    counted = iter(cluster.lost_samples)
+    if not all(samples in counted for samples in told):
+        yield f"lost samples were told as {told}, and are {cluster.lost_samples}"
+
+
+_CHECKS = (
+    _one_verdict, _failed_for_a_reason, _every_split_once, _loss_counted, _nothing_left, _orders_ended, _counted,
+    _wanted_last,
+)  # fmt: skip
 
 
 def _a_verdict_is_final(cluster: SimulatedCluster) -> None:

@@ -124,6 +124,20 @@ def process_failed(cluster: SimulatedCluster, chance: Chance) -> str:
     return _exit(cluster, chance, *chance.choice(BY_USER))
 
 
+@_kind(2, for_large=True)
+def servers_lost(cluster: SimulatedCluster, chance: Chance) -> str:
+    """One parameter server or two at once, each with its process alone or with its container."""
+    live = [child for child in cluster.live("ps") if child.running and child.handle not in cluster.unsaid]
+    gone = chance.sample(live, min(len(live), chance.choice((1, 1, 2))))
+    for child in gone:
+        if chance.random() < 0.5:
+            cluster.end_container(child.handle)
+        else:
+            with contextlib.suppress(Lost):
+                cluster.fail(child, "killed_by_signal", -9)
+    return ", ".join(str(child.id) for child in gone)
+
+
 @_kind(1)
 def exception_raised(cluster: SimulatedCluster, chance: Chance) -> str:
     """A process raises one of a few exceptions."""

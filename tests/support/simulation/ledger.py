@@ -39,6 +39,10 @@ class Ledger:
         self.generation = 1
         self.formed = False
         self.ready = False
+        #: Parameter servers that hold their variables; those that the present generation is to keep; where they listen.
+        self.holders: set[int] = set()
+        self.kept: set[int] = set()
+        self.addresses: tuple[str, ...] = ()
         self.manifest = ""
         self.positions: dict[str, tuple[tuple[int, int, int, int], ...]] = {"": ()}
         self.leases: dict[int, TaskId] = {}
@@ -195,6 +199,8 @@ class Ledger:
         self._blame(event, self.line(event.task, "registered"), time)
 
     def _blame(self, event: ev.TaskEnded | ev.ProcessEnded, line: Line, time: float) -> None:
+        if event.task.role == "ps":
+            self.holders.discard(event.task.index)
         line.ends.add(event.cause, event.message, time)
         everyone = [each.ends for each in self.lines.values()]
         self.judgement = line.ends.judge(self.config.job, event.task.role, time, event.cause, everyone)
@@ -219,20 +225,33 @@ class Ledger:
                 raise Broken(f"generation {event.generation} began without all tasks of {role}")
             if any(line.window[0] > time for (each, _), line in self.lines.items() if each == role):
                 raise Broken(f"generation {event.generation} began before the pause of a {role} was over")
-        self.formed, self.lacks_since = True, None
+        if self.holders != self.kept:
+            raise Broken(f"{event} is to keep {self.kept}, and of them {self.kept - self.holders} are lost")
+        for index, (before, now) in enumerate(zip(self.addresses, event.ps, strict=False)):
+            if (before == now) != (index in self.kept) and event.generation > 1:
+                raise Broken(f"{event}: ps:{index} was at {before}, and {'' if index in self.kept else 'not '}kept")
+        self.formed, self.lacks_since, self.addresses = True, None, event.ps
 
     def _generation_ended(self, event: ev.GenerationEnded, time: float) -> None:
         self.no_verdict(event)
-        if event.generation != self.generation or not self.formed:
+        if event.generation != self.generation or not (self.formed or self.kept - self.holders):
             raise Broken(f"{event} in generation {self.generation}")
+        if set(event.kept) != self._to_keep():
+            raise Broken(f"{event} keeps not {self._to_keep()}")
+        self.kept, self.holders = set(event.kept), set(event.kept)
         if event.manifest != self.manifest:
             raise Broken(f"back to {event.manifest or 'the beginning'}, the newest checkpoint is {self.manifest}")
         self.generation, self.formed, self.ready = self.generation + 1, False, False
         job = self.config.job
         for (role, _), line in self.lines.items():
-            if line.stage == "succeeded" and (role in ("chief", "worker") or role in job.listening):
+            if line.stage == "succeeded" and not event.kept and (role in ("chief", "worker") or role in job.listening):
                 line.stage, line.window = "ended", (0.0, ANY_TIME)
         self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
+
+    def _to_keep(self) -> set[int]:
+        """With the first two servers the data position is lost."""
+        partial = self.config.job.checkpoint.on_ps_loss == "partial" and self.manifest
+        return set(self.holders) if partial and self.holders & {0, 1} else set()
 
     def _variables_ready(self, event: ev.VariablesReady, time: float) -> None:
         self.no_verdict(event)
@@ -240,8 +259,12 @@ class Ledger:
             raise Broken(f"{event} in generation {self.generation}, ready: {self.ready}")
         if event.generation > 1 and event.restored != self.manifest:
             raise Broken(f"restored {event.restored}, the newest checkpoint was {self.manifest}")
+        if set(event.kept) != self.kept or self.kept - self.holders:
+            raise Broken(f"{event} is to keep {self.kept}, {self.holders} hold their variables")
         self.ready = True
-        if self.generation > 1:
+        if "ps" in self.config.job.roles:
+            self.holders = set(range(self.config.job.roles["ps"].count))
+        if self.generation > 1 and not event.kept:
             kept = {
                 (row, epoch): None for row, upto, _, _ in self.positions[event.restored] for epoch in range(upto + 1)
             }

@@ -22,7 +22,7 @@ SCOPES = {
     "afo_am.tasks": ("TRANSITIONS", "move", "_leave", "_begin_again"),
     "afo_am.restarts": (
         "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception", "pause_before_restart", "is_needed",
-        "ends_generation",
+        "ends_generation", "holds", "generation_ended", "_cannot_keep",
     ),
     "afo_am.state": ("_blame", "_container_requested", "_generation_ended"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.am_config import AmConfig
-from afo.job import Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow
+from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow
 from afo.job.faults import Backoff
 from afo.units import Duration
 from fake_cluster import make_config
@@ -49,7 +49,7 @@ class Shape:
         what = (
             f"program, restart.scope {job.restart.scope}, ends_with {job.ends_with}"
             if job.program
-            else (f"{len(self.config.train_files)} files, {job.data.epochs} epochs")
+            else f"{len(self.config.train_files)} files, {job.data.epochs} epochs, {job.checkpoint.on_ps_loss}"
         )
         budgets = {role: f"{job.restart.of(role).max} in {job.restart.of(role).per}" for role in job.roles}
         return (
@@ -83,7 +83,8 @@ def large(seed: int) -> Shape:
     roles: dict[Role, RoleSpec] = {"worker": _elastic(chance, workers), "ps": RoleSpec(instances=ps)}
     if chance.random() < 0.5:
         roles["evaluator"] = RoleSpec()
-    config = _with(make_config(files=chance.randint(2 * workers, 8 * workers), epochs=1), roles, _restart(chance, 3))
+    base = make_config(files=chance.randint(2 * workers, 8 * workers), epochs=1)
+    config = _with(base, roles, _restart(chance, 3), chance.choice(("rollback", "partial")))
     return Shape(
         seed=seed, config=config, kinds={name: kind.weight for name, kind in faults.KINDS.items() if kind.for_large},
         rate=chance.choice((0.1, 0.3, 0.6)), fault_turns=60, loss=chance.choice((0.0, 0.02)), repeats=0.02,
@@ -134,11 +135,12 @@ def _model(chance: random.Random, roles: dict[Role, RoleSpec]) -> AmConfig:
         files=chance.choice((1, chance.randint(2, 12), chance.randint(2, 40), chance.randint(40, 160))),
         epochs=chance.randint(1, 3),
     )
-    return _with(base, roles, _restart(chance))
+    return _with(base, roles, _restart(chance), chance.choice(("rollback", "partial", "partial")))
 
 
-def _with(base: AmConfig, roles: dict[Role, RoleSpec], restart: Restart) -> AmConfig:
-    return replace(base, job=replace(base.job, roles=roles, restart=restart))
+def _with(base: AmConfig, roles: dict[Role, RoleSpec], restart: Restart, on_ps_loss: str) -> AmConfig:
+    checkpoint = Checkpoint(on_ps_loss=on_ps_loss if roles["ps"].count > 1 else "rollback")  # type: ignore[arg-type]
+    return replace(base, job=replace(base.job, roles=roles, restart=restart, checkpoint=checkpoint))
 
 
 def _program(chance: random.Random, roles: dict[Role, RoleSpec]) -> AmConfig:
