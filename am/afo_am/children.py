@@ -13,7 +13,7 @@ from afo.rpc import messages as m
 from afo_am import hosts, in_place, programs
 from afo_am.diagnosis import message_of
 from afo_am.restarts import holds
-from afo_am.state import SUCCEEDED
+from afo_am.state import STOPPED, SUCCEEDED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ class Children:
         registered = task is not None and task.stage is Stage.REGISTERED
         if task is not None and registered and in_place.process_ended(self._core, task, report):
             return m.ExitReply(stays=True)
-        if task is not None and task.stage in LIVE:
+        if task is not None and registered and report.cause == STOPPED and not self._core.state.verdict:
+            task.stopped, task.last_seen = report, self._core.now  # the container's end will say by whom, and why
+        elif task is not None and task.stage in LIVE:
             message = message_of(report, self._core.state.spec(task.id.role).memory)
             cause = report.cause
             if cause == SUCCEEDED and self._of_lost_generation(task, report):

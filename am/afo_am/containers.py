@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afo import events as ev
+from afo.exits import CAUSES
 from afo_am import commands as c
 from afo_am import hosts
 from afo_am.diagnosis import cause_of
 from afo_am.runtime.base import ContainerInfo
+from afo_am.state import STOPPED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -48,8 +50,10 @@ class Containers:
     def _container_over(self, task: Task, info: ContainerInfo) -> None:
         if task.stage in LIVE:
             # The Child's own report is the truth; without one, the container was taken from us.
-            text = info.diagnostics or "the container ended without a report of its Child"
-            self._core.task_ended(task, cause_of(info.diagnostics), info.exit_code, text)
+            cause, text = cause_of(info.diagnostics), "the container ended without a report of its Child"
+            if task.stopped and cause == "container_lost":
+                cause, text = STOPPED, CAUSES[STOPPED].summary
+            self._core.task_ended(task, cause, info.exit_code, info.diagnostics or text, task.stopped)
         self._core.record(
             ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
         )

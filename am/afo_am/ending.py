@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from afo import events as ev
+from afo.exits import CAUSES
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
 from afo_am import spare
 from afo_am.gang import is_welcome_any_time, names
 from afo_am.runtime.base import FinalState
+from afo_am.state import STOPPED
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ SILENCE_S = 30.0
 ASK_AGAIN_S, ASK_AGAIN_PART = 60.0, 0.1
 #: A container that runs without a Child registering is given up after this.
 SETUP_S = 300.0
+#: A Child that was told to end said so; the runtime has this long to say why.
+STOPPED_S = 10.0
 
 
 class Ending:
@@ -117,6 +121,8 @@ class Ending:
             core.task_lost(task, "request_unanswered", f"no container for {silent:.0f} s; asking again")
         elif task.stage is Stage.ALLOCATED and silent > SETUP_S:
             core.task_lost(task, "launch_failed", f"its Child did not register within {SETUP_S:g} s")
+        elif task.stopped and silent > STOPPED_S:
+            core.task_ended(task, STOPPED, task.stopped.code, CAUSES[STOPPED].summary, task.stopped)
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
             core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s")
 

@@ -17,6 +17,8 @@ from afo_am.tasks import LIVE, Fault, Holder, Leaving, Stage, Task
 
 #: Causes of ends that are no failure.
 SUCCEEDED = "succeeded"
+#: A Child was told to end by somebody else.
+STOPPED = "container_stopped"
 ENDED_WITH_JOB = "ended_with_job"
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from afo.errors import AfoError
-from afo.rpc.messages import TaskId, Usage
+from afo.rpc.messages import ExitReport, TaskId, Usage
 from afo.train_task import Progress
 
 
@@ -80,6 +80,8 @@ class Task:
     node: str = ""
     #: It is not started again, and the job goes on without it.
     given_up: bool = False
+    #: What its Child said when somebody told it to end, until the container's end says why.
+    stopped: ExitReport | None = None
     #: The present attempt is to leave; None if it may stay. It does leave, whatever is wanted later.
     leaving: Leaving | None = None
     #: The present attempt is slow, and is not replaced for that.
@@ -138,6 +140,7 @@ def _begin_again(task: Task) -> None:
     task.address_generation = task.process_ends = task.in_place = 0
     task.container_over = task.stays_slow = False
     task.leaving, task.leaves_since = None, 0.0
+    task.stopped = None
     task.progress = None
 
 

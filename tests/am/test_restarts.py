@@ -6,6 +6,7 @@ import pytest
 
 from afo import events as ev
 from afo.job import Backoff, Restart, RestartBudget
+from afo.rpc import messages as m
 from afo.units import Duration
 from afo_am import commands as c
 from fake_cluster import FakeCluster, make_config
@@ -128,4 +129,42 @@ def test_a_server_that_pauses_holds_up_the_generation(make_cluster: Make) -> Non
     while len(cluster.events(ev.GenerationStarted)) < 2:
         cluster.turn()
     assert 10 <= cluster.time - began <= 30
+    assert cluster.run() == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("Container preempted by scheduler", "preempted"),
+        ("Container released on a *lost* node", "node_lost"),
+        ("Container failed during execution, see logs for more information.", "container_stopped"),
+        ("", "container_stopped"),
+    ],
+)
+def test_yarn_says_why_a_child_was_told_to_end(make_cluster: Make, words: str, cause: str) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    worker = cluster.live("worker")[1]
+    last = m.ExitReport(task=worker.id, generation=1, code=-15, cause="container_stopped", tail="the last line")
+    assert cluster.tell(last) == m.ExitReply()
+    assert cluster.events(ev.TaskEnded) == []
+    cluster.end_container(worker.handle, words)
+    cluster.turn()
+    (end,) = cluster.events(ev.TaskEnded)
+    assert (end.cause, end.tail, end.message == words) == (cause, "the last line", bool(words))
+    assert cluster.run() == "SUCCEEDED"
+
+
+def test_a_child_that_was_told_to_end_is_not_waited_for_long(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    worker = cluster.live("worker")[1]
+    worker.running = False
+    cluster.tell(m.ExitReport(task=worker.id, generation=1, code=-15, cause="container_stopped", tail=""))
+    cluster.children.pop(worker.handle)
+    while not (ends := cluster.events(ev.TaskEnded)):
+        cluster.turn()
+    assert ends[0].cause == "container_stopped"
     assert cluster.run() == "SUCCEEDED"
