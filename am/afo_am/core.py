@@ -15,6 +15,7 @@ from afo.exits import CAUSES, SCALED_AWAY
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am import spare
+from afo_am.apply import apply
 from afo_am.children import Children
 from afo_am.containers import Containers
 from afo_am.ending import Ending
@@ -109,7 +110,7 @@ class Core:
         self._apply(event, wall)
 
     def _apply(self, event: ev.AnyEvent, wall: float) -> None:
-        self.state.apply(event, wall)
+        apply(self.state, event, wall)
         if isinstance(event, ev.JobFinished):
             self.finished_event = event
         elif isinstance(event, ev.Sample):

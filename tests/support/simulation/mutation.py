@@ -24,7 +24,7 @@ SCOPES = {
         "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception", "pause_before_restart", "is_needed",
         "ends_generation", "holds", "generation_ended", "_cannot_keep",
     ),
-    "afo_am.state": ("_blame", "_container_requested", "_generation_ended"),
+    "afo_am.apply": ("_blame", "_container_requested", "_generation_ended"),
 }  # fmt: skip
 
 _CORE = (
