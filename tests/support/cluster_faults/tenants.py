@@ -61,14 +61,23 @@ class Preemption(Fault):
         return "preemption"
 
     def prepare(self, cluster: Cluster, undo: ExitStack) -> None:
+        self._client = undo.enter_context(skein.Client(security=skein.Security.new_credentials()))
+        self._submit(undo)
+
+    def _submit(self, undo: ExitStack) -> None:
         waiting = skein.Service(instances=0, script="sleep 600", resources=skein.Resources(memory="2750 MiB", vcores=1))
         spec = skein.ApplicationSpec(
             name="other tenant", queue="ads", services={"greedy": waiting},
             master=skein.Master(script="sleep 900", resources=skein.Resources(memory="512 MiB", vcores=1)),
         )  # fmt: skip
-        self._client = undo.enter_context(skein.Client(security=skein.Security.new_credentials()))
-        self._application = self._client.submit_and_connect(spec)
+        self._application = undo.enter_context(self._client.submit_and_connect(spec))
         undo.callback(self._client.kill_application, self._application.id)
+
+    def arm(self, scene: Scene) -> None:
+        try:
+            self._application.get_containers()
+        except skein.ConnectionError:  # another fault took it along
+            self._submit(scene.undo)
 
     def strike(self, scene: Scene) -> None:
         scene.strikes_now()
