@@ -22,7 +22,7 @@ from afo.storage.operations import (
     upload,
     write_bytes,
 )
-from afo.storage.patience import be_patient
+from afo.storage.patience import be_patient, patiently
 from afo.storage.url import join, name, parent
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "open_input",
     "open_output",
     "parent",
+    "patiently",
     "read_bytes",
     "rename",
     "take_over",

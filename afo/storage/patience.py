@@ -26,9 +26,12 @@ def be_patient(seconds: float) -> None:
     _seconds = seconds
 
 
-def patiently(function: Callable[[], T]) -> T:
-    """The result of `function()`, called as often as it takes. Raises ClusterUnreachable once patience is over."""
-    deadline, pause = time.monotonic() + _seconds, _FIRST_PAUSE_S
+def patiently(function: Callable[[], T], seconds: float | None = None) -> T:
+    """The result of `function()`, called as often as it takes. Raises ClusterUnreachable once patience is over.
+
+    That is after `seconds`, else after those of this process.
+    """
+    deadline, pause = time.monotonic() + (_seconds if seconds is None else seconds), _FIRST_PAUSE_S
     while True:
         try:
             return function()

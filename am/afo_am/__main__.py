@@ -5,14 +5,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from afo import __version__, jsonfile, lineage, storage
 from afo import events as ev
 from afo.am_config import AmConfig
-from afo.errors import AfoError, ClusterUnreachable, SpecError
+from afo.errors import AfoError, SpecError
 from afo.hosts import advertised_host
 from afo.lineage import InputFile
 from afo.paths import JobPaths
@@ -24,7 +22,6 @@ from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
 from afo_am.runtime import make_runtime
 
-_T = TypeVar("_T")
 log = logging.getLogger("afo.am")
 
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and
@@ -64,7 +61,8 @@ def run(config: AmConfig) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
     am_attempt, incarnation = _am_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     core = Core(config, now=time.monotonic())
-    for record in patiently(lambda: list(earlier_records(paths))):
+    # A start that ended at once would be counted, and the next one would find the same NameNode away.
+    for record in storage.patiently(lambda: list(earlier_records(paths)), PATIENCE_S):
         core.replay(record.event, record.time)
     incarnation = max(incarnation, core.state.incarnation + 1)
     _publish_job(config, paths)
@@ -83,22 +81,6 @@ def run(config: AmConfig) -> None:
     finally:
         server.stop()
         runtime.close()
-
-
-def patiently(read: Callable[[], _T], patience_s: float = PATIENCE_S, pause_s: float = 5.0) -> _T:
-    """The result of `read`, tried again for so long while the file system does not answer; then its last error.
-
-    A start of the AM that ended at once would be counted, and the next one would find the same NameNode away.
-    """
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            return read()
-        except ClusterUnreachable as error:
-            if time.monotonic() + pause_s > deadline:
-                raise
-            log.warning("looking again in %g s: %s", pause_s, error)
-            time.sleep(pause_s)
 
 
 def _publish_job(config: AmConfig, paths: JobPaths) -> None:

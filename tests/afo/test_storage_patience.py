@@ -74,3 +74,8 @@ def test_another_error_is_not_waited_for(clock: Clock) -> None:
     with pytest.raises(NotFound):
         patience.patiently(missing)
     assert clock.now == 1000.0
+
+
+def test_a_caller_may_have_a_patience_of_its_own(clock: Clock) -> None:
+    assert patience.patiently(Outage(clock, 800.0), 900.0) == "done"
+    assert 1800.0 <= clock.now <= 1805.0

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,11 @@ from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.rpc.wire import new_secret
 from afo.train_task import Progress
 from afo_client.job_view import JobView, TaskView
 from afo_client.live_task import TaskName, parse_task
 from afo_client.main import run
 from afo_client.task_rates import rates
-from afo_client.user_state import UserState
 
 JOB = "local_1_0001"
 WORKER = m.TaskId(role="worker", index=0, attempt=0)
@@ -65,19 +62,8 @@ class Master:
 
 
 @pytest.fixture
-def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Master]:
-    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "HADOOP_CONF_DIR", "HADOOP_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
-    paths = JobPaths(str(tmp_path / "jobs"), JOB)
-    Path(paths.dir).mkdir(parents=True)
-    secret = new_secret()
-    state = UserState(tmp_path / "state")
-    state.keep_secret(JOB, secret)
-    state.remember_last(JOB)
-    master = Master(paths, secret)
+def master(played_job: tuple[JobPaths, str]) -> Iterator[Master]:
+    master = Master(*played_job)
     yield master
     master.stop()
 

@@ -13,7 +13,6 @@ from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.rpc.wire import new_secret
 from afo_client.cmd_scale import split_words
 from afo_client.job_view import JobView, LogReader
 from afo_client.main import run
@@ -50,19 +49,8 @@ class Master:
 
 
 @pytest.fixture
-def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Master]:
-    for name in ("AFO_CONF_DIR", "AFO_RUNTIME", "HADOOP_CONF_DIR", "HADOOP_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
-    paths = JobPaths(str(tmp_path / "jobs"), JOB)
-    Path(paths.dir).mkdir(parents=True)
-    secret = new_secret()
-    state = UserState(tmp_path / "state")
-    state.keep_secret(JOB, secret)
-    state.remember_last(JOB)
-    master = Master(paths, secret)
+def master(played_job: tuple[JobPaths, str]) -> Iterator[Master]:
+    master = Master(*played_job)
     yield master
     master.stop()
 
