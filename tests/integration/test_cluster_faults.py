@@ -41,6 +41,8 @@ ROUNDS = len(PHASES)
 TODAYS = int(os.environ.get("AFO_FAULTS_ROUND") or time.time() // 86400) % ROUNDS
 #: A checkpoint may be over before the harm is done.
 TRIES = 4
+#: What a fault has ready does not stay so for ever: `afo exec` ends a program after a minute.
+ARMED_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,6 @@ def survive(number: int, group: int, adult: AdultData, hadoop: Cluster) -> Run:
 def hit(scene: Scene, phase: Phase, fault: Fault) -> float:
     """Wait for the phase, do harm, wait until the job goes on; returns when the harm was done."""
     for _ in range(TRIES):
-        fault.arm(scene)
         wait_for(scene, phase, fault)
         fault.strike(scene)
         before = [record for record in scene.job.records() if record.time < scene.at]
@@ -148,7 +149,16 @@ def hit(scene: Scene, phase: Phase, fault: Fault) -> float:
 
 def wait_for(scene: Scene, phase: Phase, fault: Fault) -> None:
     """Until the job is there, by its event log."""
-    scene.job.wait(lambda: phase.is_now(scene.job.records(), TRAIN_FILES * EPOCHS), f"{phase.name} ({fault.name})")
+    armed = 0.0
+
+    def is_now() -> bool:
+        nonlocal armed
+        if time.monotonic() - armed > ARMED_S:
+            fault.arm(scene)
+            armed = time.monotonic()
+        return phase.is_now(scene.job.records(), TRAIN_FILES * EPOCHS)
+
+    scene.job.wait(is_now, f"{phase.name} ({fault.name})")
 
 
 def within_limits(run: Run, faults: list[Fault], job: LiveJob) -> None:

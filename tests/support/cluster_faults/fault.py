@@ -85,7 +85,7 @@ class Fault:
         """Called before the job is submitted. `undo` is run when it is over, however that was."""
 
     def arm(self, scene: Scene) -> None:
-        """Called shortly before; what takes time is done here."""
+        """Called shortly before, and again when it has waited for long; what takes time is done here."""
 
     def strike(self, scene: Scene) -> None:
         """Does it, and returns when what it took away is there again; what follows is up to the job."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class Memory(Fault):
         return "memory limit"
 
     def arm(self, scene: Scene) -> None:
-        self._sign = scene.cluster.directory / f"{scene.job.id}.greedy"
+        self._sign = scene.cluster.directory / f"{scene.job.id}.{time.time_ns()}.greedy"
         command = [*AFO, "exec", scene.job.id, "worker:0", "--", sys.executable, "-c", _GREEDY, str(self._sign)]
         scene.find(lambda: scene.job.child("worker", 0), "the chief runs")
         program = subprocess.Popen(
