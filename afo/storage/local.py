@@ -35,8 +35,6 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
         return AlreadyExists(f"cannot {what} {path}: it exists already")
     if isinstance(error, PermissionError):
         return PermissionDenied(f"cannot {what} {path}: permission denied (running as user id {os.geteuid()})")
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageError(f"cannot {what} {path}: the disk or quota is full")
     return StorageError(f"cannot {what} {path}: {error.strerror or error}")
 
 

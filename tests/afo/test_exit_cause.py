@@ -34,6 +34,8 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
         (1, TRACEBACK + "afo.errors.PermissionDenied: no", 0, "permission_denied"),
         (1, TRACEBACK + "tensorflow.python.framework.errors_impl.UnavailableError: x", 0, "parameter_server_lost"),
         (1, TRACEBACK + "OSError: [Errno 28] No space left on device: 'x'", 0, "disk_full"),
+        (1, "afo.errors.StorageError: cannot write /a: No space left on device", 0, "disk_full"),
+        (1, "afo.errors.StorageError: cannot write /a: Disk quota exceeded", 0, "disk_full"),
         (1, TRACEBACK + "errors_impl.UnknownError: Could not start gRPC server", 0, "port_in_use"),
         (1, "KeyError: 'a'\nDuring handling\n" + TRACEBACK + "my.DataLossError: b\nE0001 noise", 0, "data_error"),
     ],

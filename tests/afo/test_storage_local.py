@@ -12,6 +12,7 @@ import pytest
 
 from afo import storage
 from afo.errors import AlreadyExists, NotFound, PermissionDenied, StorageError, WaitTimeout
+from afo.exit_cause import classify
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
 
@@ -201,8 +202,9 @@ def test_an_unwritable_directory(root: str, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_and_leaves_nothing() -> None:
-    with pytest.raises(StorageError, match="the disk or quota is full"):
+    with pytest.raises(StorageError, match="No space left on device") as caught:
         storage.append("/dev/full", b"x")
+    assert classify(1, f"afo.errors.StorageError: {caught.value}") == "disk_full"
 
 
 def test_deadline_passes_results_and_errors_and_ends_waiting() -> None:
