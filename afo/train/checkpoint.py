@@ -76,21 +76,29 @@ class CheckpointWriter:
         return url, step, positions
 
     def _send(self, directory: str, counters: list[tuple[PsVariable, Any]]) -> tuple[Part, ...]:
-        """Write file after file and send several at once; never more than those lie on the local disk."""
-        room = threading.Semaphore(_SENDERS)
+        """Write file after file and send several at once; never more than those lie on the local disk.
+
+        After the first that cannot be sent no other is begun: each might wait as long for the file system.
+        """
+        room, broken = threading.Semaphore(_SENDERS), threading.Event()
 
         def send(entry: tuple[str, int, int, Path]) -> Part:
             try:
                 return self._upload(directory, *entry)
+            except BaseException:
+                broken.set()
+                raise
             finally:
                 room.release()
 
-        def start(entry: tuple[str, int, int, Path]) -> Future[Part]:
-            room.acquire()
-            return pool.submit(send, entry)
-
+        sent: list[Future[Part]] = []
         with ThreadPoolExecutor(_SENDERS, thread_name_prefix="checkpoint") as pool:
-            return tuple(part.result() for part in [start(entry) for entry in self._files(counters)])
+            for entry in self._files(counters):
+                room.acquire()
+                if broken.is_set():
+                    break
+                sent.append(pool.submit(send, entry))
+        return tuple(part.result() for part in sent)
 
     def _files(self, counters: list[tuple[PsVariable, Any]]) -> Iterator[tuple[str, int, int, Path]]:
         """Writes file after file; yields tensor, part, parts and path."""

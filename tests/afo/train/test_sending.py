@@ -1,0 +1,43 @@
+"""The files of a checkpoint on their way to the file system."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afo.errors import ClusterUnreachable
+from afo.train.checkpoint import CheckpointWriter
+from afo.train.manifest import Part
+
+pytestmark = pytest.mark.tensorflow
+
+
+def writer(files: int, broken: int, monkeypatch: pytest.MonkeyPatch) -> tuple[CheckpointWriter, list[int]]:
+    """Of so many files, of which one cannot be sent; and those that were begun."""
+    begun: list[int] = []
+
+    def upload(_: Any, directory: str, tensor: str, part: int, parts: int, path: Path) -> Part:
+        begun.append(part)
+        if part == broken:
+            raise ClusterUnreachable(f"{directory}/{path} cannot be written")
+        if part > broken >= 0:
+            time.sleep(0.1)  # so that few are done before the broken one is noticed
+        return Part(tensor, path.name, part, parts, 1, "checksum")
+
+    monkeypatch.setattr(CheckpointWriter, "_files", lambda *_: (("t", n, files, Path(f"{n}")) for n in range(files)))
+    monkeypatch.setattr(CheckpointWriter, "_upload", upload)
+    return object.__new__(CheckpointWriter), begun
+
+
+def test_all_are_sent_and_named_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending, begun = writer(100, -1, monkeypatch)
+    assert [part.part for part in sending._send("g1", [])] == list(range(100))
+    assert sorted(begun) == list(range(100))
+
+
+def test_after_one_that_cannot_be_sent_no_more_are_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending, begun = writer(1000, 3, monkeypatch)
+    with pytest.raises(ClusterUnreachable, match="g1/3 cannot be written"):
+        sending._send("g1", [])
+    assert len(begun) < 100
