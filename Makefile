@@ -21,8 +21,9 @@ demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes 
 	$(BIN)/afo demo --dir build/demo
 
 test: $(INSTALLED) ## Run every test; installs what tests need
-	.ci/system-packages python hadoop
-	$(BIN)/python -m pytest
+	.ci/system-packages python hadoop browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration
+	$(BIN)/python -m pytest tests/integration
 
 lint: $(INSTALLED) ## Style, imports, layers
 	$(BIN)/ruff check .

@@ -48,15 +48,16 @@ _WORDS = (
 )
 
 
-def classify(code: int, tail: str, memory_kills: int = 0) -> str:
+def classify(code: int, tail: str, memory_kills: int = 0, *, own_program: bool = False) -> str:
     """A name of `afo.exits.CAUSES`.
 
     `code` is the exit code, or -signal; `tail` the last lines of stderr; `memory_kills` how many processes of its
-    control group the kernel has killed for memory since the process began.
+    control group the kernel has killed for memory since the process began. The exit codes of a user's `own_program`
+    mean what that user likes.
     """
     if code == 0:
         return "succeeded"
-    if code == EXIT_RESTART:
+    if code == EXIT_RESTART and not own_program:
         return "parameter_server_lost"
     if -code == signal.SIGKILL and memory_kills > 0:
         return "out_of_memory"

@@ -92,7 +92,7 @@ class Job(Section, frozen=True):
             raise ValueError("`ends_with` is for a job with a `program`; a model's workers end with the data")
 
     def _check_ps_loss(self) -> None:
-        if self.checkpoint.on_ps_loss != "partial":
+        if not self.checkpoint.keeps_survivors:
             return
         if self.program:
             raise ValueError("`checkpoint.on_ps_loss: partial` is for a `model`; a `program` keeps its own checkpoints")

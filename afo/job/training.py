@@ -62,6 +62,11 @@ class Checkpoint(Section, frozen=True):
     ] = "rollback"  # fmt: skip
 
     @property
+    def keeps_survivors(self) -> bool:
+        """Whether parameter servers go on with what they hold when another is lost."""
+        return self.on_ps_loss == "partial"
+
+    @property
     def warm(self) -> WarmStart | None:
         """`warm_start` in its long form."""
         if isinstance(self.warm_start, str):

@@ -90,19 +90,24 @@ class AmClient:
             delay = min(2 * delay, 2.0)
 
     def _once(self, method: str, request: m.Message) -> m.Message:
+        body = wire.encode(request)
         channel = self._connect()
-        send = channel.unary_unary(f"/{wire.SERVICE}/{method}")
         try:
-            body = send(wire.encode(request), timeout=self._call_s, metadata=self._metadata)
+            send = channel.unary_unary(f"/{wire.SERVICE}/{method}")
+            reply = send(body, timeout=self._call_s, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise self._translated(cast(grpc.Call, error)) from error
-        return wire.decode(body, wire.METHODS[method][1])
+            raise self._translated(cast(grpc.Call, error), channel) from error
+        except ValueError as error:  # so gRPC says that another thread, whose call had failed, closed it in between
+            raise ClusterUnreachable("the connection was dropped because of another call") from error
+        return wire.decode(reply, wire.METHODS[method][1])
 
-    def _translated(self, error: grpc.Call) -> AfoError:
+    def _translated(self, error: grpc.Call, channel: grpc.Channel) -> AfoError:
         code = error.code()
         kind = _ERROR_OF.get(code, ProtocolError)
         if kind is ClusterUnreachable:
-            self.close()
+            with self._lock:
+                if self._channel is channel:  # else another thread has a new one by now, which may well be a good one
+                    self._drop()
         return kind(error.details() or code.name)
 
     def _connect(self) -> grpc.Channel:

@@ -4,6 +4,7 @@ The positions are read before the parameters. Other workers train on meanwhile, 
 batches more than the positions say: after a restore those are applied once more, and none is lost.
 """
 
+import functools
 import secrets
 import shutil
 import threading
@@ -45,6 +46,8 @@ class CheckpointWriter:
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
+        #: The same for every checkpoint.
+        self._io = functools.cache(VariableIo)
 
     def begin(self) -> str:
         """A directory of its own for each try: what a manifest names is never written again."""
@@ -54,7 +57,7 @@ class CheckpointWriter:
         """Write a checkpoint into `directory`. Returns the manifest's URL, the step and the positions [splits, 3]."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
-        counters = [(variable, VariableIo(variable).read()) for variable in reversed(self._parameters.counters)]
+        counters = [(variable, self._io(variable).read()) for variable in reversed(self._parameters.counters)]
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
         parts = self._send(directory, counters)
@@ -110,7 +113,7 @@ class CheckpointWriter:
                 for part, variable in enumerate(shards):
                     yield name, part, len(shards), self._write_chunks(name, part, variable)
         for name, shards in tensors(self._parameters.dense):
-            yield name, 0, 1, self._write(name, 0, np.concatenate([VariableIo(shard).read() for shard in shards]))
+            yield name, 0, 1, self._write(name, 0, np.concatenate([self._io(shard).read() for shard in shards]))
 
     def _write(self, name: str, part: int, value: Any) -> Path:
         path = self._scratch / f"{name}.{part}.npy"
@@ -122,7 +125,7 @@ class CheckpointWriter:
         with path.open("wb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": variable.shape}
             np.lib.format.write_array_header_1_0(file, header)
-            for _, rows in VariableIo(variable).chunks():
+            for _, rows in self._io(variable).chunks():
                 file.write(np.ascontiguousarray(rows, "<f4").tobytes())
         return path
 
@@ -266,13 +269,13 @@ def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Ca
 
     Those on the servers in `kept` stay as they are.
     """
-    writers = {number: VariableIo(shard).writer() for number, shard in enumerate(shards) if shard.task not in kept}
+    places = {number: VariableIo(shard) for number, shard in enumerate(shards) if shard.task not in kept}
 
     def write(rows: Any, values: Any) -> None:
-        for number, write_here in writers.items():
+        for number, place in places.items():
             mine = rows % len(shards) == number
             if mine.any():
-                write_here(rows[mine] // len(shards), values[mine])
+                place.write_rows(rows[mine] // len(shards), values[mine])
 
     return write
 

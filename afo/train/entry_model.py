@@ -50,7 +50,7 @@ class EntryModel:
         own, rule = self._own, self._rule
         tables = [table(name, layer.input_dim, layer.output_dim, rule, servers) for name, layer in own.embeddings]
         dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
-        keeps = self._job.checkpoint.on_ps_loss == "partial"
+        keeps = self._job.checkpoint.keeps_survivors
         return parameters_of(tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps)
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
@@ -124,20 +124,31 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def __init__(self, own: OwnModule, parameters: Parameters, reader: CheckpointReader) -> None:
         """Raises DataError if the checkpoint is of another model."""
         super().__init__(name="own_model")
-        vector = reader.whole(parameters.dense.name)
-        if vector.shape != (parameters.dense.rows,):
-            raise DataError(
-                f"{reader.url} holds {vector.size} dense weights where the model has {parameters.dense.rows}: layers"
-                " have changed; start without this checkpoint"
-            )
-        own.assign(tf.constant(vector), [reader.whole(each.name.removeprefix("afo/")) for each in parameters.state])
-        self._own = own
+        self._own, self._parameters = own, parameters
+        self._assign(reader)
         # What the traced model refers to is saved only if it hangs here.
         self.resources = resources(own.module)
         self.tables = {
             each.name: tf.Variable(reader.table(each.name, each.rows, each.width), trainable=False)
             for each in parameters.tables
         }
+
+    def load(self, reader: CheckpointReader) -> None:
+        """Take the values of another checkpoint. Raises DataError if it is of another model."""
+        self._assign(reader)
+        for each in self._parameters.tables:
+            self.tables[each.name].assign(reader.table(each.name, each.rows, each.width))
+
+    def _assign(self, reader: CheckpointReader) -> None:
+        """All but the tables."""
+        dense, state = self._parameters.dense, self._parameters.state
+        vector = reader.whole(dense.name)
+        if vector.shape != (dense.rows,):
+            raise DataError(
+                f"{reader.url} holds {vector.size} dense weights where the model has {dense.rows}: layers"
+                " have changed; start without this checkpoint"
+            )
+        self._own.assign(tf.constant(vector), [reader.whole(each.name.removeprefix("afo/")) for each in state])
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""

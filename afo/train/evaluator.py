@@ -10,6 +10,7 @@ from afo.lineage import Evaluation
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader
 from afo.train.manifest import Found, find_manifests, write_evaluation
+from afo.train.model import LocalModel
 from afo.train.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
@@ -49,6 +50,7 @@ class Evaluator:
         self._setup = setup
         self._files = find_splits(setup.job.data.eval)
         self._scorer = Scorer(setup.schema, setup.parser, setup.job.data, setup.work_dir)
+        self._model: LocalModel | None = None
         task = setup.task
         self._summaries = Summaries(task.summary_url, f"eval-a{task.attempt}", setup.work_dir)
 
@@ -57,7 +59,7 @@ class Evaluator:
         setup = self._setup
         setup.progress.report(Progress(phase="evaluating", step=found.step), now=True)
         with CheckpointReader(found.url, setup.work_dir) as reader:
-            model, lineage = setup.model.local(reader), reader.manifest.lineage
+            model, lineage = self._loaded(reader), reader.manifest.lineage
         evaluation = self._scorer.evaluate(
             model,
             self._files,
@@ -67,6 +69,14 @@ class Evaluator:
             write_evaluation(found.url, evaluation)
         before = lineage.before.evaluation if lineage else None
         self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}))
+
+    def _loaded(self, reader: CheckpointReader) -> LocalModel:
+        """One model for all checkpoints: with a new one for each the process would grow."""
+        if self._model is None:
+            self._model = self._setup.model.local(reader)
+        else:
+            self._model.load(reader)
+        return self._model
 
     def _report(self, found: Found, now: Evaluation, before: Evaluation) -> None:
         """`before`: of the model that the training was warm-started from."""

@@ -18,10 +18,25 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         super().__init__(name="wide_deep")
         self._layout = layout
         self._encoder = encoder
-        self.deep = _variable(reader.table("deep", layout.deep_rows, layout.dim)) if layout.has_deep else None
-        self.wide = _variable(reader.table("wide", layout.wide_rows, 1)[:, 0]) if layout.has_wide else None
+        self.deep = _variable(self._deep(reader)) if layout.has_deep else None
+        self.wide = _variable(self._wide(reader)) if layout.has_wide else None
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
+
+    def load(self, reader: CheckpointReader) -> None:
+        """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
+        if self.deep is not None:
+            self.deep.assign(self._deep(reader))
+        if self.wide is not None:
+            self.wide.assign(self._wide(reader))
+        self.dense.assign(reader.whole("dense"))
+        self.statistics.assign(reader.whole("statistics"))
+
+    def _deep(self, reader: CheckpointReader) -> Any:
+        return reader.table("deep", self._layout.deep_rows, self._layout.dim)
+
+    def _wide(self, reader: CheckpointReader) -> Any:
+        return reader.table("wide", self._layout.wide_rows, 1)[:, 0]
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""

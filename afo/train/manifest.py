@@ -27,6 +27,7 @@ FORMAT_VERSION = 2
 READABLE = (1, 2)
 REFUSAL = "refused.json"
 _NAME = re.compile(r"^manifest-g(\d{6,})-s(\d{12,})(-final)?\.json$")
+_DIRECTORY = re.compile(r"^g(\d{6,})-")
 _BLOCK = 1 << 20
 _T = TypeVar("_T")
 
@@ -89,11 +90,18 @@ def manifest_name(generation: int, step: int, final: bool) -> str:
 
 def find_manifests(checkpoint_url: str) -> list[Found]:
     """All manifests, oldest first; none where there is no such directory."""
+    return _manifests(_urls(checkpoint_url))
+
+
+def _urls(checkpoint_url: str) -> list[str]:
     try:
-        entries = storage.list_dir(checkpoint_url)
+        return [entry.url for entry in storage.list_dir(checkpoint_url)]
     except NotFound:
         return []
-    matches = [(entry.url, _NAME.match(storage.name(entry.url))) for entry in entries]
+
+
+def _manifests(urls: list[str]) -> list[Found]:
+    matches = [(url, _NAME.match(storage.name(url))) for url in urls]
     found = [Found(url, int(match[1]), int(match[2]), bool(match[3])) for url, match in matches if match]
     return sorted(found, key=lambda each: each.age)
 
@@ -133,14 +141,29 @@ def commit(checkpoint_url: str, manifest: Manifest) -> str:
 def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> None:
     """Delete all but the newest `keep` checkpoints and those whose manifests are `protected`.
 
-    The manifest goes first, so that none names missing files.
+    The manifest goes first, so that none names missing files. What an earlier generation began and did not come to the
+    end of goes as well.
     """
-    for found in find_manifests(checkpoint_url)[:-keep]:
-        if found.url not in protected:
-            directory = read_manifest(found.url).directory
-            storage.delete(found.url)
-            storage.delete(_evaluation_url(found.url))
-            storage.delete(storage.join(checkpoint_url, directory), recursive=True)
+    urls = _urls(checkpoint_url)
+    manifests = _manifests(urls)
+    old = [found for found in manifests[:-keep] if found.url not in protected]
+    for found in old:
+        directory = read_manifest(found.url).directory
+        storage.delete(found.url)
+        storage.delete(_evaluation_url(found.url))
+        storage.delete(storage.join(checkpoint_url, directory), recursive=True)
+    _remove_unfinished(urls, [found for found in manifests if found not in old])
+
+
+def _remove_unfinished(urls: list[str], left: list[Found]) -> None:
+    """Of what lay there, the directories that none of the manifests that are `left` names."""
+    newest = left[-1].generation if left else 0
+    # A try of the newest generation may still be under way.
+    tries = [url for url in urls if (match := _DIRECTORY.match(storage.name(url))) and int(match[1]) < newest]
+    named = {read_manifest(found.url).directory for found in left if found.generation < newest} if tries else ()
+    for url in tries:
+        if storage.name(url) not in named:
+            storage.delete(url, recursive=True)
 
 
 def write_evaluation(manifest_url: str, evaluation: Evaluation) -> None:

@@ -25,6 +25,9 @@ class Computed(NamedTuple):
 class LocalModel(Protocol):
     """A model out of a checkpoint in one process, without parameter servers. A `tf.Module`, so that it can be saved."""
 
+    def load(self, reader: CheckpointReader) -> None:
+        """Take the values of another checkpoint of the same model. Raises DataError if it is of another one."""
+
     def probabilities(self, features: dict[str, Any]) -> Any:
         """Features [B, values] each → float32 [B, labels]."""
 

@@ -68,7 +68,7 @@ class Position:
             number = read_value(step, "int64")
         for copy in parameters.copies.values():
             self._advance_copy(copy, after)
-        return tf.identity(number), after
+        return number, after
 
     def _advance_copy(self, copy: PsVariable, after: Any) -> None:
         with tf.device(copy.device):

@@ -40,6 +40,7 @@ class Scorer:
     def __init__(self, schema: Schema, parser: RecordParser, data: Data, scratch: Path) -> None:
         self._schema, self._parser, self._scratch = schema, parser, scratch
         self._data = in_order(data)
+        self._traced: tuple[LocalModel, Any] | None = None
 
     def scores(self, model: LocalModel, files: Iterable[SplitFile]) -> Iterator[Scored]:
         """Of all good records in the order in which they lie. Raises DataError for more bad ones than are allowed."""
@@ -76,6 +77,12 @@ class Scorer:
         return Evaluation(metrics=found, coverage=dict(zip(features, (held / samples).tolist(), strict=True)))
 
     def _function(self, model: LocalModel) -> Any:
+        """Traced once for a model, whatever it loads."""
+        if self._traced is None or self._traced[0] is not model:
+            self._traced = model, self._trace(model)
+        return self._traced[1]
+
+    def _trace(self, model: LocalModel) -> Any:
         def compute(records: Any) -> tuple[Any, Any, Any]:
             parsed = self._parser(records)
             return parsed.labels, model.probabilities(parsed.features), held(self._schema, parsed.features)

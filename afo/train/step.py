@@ -18,6 +18,7 @@ from afo.train.exchange import Exchange
 from afo.train.model import Model
 from afo.train.parameters import Parameters
 from afo.train.position import Origin, Position, origin_of
+from afo.train.variables import on_client
 
 
 class Prepared(NamedTuple):
@@ -67,6 +68,7 @@ def step_function(model: Model, parameters: Parameters, schedule: Schedule, prep
         applied += exchange.apply_vector(computed.vector, rate)
         with tf.control_dependencies(applied):
             number, positions = position.advance(computed.added)
-        return StepResult(number, computed.loss, tf.identity(batch.origin.files), positions)
+        result = StepResult(number, computed.loss, batch.origin.files, positions)
+        return tf.nest.map_structure(on_client, result)  # type: ignore[no-any-return]  # TensorFlow is untyped
 
     return tf.function(step, [prepared_signature(prepare)], autograph=False)

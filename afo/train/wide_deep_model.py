@@ -72,7 +72,7 @@ class WideDeepModel:
             tables.append(table("wide", layout.wide_rows, 1, wide_rule, servers))
         dense = dense_vector(layout.dense_size, deep_rule, servers)
         statistics = state_variable("statistics", (3, layout.dense_width), "float64")
-        keeps = self._job.checkpoint.on_ps_loss == "partial"
+        keeps = self._job.checkpoint.keeps_survivors
         return parameters_of(tuple(tables), dense, layout.weights, (statistics,), splits, with_copies=keeps)
 
     def initialize(self, parameters: Parameters) -> None:

@@ -8,7 +8,7 @@ from afo import events as ev
 from afo.exits import CAUSES
 from afo_am import commands as c
 from afo_am import hosts
-from afo_am.diagnosis import cause_of
+from afo_am.diagnosis import cause_of, without_frames
 from afo_am.runtime.base import ContainerInfo
 from afo_am.state import STOPPED
 from afo_am.tasks import LIVE, Stage, Task
@@ -53,7 +53,7 @@ class Containers:
             cause, text = cause_of(info.diagnostics), "the container ended without a report of its Child"
             if task.stopped and cause == "container_lost":
                 cause, text = STOPPED, CAUSES[STOPPED].summary
-            self._core.task_ended(task, cause, info.exit_code, info.diagnostics or text, task.stopped)
+            self._core.task_ended(task, cause, info.exit_code, without_frames(info.diagnostics) or text, task.stopped)
         self._core.record(
             ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
         )

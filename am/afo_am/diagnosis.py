@@ -12,8 +12,12 @@ _WORDS = (
     (re.compile(r"preempted", re.I), "preempted"),
     (re.compile(r"lost\W+node|node.{0,20}(is lost|decommissioned|unusable)", re.I), "node_lost"),
     (re.compile(r"beyond (the )?'?(physical|virtual)'? ?memory|(physical|virtual) memory used", re.I), "memory_limit"),
-    (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail", re.I), "launch_failed"),
-)
+    (re.compile(r"no space (left on device|available in any of the local)", re.I), "disk_full"),
+    # A file that cannot be fetched is told as the exception of what fetches it.
+    (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail|FSDownload|ContainerLocalizer", re.I),
+     "launch_failed"),
+)  # fmt: skip
+_JAVA_FRAME = re.compile(r"\n\s+(at |\.\.\. \d+ more).*")
 
 #: Characters of an exception's line that are repeated wherever the task's end is told.
 _EXCEPTION_CHARACTERS = 500
@@ -25,6 +29,11 @@ MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 def cause_of(diagnostics: str) -> str:
     """A name of `afo.exits.CAUSES`."""
     return next((cause for words, cause in _WORDS if words.search(diagnostics)), "container_lost")
+
+
+def without_frames(diagnostics: str) -> str:
+    """What YARN says, without where in its code."""
+    return _JAVA_FRAME.sub("", diagnostics)
 
 
 def message_of(report: ExitReport, given: Memory) -> str:

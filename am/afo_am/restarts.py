@@ -99,7 +99,7 @@ def holds(state: JobState, task: Task) -> bool:
 def generation_ended(state: JobState, task: Task, why: str) -> ev.GenerationEnded:
     """What becomes of the others when this task is lost, and why not all that `checkpoint.on_ps_loss` promises."""
     kept: tuple[int, ...] = ()
-    if state.config.job.checkpoint.on_ps_loss == "partial":
+    if state.config.job.checkpoint.keeps_survivors:
         kept = tuple(index for index in state.holders if index != task.id.index)
         if missing := _cannot_keep(state, kept):
             kept, why = (), f"{why}; no partial recovery: {missing}"

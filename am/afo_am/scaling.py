@@ -62,7 +62,8 @@ class Scaling:
     def _let_go(self, task: Task, cause: str, why: str) -> None:
         core = self._core
         if task.stage is Stage.REGISTERED:
-            task.leaves_since = task.leaves_since or core.now
+            if task.leaves_since is None:
+                task.leaves_since = core.now
             if core.now - task.leaves_since > PATIENCE_S:
                 core.kill_container(task)
         elif task.handle:  # before it has one there is nothing to give back

@@ -104,8 +104,8 @@ class Task:
     waiting_since: float = 0.0
     #: Monotonic clock before which it is not started again; a restarted AM forgets the pause.
     not_before: float = 0.0
-    #: Monotonic clock since when it has been told to leave; 0 before.
-    leaves_since: float = 0.0
+    #: Monotonic clock since when it has been told to leave; None before.
+    leaves_since: float | None = None
     #: Address kept for a server of generation `address_generation`; parameter servers only.
     address: str = ""
     address_generation: int = 0
@@ -139,9 +139,8 @@ def _begin_again(task: Task) -> None:
     task.handle = task.container = task.host = task.node = task.address = ""
     task.address_generation = task.process_ends = task.in_place = 0
     task.container_over = task.stays_slow = False
-    task.leaving, task.leaves_since = None, 0.0
-    task.stopped = None
-    task.progress = None
+    task.leaving = task.leaves_since = None
+    task.stopped = task.progress = None
 
 
 TRANSITIONS: dict[tuple[Stage, Stage], Callable[[Task], None]] = {

@@ -43,7 +43,7 @@ def _reason(lack: Lack, nodes: Sequence[Node], queue: QueueUse | None) -> str:
     if queue and not label and spec.memory > queue.memory:  # what a queue may have is told for nodes without a label
         return f"{one} is more than the queue may have in all ({Memory(queue.memory)})"
     if queue and not label and spec.memory > queue.memory - queue.memory_used:
-        return f"the queue is full: it may have {_amount(queue.memory - queue.memory_used)} more"
+        return f"the queue may have {_amount(queue.memory - queue.memory_used)} more, too little for {one}"
     return _no_room(spec, one, allowed)
 
 

@@ -41,6 +41,7 @@ class Trainer:
     ) -> None:  # fmt: skip
         self._config, self._task, self._output = config, task, output
         self._work_dir, self._inherited, self._on_exit = work_dir, inherited, on_exit
+        self._place = self._place_of_work_dir()
         self._process: TrainerProcess | None = None
         self._progress = ProgressReader()
         self._memory_kills = 0
@@ -56,8 +57,11 @@ class Trainer:
 
     @property
     def has_work_dir(self) -> bool:
-        """Whether the container's directory is still there; nothing works without it."""
-        return self._work_dir.is_dir()
+        """Whether the container's directory is still there; nothing works without it.
+
+        It has to be the same one: a process that makes a directory for what it writes makes those above it as well.
+        """
+        return self._place_of_work_dir() == self._place
 
     @property
     def pid(self) -> int | None:
@@ -129,7 +133,15 @@ class Trainer:
         """Why the process ended, a name of `afo.exits.CAUSES`."""
         if not self.has_work_dir:
             return "work_dir_lost"
-        return classify(self.code or 0, self._output.error_text, memory_kills() - self._memory_kills)
+        killed, own = memory_kills() - self._memory_kills, bool(self._config.job.program)
+        return classify(self.code or 0, self._output.error_text, killed, own_program=own)
+
+    def _place_of_work_dir(self) -> tuple[int, int] | None:
+        try:
+            found = self._work_dir.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def terminate(self) -> None:
         """SIGTERM, from any thread."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from afo.config import Config, load_config
+from afo.tensorboard_process import SummaryFolder, TensorBoard, tensorboard
 from afo_client.console import print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
 from afo_client.named_job import JobType
 from afo_client.submitted import submitted_config
-from afo_client.tensorboard_process import SummaryFolder, TensorBoard, tensorboard
 
 #: Seconds between looks at what has grown, and whether TensorBoard lives.
 _REFRESH_S = 15.0

@@ -1,45 +1,121 @@
-"""Answers for programs: `/api/v1`, and `/metrics`. Fields may be added under v1, none is renamed or removed.
-
-Times are seconds since 1970, memory of attempts in MiB, `peak_rss` in bytes.
-"""
+"""Answers for programs: `/api/v1`, which describes itself in `/api/v1/openapi.json`, and `/metrics`."""
 
 import msgspec
 from flask import Blueprint, Response
 
-from afo_history_server import query
-from afo_history_server.job_history import KEPT_EVENTS, AnyRecord
+from afo_history_server import answers as a
+from afo_history_server import query, task_logs
+from afo_history_server.fleet_pages import asked_fleet
+from afo_history_server.history_fold import KEPT_EVENTS
+from afo_history_server.job_history import AnyRecord
+from afo_history_server.job_pages import asked_files
 from afo_history_server.job_store import JobStore
-from afo_history_server.paging import requested_page
+from afo_history_server.log_pages import asked_range
+from afo_history_server.openapi import Described, Parameter, document
+from afo_history_server.paging import page_of
 from afo_history_server.telemetry import CONTENT_TYPE, Telemetry
 from afo_history_server.words import event_fields
 
-API = "afo/v1"
 PREFIX = "/api/v1"
+_LIST = (
+    Parameter("q", "string", "Words that all occur in the id, name, user, queue, cause or tags."),
+    Parameter("state", "string", "May be named several times."),
+    Parameter("user", "string", "Who submitted it."),
+    Parameter("queue", "string", "The queue that the job file names."),
+    Parameter("cause", "string", "Why it ended."),
+    Parameter("tag", "string", "`team` or `team=feeds`."),
+    Parameter("since", "string", "A day, or a moment in UTC: jobs that began then or later."),
+    Parameter("until", "string", "Jobs that began before; a day is included."),
+    Parameter("sort", "string", "What the list is sorted by; `began` if left out."),
+    Parameter("order", "string", "`desc`, if left out, or `asc`."),
+    Parameter("page", "integer", "From 1."),
+    Parameter("size", "integer", "Jobs on a page, at most 500."),
+)
+_LOG = (
+    Parameter("offset", "integer", "Byte; the end of the log if left out."),
+    Parameter("length", "integer", "The lines that begin in so many bytes, at most 1 MiB."),
+)
+_FLEET = (
+    Parameter("since", "string", "A day, or a moment in UTC; a week before `until` if left out."),
+    Parameter("until", "string", "A day, which is included, or a moment; now if left out."),
+    Parameter("by", "string", "`user`, `queue`, `name` or `tag:NAME`."),
+)
+_PAGE = (Parameter("page", "integer", "From 1."),)
+_LIMIT = (Parameter("limit", "integer", f"At most {KEPT_EVENTS}."),)
+_JOB, _A_LOG = "/jobs/{job_id}", "/jobs/{job_id}/logs/{task}/{attempt}/{stream}"
+#: All of them; the routes below are held to it by a test.
+DESCRIBED = (
+    Described(f"{PREFIX}/jobs", "Jobs, running and ended.", a.JobsAnswer, _LIST),
+    Described(f"{PREFIX}{_JOB}", "A job and its tasks.", a.JobAnswer),
+    Described(f"{PREFIX}{_JOB}/events", "What happened, newest first.", a.EventsAnswer, _LIMIT),
+    Described(f"{PREFIX}{_JOB}/files", "How far each training file was applied.", a.FilesAnswer, _PAGE),
+    Described(f"{PREFIX}{_JOB}/settings", "The job as submitted.", a.SettingsAnswer),
+    Described(f"{PREFIX}{_A_LOG}", "Lines of a log.", a.LogAnswer, _LOG),
+    Described(f"{PREFIX}/fleet", "All jobs of a time together.", a.FleetAnswer, _FLEET),
+)
 
 
-def json_response(fields: dict[str, object], status: int = 200) -> Response:
-    """One object that begins with the version."""
-    return Response(msgspec.json.encode({"api": API, **fields}), status, mimetype="application/json")
+def json_response(answer: a.Answer, status: int = 200) -> Response:
+    """An answer as JSON."""
+    return Response(msgspec.json.encode(answer), status, mimetype="application/json")
 
 
-def api_blueprint(store: JobStore, telemetry: Telemetry) -> Blueprint:
+def api_blueprint(store: JobStore) -> Blueprint:
     """The routes over one store."""
-    routes = Blueprint("api", __name__)
+    routes = Blueprint("api", __name__, url_prefix=PREFIX)
 
-    @routes.get(f"{PREFIX}/jobs")
+    @routes.get("/openapi.json")
+    def description() -> Response:
+        return Response(msgspec.json.encode(document(DESCRIBED)), mimetype="application/json")
+
+    @routes.get("/jobs")
     def jobs() -> Response:
-        return json_response(msgspec.structs.asdict(requested_page(store.jobs())))
+        return json_response(page_of(store.jobs(), query.job_query()))
 
-    @routes.get(f"{PREFIX}/jobs/<job_id>")
+    @routes.get("/jobs/<job_id>")
     def job(job_id: str) -> Response:
-        return json_response({"job": store.job(job_id)[0]})
+        query.known(())
+        return json_response(a.JobAnswer(job=store.job(job_id)[0]))
 
-    @routes.get(f"{PREFIX}/jobs/<job_id>/events")
+    @routes.get("/jobs/<job_id>/events")
     def events(job_id: str) -> Response:
+        query.known(("limit",))
         limit = query.number("limit", KEPT_EVENTS, 1, KEPT_EVENTS)
         job, newest = store.job(job_id)
-        shown = [_record(record) for record in newest[:limit]]
-        return json_response({"job_id": job_id, "total": job.events_total, "events": shown})
+        shown = tuple(_record(record) for record in newest[:limit])
+        return json_response(a.EventsAnswer(job_id=job_id, total=job.events_total, events=shown))
+
+    @routes.get("/jobs/<job_id>/files")
+    def files(job_id: str) -> Response:
+        query.known(("page",))
+        asked = asked_files(store, job_id)
+        found = tuple(a.TrainingFile(url=url, progress=progress) for url, progress in asked.rows)
+        return json_response(
+            a.FilesAnswer(job_id=job_id, files=found, page=asked.page, pages=asked.pages, total=asked.total)
+        )
+
+    @routes.get("/jobs/<job_id>/settings")
+    def settings(job_id: str) -> Response:
+        query.known(())
+        store.job(job_id)
+        return json_response(a.SettingsAnswer(job_id=job_id, settings=store.settings(job_id)))
+
+    @routes.get("/jobs/<job_id>/logs/<task>/<attempt>/<stream>")
+    def log(job_id: str, task: str, attempt: str, stream: str) -> Response:
+        part, _ = asked_range(store, job_id, task_logs.log_name(task, attempt, stream))
+        return json_response(a.LogAnswer(**msgspec.structs.asdict(part)))
+
+    @routes.get("/fleet")
+    def fleet() -> Response:
+        asked = asked_fleet(store)
+        return json_response(a.FleetAnswer(since=asked.since, until=asked.until, fleet=asked.fleet))
+
+    return routes
+
+
+def metrics_blueprint(store: JobStore, telemetry: Telemetry) -> Blueprint:
+    """What Prometheus asks for."""
+    routes = Blueprint("metrics", __name__)
 
     @routes.get("/metrics")
     def metrics() -> Response:
@@ -49,6 +125,8 @@ def api_blueprint(store: JobStore, telemetry: Telemetry) -> Blueprint:
     return routes
 
 
-def _record(record: AnyRecord) -> dict[str, object]:
-    place = {name: getattr(record, name) for name in ("v", "seq", "am_attempt", "incarnation", "time")}
-    return {**place, "event": event_fields(record)}
+def _record(record: AnyRecord) -> a.EventRecord:
+    return a.EventRecord(
+        v=record.v, seq=record.seq, am_attempt=record.am_attempt, incarnation=record.incarnation, time=record.time,
+        event=event_fields(record),
+    )  # fmt: skip

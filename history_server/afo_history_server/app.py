@@ -6,13 +6,21 @@ from collections.abc import Callable
 from flask import Flask
 
 from afo_history_server import words
-from afo_history_server.api import api_blueprint
+from afo_history_server.api import api_blueprint, metrics_blueprint
+from afo_history_server.compare_pages import compare_blueprint
+from afo_history_server.fleet_pages import fleet_blueprint
+from afo_history_server.job_pages import job_pages_blueprint
 from afo_history_server.job_store import JobStore
+from afo_history_server.log_pages import log_pages_blueprint
 from afo_history_server.pages import pages_blueprint
 from afo_history_server.problems import answer_problems
 from afo_history_server.security import protect
 from afo_history_server.telemetry import Telemetry
+from afo_history_server.tensorboard_pages import tensorboard_blueprint
+from afo_history_server.tensorboards import TensorBoards
 
+#: Key of `Flask.extensions`.
+TENSORBOARDS = "afo_tensorboards"
 _FILTERS = (
     words.plain, words.when, words.iso, words.span, words.size, words.number, words.metric, words.share,
     words.event_type, words.event_text, words.event_task,
@@ -20,7 +28,10 @@ _FILTERS = (
 
 
 def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
-    """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL. It never writes."""
+    """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL. It never writes there.
+
+    `close_app` ends what it has started.
+    """
     app = Flask(__name__)
     # `//` in an address is no name of ours; the default would answer with a redirect.
     app.url_map.merge_slashes = False
@@ -29,7 +40,21 @@ def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
     telemetry = Telemetry()
     store = JobStore(jobs_root, telemetry, clock)
     app.register_blueprint(pages_blueprint(store))
-    app.register_blueprint(api_blueprint(store, telemetry))
+    app.register_blueprint(compare_blueprint(store))
+    app.register_blueprint(fleet_blueprint(store))
+    app.register_blueprint(job_pages_blueprint(store))
+    app.register_blueprint(log_pages_blueprint(store))
+    app.register_blueprint(api_blueprint(store))
+    app.register_blueprint(metrics_blueprint(store, telemetry))
+    boards = TensorBoards()
+    app.register_blueprint(tensorboard_blueprint(store, boards))
+    app.extensions[TENSORBOARDS] = boards
     protect(app)
     answer_problems(app)
     return app
+
+
+def close_app(app: Flask) -> None:
+    """End the processes that requests have started."""
+    boards: TensorBoards = app.extensions[TENSORBOARDS]
+    boards.close()

@@ -25,6 +25,14 @@ class JobFiles:
         self._resolve(url)
         return storage.list_dir(url)
 
+    def has_dir(self, url: str) -> bool:
+        """Whether there is such a directory."""
+        self._resolve(url)
+        try:
+            return storage.info(url).is_dir
+        except NotFound:
+            return False
+
     def info(self, url: str) -> FileInfo:
         """Size and time of a plain file."""
         self._check_file(url)

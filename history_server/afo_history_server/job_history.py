@@ -1,22 +1,14 @@
-"""A job as its pages show it: the event log, folded record by record. Pure."""
-
-from collections import deque
+"""A job as its pages show it. Pure."""
 
 from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, HARMLESS, Cause
-from afo.job import ROLES, Role
+from afo.job import Role
 from afo.rpc.messages import TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
-#: Newest events, checkpoints, evaluations and restarts that are kept of a job.
-KEPT_EVENTS = 500
-KEPT_POINTS = 200
-#: Characters kept of a failed task's last lines.
-TAIL = 8000
-
 AnyRecord = event_log.Record | event_log.UnknownRecord
 
 
@@ -38,8 +30,11 @@ class Attempt(Struct, frozen=True, kw_only=True):
     code: int | None = None
     message: str = ""
     tail: str = ""
-    #: Bytes.
+    #: Bytes, and seconds of all cores together; known once it has ended.
     peak_rss: int = 0
+    cpu_s: float = 0.0
+    #: When its process began again in the same container.
+    restarted: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,6 +74,40 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     final: bool
 
 
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    """How the job did at a moment; `input_wait` is a share."""
+
+    time: float
+    step: int
+    samples_per_s: float
+    input_wait: float
+    loss: float | None
+
+
+class FileProgress(Struct, frozen=True, kw_only=True):
+    """The newest pass over a training file that is part of the model: `epoch` from 0, `bad` records skipped."""
+
+    row: int
+    epoch: int
+    count: int
+    bad: int
+    first_bad: str
+    task: str
+    time: float
+
+
+class DataProgress(Struct, frozen=True, kw_only=True):
+    """How far the data were applied. `passes` of `files` times `epochs` are done; records are of all passes."""
+
+    files: int = 0
+    epochs: int = 0
+    passes: int = 0
+    records: int = 0
+    bad: int = 0
+    #: Records that were applied, undone by a return to a checkpoint, and read again.
+    undone: int = 0
+
+
 class Restart(Struct, frozen=True, kw_only=True):
     """Something began again."""
 
@@ -95,6 +124,7 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     user: str = ""
     queue: str = ""
     runtime: str = ""
+    tags: dict[str, str] = {}
     afo_version: str = ""
     state: str = "SUBMITTED"
     cause: str = ""
@@ -117,6 +147,14 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     checkpoints: tuple[Checkpoint, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     restarts: tuple[Restart, ...] = ()
+    #: Those of the restarts in which the training went back to a checkpoint.
+    returns: tuple[Restart, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    #: Metrics as `evaluations`, thinned out over the whole job.
+    metric_curve: tuple[Evaluation, ...] = ()
+    data: DataProgress = DataProgress()
+    #: From the first step to the last applied file.
+    train_seconds: float = 0.0
     events_total: int = 0
     unknown_events: int = 0
     #: Complete lines of the log that hold no record, and whether the log was too long to be read whole.
@@ -142,147 +180,11 @@ class JobHistory(Struct, frozen=True, kw_only=True):
         return min((each for each in self.attempts if each.failed), key=lambda each: each.ended, default=None)
 
 
-class HistoryFold:
-    """Takes records in their order. `before` is the job before its first event."""
-
-    def __init__(self, before: JobHistory) -> None:
-        self._job = before
-        self._attempts: dict[TaskId, Attempt] = {}
-        self._checkpoints: deque[Checkpoint] = deque(maxlen=KEPT_POINTS)
-        self._saving_since: float | None = None
-        self._evaluations: deque[Evaluation] = deque(maxlen=KEPT_POINTS)
-        self._restarts: deque[Restart] = deque(maxlen=KEPT_POINTS)
-        self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
-
-    def take(self, record: AnyRecord) -> None:
-        """Add the next record."""
-        self._newest.append(record)
-        self._change(last_event=record.time, events_total=self._job.events_total + 1)
-        if isinstance(record, event_log.UnknownRecord):
-            self._change(unknown_events=self._job.unknown_events + 1)
-            return
-        for apply in (self._of_job, self._of_training, self._of_attempt):
-            apply(record.event, record.time)
-
-    def newest(self) -> tuple[AnyRecord, ...]:
-        """The newest records, newest first."""
-        return tuple(reversed(self._newest))
-
-    def history(self) -> JobHistory:
-        """The job after all records taken so far; lists other than that of attempts are newest first."""
-        return structs.replace(
-            self._job,
-            attempts=tuple(sorted(self._attempts.values(), key=_place)),
-            checkpoints=tuple(reversed(self._checkpoints)),
-            evaluations=tuple(reversed(self._evaluations)),
-            restarts=tuple(reversed(self._restarts)),
-        )
-
-    def _of_job(self, event: ev.AnyEvent, time: float) -> None:
-        match event:
-            case ev.JobStarted():
-                self._change(
-                    name=event.name, user=event.user, queue=event.queue, runtime=event.runtime, started=time,
-                    afo_version=event.afo_version, submitted=event.submitted, state="RUNNING",
-                )  # fmt: skip
-            case ev.JobEnding():
-                self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,
-                             first_task=event.first_task)  # fmt: skip
-            case ev.JobFinished():
-                self._job = finished(self._job, event)
-            case ev.KillRequested():
-                self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
-            case ev.AmStarted() if event.am_attempt > 1 or event.incarnation > 1:
-                what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
-                self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}"))
-            case _:
-                return
-
-    def _of_training(self, event: ev.AnyEvent, time: float) -> None:
-        match event:
-            case ev.Sample():
-                self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
-                             input_wait=event.input_wait, loss=event.loss)  # fmt: skip
-            case ev.Evaluated():
-                self._change(metrics=event.metrics)
-                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
-                self._evaluations.append(point)
-            case ev.CheckpointBegun():
-                self._saving_since = time
-            case ev.CheckpointWritten():
-                self._checkpoints.append(
-                    Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
-                               generation=event.generation, manifest=event.manifest, final=event.final)
-                )  # fmt: skip
-                self._saving_since = None
-            case ev.GenerationEnded():
-                whom, back = _who_goes_back(event)
-                what = f"{whom}, generation {event.generation + 1}"
-                self._restarts.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
-            case ev.VariablesReady() if event.kept:
-                why = f"the updates of {event.lost_samples:,} samples are missing in what was restored"
-                self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
-            case _:
-                return
-
-    def _of_attempt(self, event: ev.AnyEvent, time: float) -> None:
-        match event:
-            case ev.ContainerRequested():
-                self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
-                if event.task.attempt:
-                    what = f"{event.task}, attempt {event.task.attempt}"
-                    self._restarts.append(Restart(time=time, what=what, why=event.reason))
-            case ev.WorkersScaled():
-                what = f"{event.number} workers wanted in place of {event.before}"
-                self._restarts.append(Restart(time=time, what=what, why=f"{event.user} scaled the job"))
-            case ev.ContainerRunning():
-                self._attempt(event.task, started=time, container=event.container, host=event.host)
-            case ev.TaskRegistered():
-                self._attempt(event.task, registered=time, container=event.container, host=event.host)
-            case ev.ProcessEnded():
-                self._last_words(event)
-                what = f"{event.task}, process {event.number + 1} in its container"
-                self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
-            case ev.TaskEnded():
-                self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss)
-                if event.cause != "ended_with_job" or event.task != self._job.first_task:
-                    self._last_words(event)
-            case ev.ContainerEnded() if not self._known(event.task).ended:
-                self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
-            case _:
-                return
-
-    def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
-        self._attempt(
-            event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
-        )  # fmt: skip
-
-    def _known(self, task: TaskId) -> Attempt:
-        return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)
-
-    def _attempt(self, task: TaskId, **fields: object) -> None:
-        self._attempts[task] = structs.replace(self._known(task), **fields)
-
-    def _change(self, **fields: object) -> None:
-        self._job = structs.replace(self._job, **fields)
-
-
 def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
     """The job after its verdict."""
     return structs.replace(
         job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, metrics=verdict.metrics,
         samples=verdict.samples, step=verdict.step, seconds=verdict.seconds, core_hours=verdict.core_hours,
         memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts, input_wait=verdict.input_wait,
+        train_seconds=verdict.train_seconds,
     )  # fmt: skip
-
-
-def _place(attempt: Attempt) -> tuple[int, int, int]:
-    return ROLES.index(attempt.role), attempt.index, attempt.attempt
-
-
-def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:
-    """What starts anew when a generation ends, and from where."""
-    back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
-    if not event.kept:
-        return "all servers and workers", back
-    return "the lost servers and all workers", f"{len(event.kept)} servers keep what they hold, the rest goes {back}"

@@ -9,9 +9,10 @@ from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, SpecError
 from afo.paths import JobPaths, checked_job_id
 from afo_history_server.job_files import JobFiles
-from afo_history_server.job_history import AnyRecord, JobHistory
-from afo_history_server.job_summary import JobSummary, before, of_history
-from afo_history_server.live_job import LiveJob, read_head, summary_of_ended
+from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory
+from afo_history_server.job_settings import Setting, settings_of
+from afo_history_server.job_summary import JobSummary, before, of_history, train_files
+from afo_history_server.live_job import MAX_DOCUMENT, LiveJob, read_head, summary_of_ended
 from afo_history_server.lru import Lru
 from afo_history_server.telemetry import Telemetry
 
@@ -64,13 +65,32 @@ class JobStore:
     def job(self, job_id: str) -> tuple[JobHistory, tuple[AnyRecord, ...]]:
         """A job now and its newest events, newest first. Raises `NotFound` and what `afo.storage` raises."""
         paths = self.paths(job_id)
-        live = self._open.get(job_id) or self._opened(paths)
-        job, newest, errors = live.look()
+        job, newest, errors = self._opened(paths).look()
         self._telemetry.count_errors(errors)
         return job, newest
 
+    def job_and_files(self, job_id: str) -> tuple[JobHistory, dict[int, FileProgress]]:
+        """A job now, and row of a training file → the newest pass over it. Raises as `job`."""
+        job, _ = self.job(job_id)
+        return job, self._opened(self.paths(job_id)).files()
+
+    def settings(self, job_id: str) -> tuple[Setting, ...]:
+        """The job as submitted. Raises `NotFound`, `SpecError` and what `afo.storage` raises."""
+        return settings_of(*self._document(job_id))
+
+    def train_files(self, job_id: str) -> tuple[str, ...]:
+        """Its training files, by their rows. Raises as `settings`."""
+        return train_files(*self._document(job_id))
+
+    def _document(self, job_id: str) -> tuple[bytes, str]:
+        """The whole `job.json`, and where it lies."""
+        url = self.paths(job_id).job
+        return self.files.read(url, MAX_DOCUMENT), url
+
     def _opened(self, paths: JobPaths) -> LiveJob:
-        if paths.job_id not in self._job_ids():
+        if known := self._open.get(paths.job_id):
+            return known
+        if not self.files.has_dir(paths.dir):
             raise NotFound(f"there is no job {paths.job_id} in {self.files.root}")
         try:
             head = read_head(self.files, paths)

@@ -18,6 +18,9 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     job_id: str
     name: str = ""
     user: str = ""
+    queue: str = ""
+    runtime: str = ""
+    tags: dict[str, str] = {}
     state: str = "SUBMITTED"
     cause: str = ""
     submitted: float = 0.0
@@ -27,6 +30,10 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     #: When something was heard of it last; 0 once it has ended.
     last_event: float = 0.0
     auc: float | None = None
+    #: Known once it has ended.
+    core_hours: float | None = None
+    #: Share of its time.
+    input_wait: float | None = None
     #: Why there is no more to show.
     problem: str = ""
 
@@ -44,6 +51,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
 class _Job(Struct):
     name: str = ""
     queue: str = ""
+    tags: dict[str, str] = {}
 
 
 class JobHead(Struct):
@@ -54,6 +62,15 @@ class JobHead(Struct):
     runtime: str = ""
     afo_version: str = ""
     submitted: float = 0.0
+
+
+class _TrainFiles(Struct):
+    train_files: tuple[str, ...] = ()
+
+
+def train_files(data: bytes, url: str) -> tuple[str, ...]:
+    """The training files that a `job.json` names, by their row. Raises `SpecError`."""
+    return _decode(data, _TrainFiles, url).train_files
 
 
 def decode_head(data: bytes, url: str) -> JobHead:
@@ -72,16 +89,17 @@ def before(job_id: str, head: JobHead | None) -> JobHistory:
         return JobHistory(job_id=job_id)
     return JobHistory(
         job_id=job_id, name=head.job.name, user=head.user, queue=head.job.queue, runtime=head.runtime,
-        afo_version=head.afo_version, submitted=head.submitted,
+        afo_version=head.afo_version, submitted=head.submitted, tags=head.job.tags,
     )  # fmt: skip
 
 
 def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
-        job_id=job.job_id, name=job.name, user=job.user, state=job.state, cause=job.cause, submitted=job.submitted,
-        started=job.started, seconds=job.seconds, last_event=0.0 if job.ended else job.last_event,
-        auc=job.metrics.get("auc"),
+        job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
+        state=job.state, cause=job.cause, submitted=job.submitted, started=job.started, seconds=job.seconds,
+        last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), core_hours=job.core_hours,
+        input_wait=job.input_wait,
     )  # fmt: skip
 
 
@@ -94,4 +112,6 @@ def _decode(data: bytes, kind: type[T], url: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SpecError(f"{url}: no {kind.__name__} that this version of afo understands: {error}") from error
+        raise SpecError(
+            f"{url}: no {kind.__name__.lstrip('_')} that this version of afo understands: {error}"
+        ) from error

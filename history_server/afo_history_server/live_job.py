@@ -8,12 +8,13 @@ from afo import events as ev
 from afo.errors import NotFound, SpecError
 from afo.paths import JobPaths
 from afo_history_server.event_log import EventLog
+from afo_history_server.history_fold import HistoryFold
 from afo_history_server.job_files import JobFiles
-from afo_history_server.job_history import AnyRecord, HistoryFold, JobHistory, finished
+from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory, finished
 from afo_history_server.job_summary import JobHead, JobSummary, decode_head, decode_verdict, of_verdict
 
-#: Bytes of job.json and verdict.json; larger ones are cut and so refused as damaged.
-MAX_DOCUMENT = 4 << 20
+#: Bytes of job.json, which names all training files, and of verdict.json; larger ones are refused as damaged.
+MAX_DOCUMENT = 64 << 20
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
@@ -51,6 +52,11 @@ class LiveJob:
             errors = 0 if self._closed else self._read()
             job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
             return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
+
+    def files(self) -> dict[int, FileProgress]:
+        """As of the last look: row of a training file → the newest pass over it."""
+        with self._lock:
+            return self._fold.files()
 
     def _read(self) -> int:
         before = self._log.unreadable + self._damaged

@@ -6,6 +6,7 @@ from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, UsageError
+from afo_history_server.answers import ErrorAnswer, Problem
 from afo_history_server.api import PREFIX, json_response
 
 _STATUS: tuple[tuple[type[AfoError], int], ...] = (
@@ -50,6 +51,6 @@ def _of_bug(error: Exception) -> Response:
 
 def _answer(status: int, message: str) -> Response:
     if request.path.startswith(f"{PREFIX}/"):
-        return json_response({"error": {"message": message, "status": status}}, status)
+        return json_response(ErrorAnswer(error=Problem(message=message, status=status)), status)
     title = _TITLES.get(status, "Something went wrong")
     return Response(render_template("problem.html", title=title, message=message), status, mimetype="text/html")

@@ -1,20 +1,23 @@
 """What protects a server without authentication: where it listens, whom it answers, what a page of it may do."""
 
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
 
 from afo.errors import Unsupported
+from afo_history_server.origins import PAGES_HOST, TENSORBOARD_HOST, Origin
 
 LOOPBACK = "127.0.0.1"
-#: Names under which this machine's own browser reaches the server; any port, for `ssh -L`.
-ALLOWED_HOSTS = frozenset({LOOPBACK, "localhost"})
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'",
+#: What TensorBoard's own answers have as well.
+EVERYWHERE = {
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+}
+PAGES = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
 }
 
 
@@ -35,18 +38,30 @@ def protect(app: Flask) -> None:
     app.after_request(_mark)
 
 
-def _check_host() -> None:
+def _check_host() -> AnyResponse | None:
     # A page of another site can make its own name resolve to 127.0.0.1 (DNS rebinding) and would then be allowed to
     # read the answers; its requests still carry that name.
-    name, _, port = request.headers.get("Host", "").lower().rpartition(":")
-    if not (name and port.isdigit()):
-        name = request.headers.get("Host", "").lower()
-    if name not in ALLOWED_HOSTS:
-        abort(403, "This server answers only to 127.0.0.1 and localhost.")
+    origin = Origin.of_request()
+    if origin.host not in (PAGES_HOST, TENSORBOARD_HOST):
+        abort(403, f"This server answers only to {PAGES_HOST} and {TENSORBOARD_HOST}.")
+    wanted = TENSORBOARD_HOST if _is_tensorboard() else PAGES_HOST
+    if origin.host == wanted or request.path.startswith("/static/"):
+        return None
+    if request.method not in ("GET", "HEAD"):
+        abort(403, f"This answers only under {origin.elsewhere(wanted)}.")
+    return redirect(origin.elsewhere(wanted) + request.full_path.rstrip("?"))
+
+
+def _is_tensorboard() -> bool:
+    return request.path.startswith("/tb/")
 
 
 def _mark(response: Response) -> Response:
-    for header, value in HEADERS.items():
+    for header, value in EVERYWHERE.items():
         response.headers[header] = value
+    # TensorBoard says itself what its pages may do.
+    for header, value in PAGES.items():
+        if header not in response.headers or not _is_tensorboard():
+            response.headers[header] = value
     response.headers.setdefault("Cache-Control", "no-store")
     return response

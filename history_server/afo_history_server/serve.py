@@ -6,7 +6,7 @@ import sys
 from waitress import create_server  # type: ignore[import-untyped]  # it comes without types
 
 from afo.errors import UsageError
-from afo_history_server.app import create_app
+from afo_history_server.app import close_app, create_app
 from afo_history_server.security import checked_address
 
 _THREADS = 8
@@ -21,10 +21,11 @@ def serve(root: str, host: str, port: int) -> None:
     Raises `Unsupported` for an address that others could reach, `UsageError` for a port that is taken.
     """
     address = checked_address(host)
+    app = create_app(root)
     try:
         server = create_server(
-            create_app(root), host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
-            connection_limit=_CONNECTIONS, max_request_body_size=64 << 10, ident=None,
+            app, host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
+            connection_limit=_CONNECTIONS, max_request_body_size=1 << 20, ident=None,
             clear_untrusted_proxy_headers=True,
         )  # fmt: skip
     except OSError as error:
@@ -32,4 +33,7 @@ def serve(root: str, host: str, port: int) -> None:
         raise UsageError(what) from error
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"http://{address}:{server.effective_port}/", flush=True)
-    server.run()
+    try:
+        server.run()
+    finally:
+        close_app(app)

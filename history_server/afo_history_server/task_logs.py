@@ -1,4 +1,4 @@
-"""The logs of a job's tasks: which names there are, and a range of one."""
+"""The logs of a job's tasks: which names there are, and the whole of one."""
 
 import re
 from collections.abc import Iterator
@@ -12,9 +12,6 @@ from afo.paths import JobPaths
 from afo_history_server.job_files import JobFiles
 
 STREAMS = ("stdout", "stderr")
-#: Bytes of a log on one page, and at most.
-RANGE = 64 << 10
-MAX_RANGE = 1 << 20
 _CHUNK = 256 << 10
 #: `am` is the Application Master.
 _TASK = re.compile(r"(?:(?:chief|worker|ps|evaluator)_[0-9]{1,6})|am")
@@ -40,31 +37,11 @@ class LogName(Struct, frozen=True):
         return f"{job_id}_{self.task}_{self.attempt}_{self.stream}.txt"
 
 
-class LogRange(Struct, frozen=True):
-    """Bytes [`start`, `stop`) of a log of `size` bytes, as text; bytes that are no UTF-8 are replaced."""
-
-    text: str
-    start: int
-    stop: int
-    size: int
-
-
 def log_name(task: str, attempt: str, stream: str) -> LogName:
     """Raises `NotFound` for anything that cannot be a log."""
     if not (_TASK.fullmatch(task) and _ATTEMPT.fullmatch(attempt) and stream in STREAMS):
         raise NotFound("there is no such log; one looks like worker_0/0/stderr or am/1/stderr")
     return LogName(task, attempt, stream)
-
-
-def read_range(files: JobFiles, url: str, start: int | None, length: int) -> LogRange:
-    """`length` bytes from `start`, or the last ones. Raises what `afo.storage` raises."""
-    size = files.info(url).size
-    first = max(0, size - length) if start is None else min(start, size)
-    with files.open(url) as file:
-        file.seek(first)
-        data = file.read(min(length, MAX_RANGE))
-    # The file may have grown since its size was asked.
-    return LogRange(data.decode(errors="replace"), first, first + len(data), max(size, first + len(data)))
 
 
 def whole(file: BinaryIO) -> Iterator[bytes]:

@@ -44,6 +44,11 @@ def test_table(code: int, tail: str, kills: int, cause: str) -> None:
     assert classify(code, tail, kills) == cause
 
 
+def test_a_program_has_exit_codes_of_its_own() -> None:
+    assert classify(75, "", own_program=True) == "failed"
+    assert classify(75, TRACEBACK + "ValueError: no", own_program=True) == "user_exception"
+
+
 @given(st.integers(-64, 255), st.text(), st.integers(0, 2))
 def test_every_end_has_a_cause_of_the_catalogue(code: int, tail: str, kills: int) -> None:
     assert classify(code, tail, kills) in CAUSES

@@ -1,7 +1,9 @@
 """The protocol over real gRPC on loopback."""
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -66,7 +68,7 @@ def test_a_call_carries_request_and_reply(address_url: str, echo: Echo) -> None:
     assert echo.asked == [m.SplitRequest(task=TASK, generation=3)]
 
 
-@pytest.mark.parametrize("secret", ["", "wrong", wire.new_secret()])
+@pytest.mark.parametrize("secret", ["", "wrong", wire.new_secret()], ids=["none", "a word", "another job's"])
 def test_without_the_secret_nothing_is_answered(address_url: str, echo: Echo, secret: str) -> None:
     caller = master(address_url, secret)
     with pytest.raises(PermissionDenied, match="does not hold this job's secret"):
@@ -92,6 +94,19 @@ def test_a_restarted_server_on_another_port_is_found(address_url: str, server: R
     assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).row == 7
     caller.close()
     other.stop(0)
+
+
+def test_a_connection_that_is_dropped_during_a_call_costs_only_a_repetition(address_url: str) -> None:
+    client = AmClient(address_url, SECRET)
+    caller = Master(client)
+    request = m.SplitRequest(task=TASK, generation=3)
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(lambda: [caller.next_split(request).row for _ in range(100)]) for _ in range(6)]
+        for _ in range(200):
+            client.close()  # as another thread's failed call, or a new address, does
+            time.sleep(0.005)
+    client.close()
+    assert [call.result() for call in calls] == [[7] * 100] * 6
 
 
 def test_nobody_there_is_an_unreachable_cluster_within_the_patience(tmp_path: Path) -> None:

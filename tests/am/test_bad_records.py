@@ -36,7 +36,11 @@ def test_records_read_again_after_a_loss_count_once(make_cluster: Make) -> None:
 
     def kill_between_checkpoints(cluster: FakeCluster, turn: int) -> None:
         kinds = [type(event) for event, _ in cluster.log if isinstance(event, ev.SplitDone | ev.CheckpointWritten)]
-        if cluster.core.state.generation == 1 and kinds[-2:] == [ev.SplitDone] * 2 and cluster.saved.keys() - {""}:
+        if (
+            cluster.core.state.generation == 1
+            and kinds[-2:] == [ev.SplitDone] * 2
+            and cluster.model.saved.keys() - {""}
+        ):
             cluster.end_container(cluster.live("ps")[0].handle)
 
     assert cluster.run(each=kill_between_checkpoints) == "SUCCEEDED"

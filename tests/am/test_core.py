@@ -20,7 +20,7 @@ def every_split_once(cluster: FakeCluster) -> None:
     """The surviving history applied each (row, epoch) exactly once, and acknowledged it."""
     rows, epochs = len(cluster.config.train_files), cluster.config.job.data.epochs
     expected = {(row, epoch) for row in range(rows) for epoch in range(epochs)}
-    assert cluster.applied == dict.fromkeys(expected, 1)
+    assert cluster.model.applied == dict.fromkeys(expected, 1)
     assert set(cluster.core.state.splits.totals) == expected
 
 
@@ -61,7 +61,7 @@ def test_a_lost_parameter_server_returns_the_job_to_its_newest_manifest(make_clu
     cluster = make_cluster(make_config(files=20))
 
     def kill_after_checkpoint(cluster: FakeCluster, turn: int) -> None:
-        if len(cluster.saved) == 3 and cluster.core.state.generation == 1:
+        if len(cluster.model.saved) == 3 and cluster.core.state.generation == 1:
             cluster.end_container(cluster.live("ps")[0].handle)
 
     assert cluster.run(each=kill_after_checkpoint) == "SUCCEEDED"

@@ -6,7 +6,7 @@ from msgspec import structs
 from afo.exits import CAUSES
 from afo.rpc.messages import ExitReport, TaskId, Usage
 from afo.units import Memory
-from afo_am.diagnosis import message_of
+from afo_am.diagnosis import cause_of, message_of, without_frames
 
 GIVEN = Memory(2048)
 NOISE = "I0000 00:00:1795224228.030663 20140 port.cc:153] oneDNN custom operations are on.\n"
@@ -32,3 +32,31 @@ def test_without_one_the_cause_is_explained(code: int, tail: str) -> None:
 def test_a_lack_of_memory_is_told_with_its_peak() -> None:
     killed = structs.replace(report(-9, "out_of_memory", ""), usage=Usage(peak_rss=2043 * 2**20))
     assert message_of(killed, GIVEN) == "The task needed more memory than it was given: it used 2,043 MiB of 2 GiB"
+
+
+CHANGED = """[2026-11-21 18:40:43.809]Resource hdfs://nn:9000/x.json changed on src filesystem - expected: "1", was: "2"
+java.io.IOException: Resource hdfs://nn:9000/x.json changed on src filesystem - expected: "1", was: "2"
+\tat org.apache.hadoop.yarn.util.FSDownload.verifyAndCopy(FSDownload.java:290)
+\tat org.apache.hadoop.yarn.util.FSDownload.call(FSDownload.java:430)
+Caused by: java.io.IOException: x
+\t... 14 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (CHANGED, "launch_failed"),
+        ("Exception from container-launch\nExitCode=-1000", "launch_failed"),
+        ("DiskChecker: No space available in any of the local directories\n\tat x.FSDownload.y(Z:1)", "disk_full"),
+        ("768.3 MB of 768 MB physical memory used", "memory_limit"),
+        ("Container failed during execution, see logs for more information.", "container_lost"),
+    ],
+)
+def test_the_words_of_yarn(words: str, cause: str) -> None:
+    assert cause_of(words) == cause
+
+
+def test_where_in_yarns_code_is_not_told() -> None:
+    said = without_frames(CHANGED)
+    assert said.splitlines() == [line for line in CHANGED.splitlines() if not line.startswith("\t")]

@@ -37,7 +37,7 @@ def test_no_container_is_asked_for(make_cluster: Make, name: str) -> None:
     }  # fmt: skip
     assert [str(end.task) for end in cluster.events(ev.ProcessEnded)] == [name]
     assert len(cluster.events(ev.GenerationEnded)) == (name == "ps:1")
-    assert set(cluster.applied.values()) == {1}
+    assert set(cluster.model.applied.values()) == {1}
 
 
 @pytest.mark.parametrize("cause", ["out_of_memory", "disk_full", "illegal_instruction", "port_in_use"])

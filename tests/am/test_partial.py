@@ -25,7 +25,7 @@ def until_saved(cluster: FakeCluster, beyond: int = 2) -> FakeCluster:
     while True:
         cluster.turn()
         newest = cluster.core.state.newest_manifest
-        if newest and len(cluster.applied) >= len(cluster.saved[newest]) + beyond:
+        if newest and len(cluster.model.applied) >= len(cluster.model.saved[newest]) + beyond:
             return cluster
 
 
@@ -51,7 +51,7 @@ def kept(cluster: FakeCluster) -> list[tuple[int, ...]]:
 def every_split_once(cluster: FakeCluster) -> None:
     assert cluster.run() == "SUCCEEDED"
     expected = {(row, epoch) for row in range(40) for epoch in range(2)}
-    assert cluster.applied == dict.fromkeys(expected, 1)
+    assert cluster.model.applied == dict.fromkeys(expected, 1)
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -77,10 +77,10 @@ def test_the_others_go_on_with_what_they_hold(make_cluster: Make, *, in_place: b
 
 def test_the_loss_is_what_was_applied_after_the_checkpoint(make_cluster: Make) -> None:
     cluster = until_saved(make_cluster(config()))
-    saved = cluster.saved[cluster.core.state.newest_manifest]
+    saved = cluster.model.saved[cluster.core.state.newest_manifest]
     cluster.fail(server(cluster, 2), "killed_by_signal", -9)
     ready = until_ready(cluster)
-    lost = sum(10 + row for row, epoch in cluster.applied if (row, epoch) not in saved)
+    lost = sum(10 + row for row, epoch in cluster.model.applied if (row, epoch) not in saved)
     assert ready.lost_samples == lost > 0
     (note,) = cluster.core.state.evaluations.notes
     assert f"the updates of {lost:,} samples are missing" in note

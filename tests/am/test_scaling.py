@@ -67,8 +67,8 @@ def test_workers_with_the_highest_numbers_leave_and_come_back(make_cluster: Make
     assert running(cluster) == ["worker:0", "worker:1", "worker:2"]
     assert cluster.core.state.tasks["worker", 2].id.attempt == 1
     assert cluster.run(turns=2000) == "SUCCEEDED"
-    assert set(cluster.applied.values()) == {1}
-    assert len(cluster.applied) == 120
+    assert set(cluster.model.applied.values()) == {1}
+    assert len(cluster.model.applied) == 120
     assert cluster.core.state.restarts == 0
 
 
@@ -229,7 +229,7 @@ def test_up_and_down_at_random(make_cluster: Make, seed: int) -> None:
             scale(cluster, wanted[-1])
 
     assert cluster.run(turns=3000, each=each) == "SUCCEEDED"
-    assert set(cluster.applied.values()) == {1}
-    assert len(cluster.applied) == 80
+    assert set(cluster.model.applied.values()) == {1}
+    assert len(cluster.model.applied) == 80
     assert cluster.core.state.workers == wanted[-1]
     assert cluster.core.state.restarts == 0

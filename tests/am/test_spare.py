@@ -50,7 +50,7 @@ def test_the_others_do_the_work_of_workers_that_are_given_up(make_cluster: Make,
     cluster = make_cluster(config(0.5))
     assert cluster.run(each=crash("worker:1", "worker:3", leaves=leaves)) == "SUCCEEDED"
     assert sorted(given_up(cluster)) == ["worker:1", "worker:3"]
-    assert set(cluster.applied.values()) == {1}
+    assert set(cluster.model.applied.values()) == {1}
     assert cluster.finished is not None
     assert cluster.finished.diagnostics == "all samples were trained on; without worker:1, worker:3"
     assert not cluster.live("worker")

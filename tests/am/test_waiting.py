@@ -45,7 +45,7 @@ def queue(used: int = 97, most: int = 100, vcores_used: int = 10) -> QueueUse:
 def test_the_whole_sentence() -> None:
     assert sentence([SERVERS, WORKERS], [node(4), node()], queue(97)) == (
         "waiting for 1 of 2 ps and 3 of 8 workers (8 GiB, 4 vcores each); queue root.ads 97 % used; "
-        "largest free node 12 GiB and 3 vcores; the queue is full: it may have 3 GiB more"
+        "largest free node 12 GiB and 3 vcores; the queue may have 3 GiB more, too little for a ps (8 GiB, 4 vcores)"
     )
 
 
@@ -76,7 +76,7 @@ def test_sizes_that_differ_stand_with_their_roles() -> None:
         ("", [node(4, 4, 4), node(6, 4, 6)], queue(), "a ps (8 GiB, 4 vcores) is larger than every node: "
          "the largest has 6 GiB"),
         ("", [node(12, 16)], queue(0, 6), "a ps (8 GiB, 4 vcores) is more than the queue may have in all (6 GiB)"),
-        ("", [node(12, 16)], queue(100), "the queue is full: it may have nothing more"),
+        ("", [node(12, 16)], queue(100), "the queue may have nothing more, too little for a ps (8 GiB, 4 vcores)"),
         ("gpu", [node(12, 16, 64, "gpu")], queue(100), ""),
         ("", [node(7, 16), node(5, 16)], queue(50), "no node has room for a ps (8 GiB, 4 vcores)"),
         ("", [node(12, 3), node(4, 16)], queue(50), "no node with memory for a ps (8 GiB, 4 vcores) has the vcores "
@@ -172,8 +172,9 @@ def test_the_journal_hears_of_a_wait_when_its_reason_changes(make_cluster: Make)
     watched.wait(100, full)
     reasons = [event.message.rpartition("; ")[2] for event in watched.cluster.events(ev.ContainersAwaited)]  # type: ignore[union-attr]
     assert reasons == [
-        "the queue is full: it may have nothing more", "no node has room for a ps (2 GiB, 1 vcore)",
-        "the queue is full: it may have nothing more",
+        "the queue may have nothing more, too little for a ps (2 GiB, 1 vcore)",
+        "no node has room for a ps (2 GiB, 1 vcore)",
+        "the queue may have nothing more, too little for a ps (2 GiB, 1 vcore)",
     ]  # fmt: skip
 
 

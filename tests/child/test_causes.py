@@ -69,3 +69,44 @@ def test_restarts_exhausted(container, master: FakeMaster) -> None:
     master.say("run", ps=("h1:1",))
     assert child.wait(120) == 75
     assert [report.cause for report in master.exits] == ["restarts_exhausted"]
+
+
+def test_work_dir_lost_and_made_again(container, master: FakeMaster) -> None:
+    """As TensorFlow does when it writes a summary into a directory that a NodeManager has taken away."""
+    moves = "work.rename(work.with_name('taken'))\n(work / 'summaries').mkdir(parents=True)"
+    child = container.start(f"{moves}\nopen(work / 'summaries' / 'eval' / 'events')")
+    master.say("run", ps=("h1:1",))
+    report = master.exit_report()
+    assert (report.cause, report.stays) == ("work_dir_lost", False), report.tail
+    assert child.wait(60) == 143
+
+
+#: What TensorFlow raises where its parameter server is gone.
+SERVER_LOST = """
+import tensorflow as tf
+addresses = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+ps, worker = (f"127.0.0.1:{address.getsockname()[1]}" for address in addresses)
+for address in addresses:
+    address.close()
+cluster = {"ps": [ps], "worker": [worker]}
+code = "import json, sys, tensorflow as tf; tf.distribute.Server(json.loads(sys.argv[1]), 'ps', 0).join()"
+process = subprocess.Popen([sys.executable, "-c", code, json.dumps(cluster)])
+server = tf.distribute.Server(cluster, "worker", 0)
+with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+    counter = tf.compat.v1.get_variable("counter", initializer=0.0, use_resource=True)
+    step, ready = counter.assign_add(1.0), tf.compat.v1.global_variables_initializer()
+    with tf.compat.v1.Session(server.target) as session:
+        session.run(ready)
+        process.kill()
+        process.wait()
+        session.run(step)
+"""
+
+
+@pytest.mark.tensorflow
+def test_parameter_server_lost(container, master: FakeMaster) -> None:
+    container.start(SERVER_LOST)
+    master.say("run", ps=("h1:1",))
+    report = master.exit_report()
+    assert report.cause == "parameter_server_lost", report.tail
+    assert "/job:ps/replica:0/task:0" in report.tail

@@ -14,8 +14,8 @@ import pytest
 from afo import storage
 from afo.errors import AfoError
 from afo.paths import JobPaths
+from afo.tensorboard_process import SummaryFolder, tensorboard
 from afo_client.main import run
-from afo_client.tensorboard_process import SummaryFolder, tensorboard
 
 JOB = "local_1_0001"
 SUMMARIES = """
@@ -60,7 +60,7 @@ def test_summaries_elsewhere_are_copied_as_they_grow(tmp_path: Path, monkeypatch
     scratch.mkdir()
     folder = SummaryFolder(url, scratch)
     assert (folder.is_copy, folder.path) == (False, Path(url))
-    monkeypatch.setattr("afo_client.tensorboard_process.LOCAL", "no scheme")
+    monkeypatch.setattr("afo.tensorboard_process.LOCAL", "no scheme")
     folder = SummaryFolder(url, scratch)
     folder.refresh()
     assert list(scratch.iterdir()) == []

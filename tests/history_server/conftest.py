@@ -1,6 +1,6 @@
 """A directory of jobs, and the application over it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +8,9 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo.rpc.messages import Usage
-from afo_history_server.app import create_app
+from afo_history_server.app import close_app, create_app
 from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
+from pages import browser
 
 
 @pytest.fixture
@@ -27,11 +28,11 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def client(root: str, clock: list[float]) -> FlaskClient:
-    """Requests to the application over `root`."""
+def client(root: str, clock: list[float]) -> Iterator[FlaskClient]:
+    """Requests to the application over `root`, as a browser on this machine makes them."""
     app = create_app(root, lambda: clock[0])
-    app.testing = True
-    return app.test_client()
+    yield browser(app)
+    close_app(app)
 
 
 @pytest.fixture

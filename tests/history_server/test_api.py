@@ -2,10 +2,12 @@
 
 import re
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
 from afo import storage
+from afo_history_server.api import DESCRIBED
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 
 
@@ -43,6 +45,43 @@ def test_events(client: FlaskClient, running: JobWriter) -> None:
 def test_errors_are_objects_too(client: FlaskClient, address: str, status: int) -> None:
     answer = client.get(f"/api/v1/{address}")
     assert (answer.status_code, answer.json["error"]["status"]) == (status, status)
+
+
+def test_each_answer_is_as_it_is_described(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:
+    failed.write_log("worker_0", 0, "stderr", b"one\ntwo\n")
+    names = {"job_id": FAILED, "task": "worker_0", "attempt": "0", "stream": "stderr"}
+    for route in DESCRIBED:
+        answer = client.get(route.path.format(**names))
+        assert answer.status_code == 200, answer.text
+        decoded = msgspec.json.decode(answer.data, type=route.answer)
+        fields = {field.encode_name for field in msgspec.structs.fields(route.answer)}
+        assert set(answer.json) == fields, route.path
+        assert msgspec.json.decode(msgspec.json.encode(decoded)) == answer.json, "nothing is left out of its type"
+        assert client.get(f"{route.path.format(**names)}?nothing=1").status_code == 400
+
+
+def test_the_description_has_each_route_and_each_parameter(client: FlaskClient, done: JobWriter) -> None:
+    described = client.get("/api/v1/openapi.json").json
+    routes = {re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in client.application.url_map.iter_rules()
+              if rule.rule.startswith("/api/v1/")}  # fmt: skip
+    assert set(described["paths"]) == routes - {"/api/v1/openapi.json"}
+    for path, route in described["paths"].items():
+        operation = route["get"]
+        asked = [each["name"] for each in operation["parameters"] if each["in"] == "query"]
+        place = path.format(job_id=DONE, task="ps_0", attempt="0", stream="stdout")
+        allowed = client.get(f"{place}?nothing=1").json["error"]["message"].partition("allowed is ")[2]
+        assert set(allowed.split(", ")) == set(asked or ["nothing"]), path
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+        [schema] = re.findall(r"schemas/(\w+)", answer)
+        assert "api" in described["components"]["schemas"][schema]["properties"]
+
+
+def test_a_log_and_the_files(client: FlaskClient, failed: JobWriter) -> None:
+    failed.write_log("worker_0", 0, "stderr", b"one\ntwo\n")
+    log = client.get(f"/api/v1/jobs/{FAILED}/logs/worker_0/0/stderr?offset=2&length=3").json
+    assert (log["lines"], log["start"], log["stop"], log["size"]) == ([{"offset": 4, "text": "two"}], 4, 8, 8)
+    files = client.get(f"/api/v1/jobs/{FAILED}/files").json
+    assert files["files"] == [{"url": "a", "progress": None}]
 
 
 def test_metrics(client: FlaskClient, done: JobWriter, failed: JobWriter, running: JobWriter) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from flask.testing import FlaskClient
@@ -18,6 +19,7 @@ from afo_history_server.app import create_app
 from afo_history_server.event_log import EventLog
 from afo_history_server.job_files import JobFiles
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
+from pages import browser
 
 NEW = {
     "v": 2,
@@ -31,7 +33,7 @@ NEW = {
 
 def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWriter) -> None:
     running.raw(json.dumps(NEW).encode() + b"\n")
-    page = client.get(f"/jobs/{RUNNING}").text
+    page = client.get(f"/jobs/{RUNNING}/events").text
     assert "Teleported" in page
     assert "to=&lt;b&gt;Mars" in page
     assert "1 events come from another version" in page
@@ -43,11 +45,11 @@ def test_a_torn_last_line_waits_for_its_end(client: FlaskClient, running: JobWri
         Record(v=1, seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
     )
     running.raw(line[:-5])
-    page = client.get(f"/jobs/{RUNNING}").text
+    page = client.get(f"/jobs/{RUNNING}/events").text
     assert "KillRequested" not in page
     assert "damaged" not in page
     running.raw(line[-5:])
-    assert client.get(f"/jobs/{RUNNING}").text.count("KillRequested") == 1
+    assert client.get(f"/jobs/{RUNNING}/events").text.count("KillRequested") == 1
 
 
 def test_damaged_lines_are_counted_and_passed_over(client: FlaskClient, running: JobWriter) -> None:
@@ -102,14 +104,26 @@ def test_a_directory_of_a_job_that_may_not_be_read(
 
 
 def test_the_file_system_does_not_answer(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(url: str) -> list[storage.FileInfo]:
+    def unreachable(url: str) -> NoReturn:
         raise ClusterUnreachable("hdfs://nn:8020 does not answer")
 
-    monkeypatch.setattr(storage, "list_dir", unreachable)
+    for name in ("list_dir", "info", "open_input"):
+        monkeypatch.setattr(storage, name, unreachable)
     for address in ("/", f"/jobs/{DONE}", "/api/v1/jobs", "/metrics"):
         answer = client.get(address)
         assert answer.status_code == 503
         assert "hdfs://nn:8020 does not answer" in answer.text
+
+
+def test_a_job_is_opened_without_listing_all_of_them(
+    client: FlaskClient, done: JobWriter, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    list_dir = storage.list_dir
+    monkeypatch.setattr(storage, "list_dir", lambda url: (listed.append(url), list_dir(url))[1])
+    assert client.get(f"/jobs/{DONE}").status_code == 200
+    assert listed
+    assert root not in listed
 
 
 #: Lines that resemble events, so that the pages see values of every kind in every place.
@@ -135,6 +149,6 @@ RECORDS = st.fixed_dictionaries({
 @given(records=st.lists(RECORDS.map(lambda record: json.dumps(record).encode()) | st.binary(), max_size=6))
 def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
     storage.write_bytes(running.paths.events_segment(1, 1), b"\n".join(records) + b"\n")
-    fresh = create_app(running.paths.root).test_client()
+    fresh = browser(create_app(running.paths.root))
     for address in ("/", f"/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}/events"):
         assert fresh.get(address).status_code == 200

@@ -1,6 +1,7 @@
 """What others may not do to a server without authentication, and to those who look at it."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,9 +91,23 @@ def test_another_host_name_is_refused(client: FlaskClient, done: JobWriter, host
         assert "feeds-ctr" not in answer.text
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost:9999", "127.0.0.1:18089"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:18089"])
 def test_this_machine_is_answered(client: FlaskClient, host: str) -> None:
     assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(("host", "port"), [("localhost", ""), ("LocalHost:9999", ":9999")])
+def test_the_name_of_tensorboard_leads_to_the_pages_and_shows_none(
+    client: FlaskClient, done: JobWriter, host: str, port: str
+) -> None:
+    for address in ("/", f"/jobs/{DONE}?a=b", "/api/v1/jobs", "/metrics"):
+        answer = client.get(address, headers={"Host": host})
+        assert answer.status_code == 302
+        assert answer.location == f"http://127.0.0.1{port}{address}"
+        assert "feeds-ctr" not in answer.text
+    assert client.post("/", headers={"Host": host}).status_code == 403
+    with client.get("/static/afo.css", headers={"Host": host}) as answer:
+        assert answer.status_code == 200
 
 
 def test_every_answer_carries_the_headers(client: FlaskClient, failed: JobWriter) -> None:
@@ -109,7 +124,7 @@ def test_every_route_only_reads(client: FlaskClient, root: str) -> None:
     assert len(rules) >= 9
     for rule in rules:
         assert rule.methods is not None
-        assert rule.methods <= {"GET", "HEAD", "OPTIONS"}
+        assert rule.methods <= {"GET", "HEAD", "OPTIONS"} or rule.rule.startswith("/tb/")
     for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
         answer = client.open("/", method=method)
         assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -127,7 +142,7 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_job_says_is_text(client: FlaskClient, writer: Callable[..., JobWriter], text: str) -> None:
     worker = task_id("worker")
-    job = writer(DONE, text, user=text).begin().task(worker, host=text)
+    job = writer(DONE, text, user=text, queue=text, tags={text: text}).begin().task(worker, host=text)
     job.log(
         ev.CheckpointWritten(task=worker, generation=1, step=1, manifest=text, positions=(), final=False),
         ev.Evaluated(task=worker, step=1, manifest=text, metrics={text: 0.5}, final=False),
@@ -136,7 +151,7 @@ def test_what_a_job_says_is_text(client: FlaskClient, writer: Callable[..., JobW
     ).end("FAILED", text, text, first=worker)
     for address in ("/", f"/jobs/{DONE}"):
         page = client.get(address).text
-        assert "<script" not in page
+        assert re.findall("<script[^>]*>", page) == ['<script src="/static/afo.js" defer>']
         assert "<img" not in page
         assert '"onmouseover' not in page
         assert "\x1b" not in page

@@ -20,6 +20,7 @@ from afo.train_task import Progress
 from afo_am import commands as c
 from afo_am.core import Core, Outcome
 from afo_am.runtime.base import ContainerInfo
+from fake_model import FakeModel, read
 
 
 def make_config(
@@ -83,13 +84,7 @@ class FakeCluster:
         self.children: dict[str, FakeTask] = {}
         self.finished: c.FinishJob | None = None
         self.killed: list[str] = []
-        #: (row, epoch) → how often its records were applied in the surviving history.
-        self.applied: dict[tuple[int, int], int] = {}
-        self.saved: dict[str, dict[tuple[int, int], int]] = {"": {}}
-        #: Processes of the parameter servers that the chief has given their variables, by index.
-        self.holders: dict[int, tuple[str, int, int]] = {}
-        #: Samples that the chief found to be lost, at each partial recovery.
-        self.lost_samples: list[int] = []
+        self.model = FakeModel()
         #: Bad records of each row that has any; all but them were applied.
         self.bad: dict[int, int] = {}
         #: How often a turn of a worker begins with a new process in the same container.
@@ -343,35 +338,20 @@ class FakeCluster:
             self.exit(child, "succeeded", 0)
 
     def _prepare(self, child: FakeTask, ready: m.ReadyReply) -> None:
-        """The chief gives all parameter servers their variables, or those that came back without them."""
         servers = {each.id.index: each.process for each in self.live("ps") if each.running}
         if len(servers) < self.config.job.roles["ps"].count:
             return  # it cannot connect
-        if ready.kept:
-            assert all(servers[index] == self.holders[index] for index in ready.kept), "a kept server was started anew"
-            self.lost_samples.append(_samples(self.applied) - _samples(self.saved[ready.restore]))
-        else:
-            self.applied = dict(self.saved[ready.restore])
-        self.holders = servers
+        self.model.restore(ready.restore, servers, ready.kept)
         self.tell(
             m.ReadyReport(
                 task=child.id, generation=child.generation, restored=ready.restore,
-                positions=self._positions() if ready.kept else (),
+                positions=self.model.positions() if ready.kept else (),
             )
         )  # fmt: skip
 
-    def _positions(self) -> tuple[tuple[int, int, int, int], ...]:
-        newest: dict[int, int] = {}
-        for row, epoch in self.applied:
-            newest[row] = max(epoch, newest.get(row, 0))
-        return tuple((row, epoch, 10 + row, row * 7 + epoch) for row, epoch in newest.items())
-
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
-        # Records and their position reach the parameter server in one step, the acknowledgement follows.
-        key = (lease.row, lease.epoch)
-        if not (lease.resume and key in self.applied):
-            self.applied[key] = self.applied.get(key, 0) + 1
-        count, xor = 10 + lease.row, lease.row * 7 + lease.epoch
+        self.model.apply(lease.row, lease.epoch, lease.resume)
+        count, xor = read(lease.row, lease.epoch)
         if self.random.random() < 0.8:
             self.tell(
                 m.SplitAck(
@@ -391,14 +371,12 @@ class FakeCluster:
 
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """The chief saves what is applied, with the positions that belong to it."""
-        manifest = f"manifest-{len(self.saved)}"
-        self.tell(
-            m.SavingReport(task=child.id, generation=child.generation, directory=f"{manifest}-files", final=final)
-        )
-        self.saved[manifest] = dict(self.applied)
+        directory = f"try-{len(self.model.saved)}"
+        self.tell(m.SavingReport(task=child.id, generation=child.generation, directory=directory, final=final))
+        manifest = self.model.save()
         self.tell(
             m.CheckpointReport(
-                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=self._positions(),
+                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=self.model.positions(),
                 final=final,
             )
         )  # fmt: skip
@@ -423,7 +401,3 @@ class FakeCluster:
     def events(self, kind: type) -> list[ev.AnyEvent]:
         """All events of a kind so far."""
         return [event for event, _ in self.log if isinstance(event, kind)]
-
-
-def _samples(applied: dict[tuple[int, int], int]) -> int:
-    return sum((10 + row) * times for (row, _), times in applied.items())

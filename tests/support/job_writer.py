@@ -17,14 +17,18 @@ LAST_WORDS = 'Traceback (most recent call last):\n  File "model.py", line 7\nVal
 class JobWriter:
     """Writes one job; `at` moves on by a second with each event."""
 
-    def __init__(self, root: str, job_id: str, name: str, begun: float = T0, user: str = "alice") -> None:
+    def __init__(
+        self, root: str, job_id: str, name: str, begun: float = T0, user: str = "alice", queue: str = "default",
+        tags: dict[str, str] | None = None, files: tuple[str, ...] = ("a",), epochs: int = 1,
+    ) -> None:  # fmt: skip
         self.paths, self.name, self.user, self.at, self.seq = JobPaths(root, job_id), name, user, begun, 0
+        self.queue, self.files, self.epochs = queue, files, epochs
         job = Job(
-            name=name, roles={"ps": RoleSpec(), "worker": RoleSpec(instances=2)},
+            name=name, queue=queue, tags=tags or {}, roles={"ps": RoleSpec(), "worker": RoleSpec(instances=2)},
             data=Data(schema="schema.yaml", train=("a",)),
         )  # fmt: skip
         config = AmConfig(
-            job=job, user=user, afo_version="0.1", runtime="local", jobs_root=root, job_id=job_id, train_files=("a",),
+            job=job, user=user, afo_version="0.1", runtime="local", jobs_root=root, job_id=job_id, train_files=files,
             secret_file="secret", schema_file="schema.yaml", submitted=begun - 5,
         )  # fmt: skip
         storage.write_bytes(self.paths.job, jsonfile.encode(config))
@@ -32,8 +36,8 @@ class JobWriter:
     def begin(self) -> "JobWriter":
         """The job runs."""
         started = ev.JobStarted(
-            job_id=self.paths.job_id, name=self.name, user=self.user, queue="default", runtime="local",
-            afo_version="0.1", submitted=self.at - 5, train_files=("a",), eval_files=(), epochs=1,
+            job_id=self.paths.job_id, name=self.name, user=self.user, queue=self.queue, runtime="local",
+            afo_version="0.1", submitted=self.at - 5, train_files=self.files, eval_files=(), epochs=self.epochs,
         )  # fmt: skip
         return self.log(started, ev.AmStarted(am_attempt=1, incarnation=1, address="h:1", host="h", pid=1))
 

@@ -100,7 +100,9 @@ def _seconds_until(condition: Callable[[], bool], since: float) -> float | None:
 
 def samples_of(job: LiveJob) -> int:
     """Samples of the surviving history that were applied so far, as the AM counts them."""
+    deadline = time.monotonic() + _GIVEN_UP_S
     while (status := job.status()) is None:
+        assert time.monotonic() < deadline, f"no AM answers: {job.story()}"
         time.sleep(_POLL_S)
     return status.samples
 

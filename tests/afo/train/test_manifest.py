@@ -60,6 +60,17 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
+def test_what_an_earlier_generation_did_not_finish_goes(tmp_path: Path) -> None:
+    kept, newest = save(tmp_path, 7), save(tmp_path, 5, generation=3)
+    for name in ("g000001-torn", "g000002-torn", "g000003-under-way", "g000004-another", "gate"):
+        (tmp_path / name).mkdir()
+    manifest.remove_old(str(tmp_path), keep=2)
+    named = {manifest.read_manifest(url).directory for url in (kept, newest)}
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == named | {
+        "g000003-under-way", "g000004-another", "gate",
+    }  # fmt: skip
+
+
 def test_what_is_protected_outlives_newer_ones_and_evaluations_go_with_their_checkpoints(tmp_path: Path) -> None:
     urls = [save(tmp_path, step) for step in range(5)]
     for url in urls:

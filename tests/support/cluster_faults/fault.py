@@ -18,6 +18,10 @@ from live_job import LiveJob
 _Found = TypeVar("_Found")
 
 
+class Late(Exception):
+    """The job had done its work before the harm took effect, so it shows nothing: another one has to."""
+
+
 @dataclass
 class Scene:
     """A job on a cluster. `undo` is run when the job is over, however that was."""
@@ -53,11 +57,12 @@ class Scene:
         """Until a task or process ended so after the harm."""
 
         def seen() -> bool:
-            return any(
-                isinstance(record.event, ev.TaskEnded | ev.ProcessEnded) and record.event.cause in causes
-                for record in self.job.records()
-                if record.time >= self.at
-            )
+            after = [record.event for record in self.job.records() if record.time >= self.at]
+            ends = [event.cause for event in after if isinstance(event, ev.TaskEnded | ev.ProcessEnded)]
+            found = not set(ends).isdisjoint(causes)
+            if not found and any(isinstance(event, ev.JobEnding) and event.state == "SUCCEEDED" for event in after):
+                raise Late(f"{self.job.id} had done its work before an end by {' or '.join(causes)}")
+            return found
 
         self.job.wait(seen, f"an end by {' or '.join(causes)}", 90)
 

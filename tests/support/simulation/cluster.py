@@ -263,9 +263,7 @@ class SimulatedCluster(FakeCluster):
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
         """Applied once, acknowledged until the AM has heard it."""
-        key = (lease.row, lease.epoch)
-        if not (lease.resume and key in self.applied):
-            self.applied[key] = self.applied.get(key, 0) + 1
+        self.model.apply(lease.row, lease.epoch, lease.resume)
         child.lease = replace(lease, resume=True)
         super()._apply(child, child.lease)
 

@@ -50,9 +50,9 @@ def _every_split_once(cluster: SimulatedCluster) -> Iterator[str]:
     wanted = {(row, epoch) for row in range(len(config.train_files)) for epoch in range(config.job.data.epochs)}
     if cluster.ledger.done != wanted or set(cluster.core.state.splits.totals) != wanted:
         yield "SUCCEEDED without every file of every epoch"
-    if cluster.applied != dict.fromkeys(wanted, 1):
-        wrong = {key: times for key, times in cluster.applied.items() if times != 1}
-        yield f"files (row, epoch) applied more or less than once: {wrong or wanted - cluster.applied.keys()}"
+    if cluster.model.applied != dict.fromkeys(wanted, 1):
+        wrong = {key: times for key, times in cluster.model.applied.items() if times != 1}
+        yield f"files (row, epoch) applied more or less than once: {wrong or wanted - cluster.model.applied.keys()}"
     if cluster.core.state.final_manifest != cluster.ledger.manifest:
         yield "the last checkpoint is not the final one"
 
@@ -90,9 +90,9 @@ def _wanted_last(cluster: SimulatedCluster) -> Iterator[str]:
 def _loss_counted(cluster: SimulatedCluster) -> Iterator[str]:
     """Of every partial recovery; the chief says it again where its report was lost."""
     told = [event.lost_samples for event in cluster.events(ev.VariablesReady) if event.kept]
-    counted = iter(cluster.lost_samples)
+    counted = iter(cluster.model.lost_samples)
     if not all(samples in counted for samples in told):
-        yield f"lost samples were told as {told}, and are {cluster.lost_samples}"
+        yield f"lost samples were told as {told}, and are {cluster.model.lost_samples}"
 
 
 _CHECKS = (

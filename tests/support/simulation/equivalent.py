@@ -5,8 +5,6 @@ _REGISTERED_ALONE = "only a registered attempt has an address or a process, and 
 #: (module, words before, words after, why); of the words the beginning is enough.
 _EQUIVALENT = (
     ("afo_am.tasks", 'f"{self.id} cannot go from', "", "how much of its story the message of a mistake shows"),
-    ("afo_am.tasks", "task.address_generation = task.process_ends = 0",
-     "task.address_generation = task.process_ends = -1", "generations and ends are numbered from 1"),
     ("afo_am.tasks", "(Stage.REQUESTED, Stage.ALLOCATED): _stay", "(Stage.REQUESTED, Stage.ALLOCATED): _leave",
      _REGISTERED_ALONE),
     ("afo_am.tasks", "(Stage.REQUESTED, Stage.REGISTERED): _stay", "(Stage.REQUESTED, Stage.REGISTERED): _leave",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from afo.job import Role
 from afo.rpc.messages import TaskId
 from simulation import workers
 from simulation.broken import Broken
-from simulation.policy import ANY_TIME, SLACK_S, WAITS, Judgement, Line
+from simulation.policy import ANY_TIME, MAX_IN_PLACE, SLACK_S, WAITS, Judgement, Line
 
 #: Ends of tasks that belong to the end of their job.
 _WITH_JOB = ("succeeded", "ended_with_job")
@@ -36,6 +37,8 @@ class Ledger:
         self.lacks_since: float | None = None
         #: Number of the last process that was started anew in place, by attempt.
         self.in_place: dict[TaskId, int] = {}
+        #: How many were, by attempt.
+        self.starts_in_place: Counter[TaskId] = Counter()
         self.generation = 1
         self.formed = False
         self.ready = False
@@ -194,6 +197,9 @@ class Ledger:
         if event.number <= self.in_place.get(event.task, 0):
             raise Broken(f"{event} after the process end {self.in_place.get(event.task, 0)} of this attempt")
         self.in_place[event.task] = event.number
+        self.starts_in_place[event.task] += 1
+        if self.starts_in_place[event.task] > MAX_IN_PLACE:
+            raise Broken(f"{event}: another start in a container that had {MAX_IN_PLACE}")
         if self.lines[event.task.role, event.task.index].leaves:
             raise Broken(f"{event} of one that was told to leave")
         self._blame(event, self.line(event.task, "registered"), time)

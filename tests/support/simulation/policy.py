@@ -19,6 +19,8 @@ WAITS = ("request_unanswered", "gang_released")
 #: The AM looks at the clock once in a turn of the simulation, and may die in one. Without a pause it does not wait.
 SLACK_S = 12.0
 ANY_TIME = float("inf")
+#: Processes that are started anew in one container.
+MAX_IN_PLACE = 3
 #: Causes that are read off the last exception of a process: they fail the job when the same one comes again.
 _EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",

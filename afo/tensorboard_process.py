@@ -1,4 +1,4 @@
-"""A TensorBoard over a job's summaries that ends with this process, whatever ends it."""
+"""A TensorBoard over a job's summaries that ends with the thread that started it, whatever ends that."""
 
 import contextlib
 import os
@@ -56,13 +56,14 @@ class TensorBoard:
     """A running TensorBoard; `address` opens in a browser."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]", port: int, log: IO[bytes]) -> None:
-        self._popen, self._port, self._log = popen, port, log
+        self._popen, self._log = popen, log
+        self.port, self.pid = port, popen.pid
         self.address = f"http://127.0.0.1:{port}/"
 
     def await_listening(self) -> None:
         """Raises `AfoError` with its last words if it ends, `WaitTimeout` if it does not come up."""
         deadline = time.monotonic() + START_S
-        while not _listens(self._port):
+        while not _listens(self.port):
             self.check()
             if time.monotonic() > deadline:
                 raise WaitTimeout(f"TensorBoard does not listen after {START_S:.0f} s: {self._last_words()}")
@@ -82,15 +83,16 @@ class TensorBoard:
 
 
 @contextlib.contextmanager
-def tensorboard(python: str, folder: Path, port: int | None) -> Iterator[TensorBoard]:
+def tensorboard(python: str, folder: Path, port: int | None, *options: str) -> Iterator[TensorBoard]:
     """TensorBoard of the interpreter `python` over a folder, on `port` or a free one; gone with the block.
 
-    Its own session keeps Ctrl-C from it: we end it, and with it what it has started.
+    `options` are more of TensorBoard's own. Its own session keeps Ctrl-C from it: we end it, and with it what it has
+    started.
     Raises `NotFound` when there is no such interpreter.
     """
     port = port or _free_port()
     command = [python, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port),
-               "--load_fast", "false"]  # fmt: skip
+               "--load_fast", "false", *options]  # fmt: skip
     with tempfile.TemporaryFile() as log:
         try:
             popen = subprocess.Popen(

@@ -1,0 +1,28 @@
+"""Jobs side by side."""
+
+from flask import Blueprint, render_template
+
+from afo_history_server import query
+from afo_history_server.comparison import comparing_charts, differences, labels
+from afo_history_server.job_store import JobStore
+
+#: As many lines can still be told apart.
+MAX_JOBS = 8
+
+
+def compare_blueprint(store: JobStore) -> Blueprint:
+    """The route over one store."""
+    routes = Blueprint("compare", __name__)
+
+    @routes.get("/compare")
+    def compare() -> str:
+        query.known(("job",))
+        wanted = query.job_ids(2, MAX_JOBS)
+        jobs = [store.job(each)[0] for each in wanted]
+        settings = [store.settings(each) for each in wanted]
+        return render_template(
+            "compare.html", jobs=list(zip(jobs, labels(jobs), strict=True)), charts=comparing_charts(jobs),
+            differences=differences(settings), now=store.clock(),
+        )  # fmt: skip
+
+    return routes

@@ -1,0 +1,189 @@
+"""The event log, folded record by record into what the pages show. Pure."""
+
+from collections import deque
+
+from msgspec import structs
+
+from afo import events as ev
+from afo.event_log import UnknownRecord
+from afo.job import ROLES
+from afo.rpc.messages import TaskId
+from afo_history_server.data_fold import DataFold
+from afo_history_server.job_history import (
+    AnyRecord,
+    Attempt,
+    Checkpoint,
+    CurvePoint,
+    Evaluation,
+    FileProgress,
+    JobHistory,
+    Restart,
+    finished,
+)
+from afo_history_server.thinned import Thinned
+
+#: Newest events, checkpoints, evaluations and restarts that are kept of a job; process restarts of an attempt.
+KEPT_EVENTS = 500
+KEPT_POINTS = 200
+KEPT_IN_PLACE = 50
+#: Points of a curve.
+CURVE_POINTS = 400
+#: Characters kept of a failed task's last lines.
+TAIL = 8000
+
+
+class HistoryFold:
+    """Takes records in their order. `before` is the job before its first event."""
+
+    def __init__(self, before: JobHistory) -> None:
+        self._job = before
+        self._attempts: dict[TaskId, Attempt] = {}
+        self._checkpoints: deque[Checkpoint] = deque(maxlen=KEPT_POINTS)
+        self._saving_since: float | None = None
+        self._evaluations: deque[Evaluation] = deque(maxlen=KEPT_POINTS)
+        self._restarts: deque[Restart] = deque(maxlen=KEPT_POINTS)
+        self._returns: deque[Restart] = deque(maxlen=KEPT_POINTS)
+        self._curve: Thinned[CurvePoint] = Thinned(CURVE_POINTS)
+        self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
+        self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
+        self._data = DataFold()
+
+    def take(self, record: AnyRecord) -> None:
+        """Add the next record."""
+        self._newest.append(record)
+        self._change(last_event=record.time, events_total=self._job.events_total + 1)
+        if isinstance(record, UnknownRecord):
+            self._change(unknown_events=self._job.unknown_events + 1)
+            return
+        for apply in (self._of_job, self._of_training, self._of_attempt, self._data.take):
+            apply(record.event, record.time)
+
+    def files(self) -> dict[int, FileProgress]:
+        """Row of a training file → the newest pass over it."""
+        return self._data.files()
+
+    def newest(self) -> tuple[AnyRecord, ...]:
+        """The newest records, newest first."""
+        return tuple(reversed(self._newest))
+
+    def history(self) -> JobHistory:
+        """The job after all records taken so far; lists other than that of attempts are newest first."""
+        return structs.replace(
+            self._job,
+            attempts=tuple(sorted(self._attempts.values(), key=_place)),
+            checkpoints=tuple(reversed(self._checkpoints)),
+            evaluations=tuple(reversed(self._evaluations)),
+            restarts=tuple(reversed(self._restarts)),
+            returns=tuple(reversed(self._returns)),
+            curve=self._curve.items(),
+            metric_curve=self._metric_curve.items(),
+            data=self._data.progress(),
+        )
+
+    def _of_job(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.JobStarted():
+                self._change(
+                    name=event.name, user=event.user, queue=event.queue, runtime=event.runtime, started=time,
+                    afo_version=event.afo_version, submitted=event.submitted, state="RUNNING",
+                )  # fmt: skip
+            case ev.JobEnding():
+                self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,
+                             first_task=event.first_task)  # fmt: skip
+            case ev.JobFinished():
+                self._job = finished(self._job, event)
+            case ev.KillRequested():
+                self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
+            case ev.AmStarted() if event.am_attempt > 1 or event.incarnation > 1:
+                what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
+                self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}"))
+            case _:
+                return
+
+    def _of_training(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.Sample():
+                self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
+                             input_wait=event.input_wait, loss=event.loss)  # fmt: skip
+                self._curve.add(
+                    CurvePoint(time=time, step=event.step, samples_per_s=event.samples_per_s,
+                               input_wait=event.input_wait, loss=event.loss)
+                )  # fmt: skip
+            case ev.Evaluated():
+                self._change(metrics=event.metrics)
+                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
+                self._evaluations.append(point)
+                self._metric_curve.add(point)
+            case ev.CheckpointBegun():
+                self._saving_since = time
+            case ev.CheckpointWritten():
+                self._checkpoints.append(
+                    Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
+                               generation=event.generation, manifest=event.manifest, final=event.final)
+                )  # fmt: skip
+                self._saving_since = None
+            case ev.GenerationEnded():
+                whom, back = _who_goes_back(event)
+                what = f"{whom}, generation {event.generation + 1}"
+                self._returns.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
+                self._restarts.append(self._returns[-1])
+            case ev.VariablesReady() if event.kept:
+                why = f"the updates of {event.lost_samples:,} samples are missing in what was restored"
+                self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
+            case _:
+                return
+
+    def _of_attempt(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.ContainerRequested():
+                self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
+                if event.task.attempt:
+                    what = f"{event.task}, attempt {event.task.attempt}"
+                    self._restarts.append(Restart(time=time, what=what, why=event.reason))
+            case ev.WorkersScaled():
+                what = f"{event.number} workers wanted in place of {event.before}"
+                self._restarts.append(Restart(time=time, what=what, why=f"{event.user} scaled the job"))
+            case ev.ContainerRunning():
+                self._attempt(event.task, started=time, container=event.container, host=event.host)
+            case ev.TaskRegistered():
+                self._attempt(event.task, registered=time, container=event.container, host=event.host)
+            case ev.ProcessEnded():
+                self._last_words(event)
+                earlier = self._known(event.task).restarted[1 - KEPT_IN_PLACE :]
+                self._attempt(event.task, restarted=(*earlier, time))
+                what = f"{event.task}, process {event.number + 1} in its container"
+                self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
+            case ev.TaskEnded():
+                self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
+                if event.cause != "ended_with_job" or event.task != self._job.first_task:
+                    self._last_words(event)
+            case ev.ContainerEnded() if not self._known(event.task).ended:
+                self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
+            case _:
+                return
+
+    def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+        self._attempt(
+            event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
+        )  # fmt: skip
+
+    def _known(self, task: TaskId) -> Attempt:
+        return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)
+
+    def _attempt(self, task: TaskId, **fields: object) -> None:
+        self._attempts[task] = structs.replace(self._known(task), **fields)
+
+    def _change(self, **fields: object) -> None:
+        self._job = structs.replace(self._job, **fields)
+
+
+def _place(attempt: Attempt) -> tuple[int, int, int]:
+    return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:
+    """What starts anew when a generation ends, and from where."""
+    back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
+    if not event.kept:
+        return "all servers and workers", back
+    return "the lost servers and all workers", f"{len(event.kept)} servers keep what they hold, the rest goes {back}"

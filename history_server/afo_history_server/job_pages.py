@@ -1,0 +1,78 @@
+"""The pages of one job."""
+
+from flask import Blueprint, render_template
+from msgspec import Struct
+
+from afo_history_server import query, task_logs
+from afo_history_server.advice import advice
+from afo_history_server.job_charts import job_charts
+from afo_history_server.job_history import Attempt, FileProgress, JobHistory
+from afo_history_server.job_store import JobStore
+from afo_history_server.timeline import timeline
+
+#: Attempts of tasks on a job's page; all of them are in the API.
+MAX_ATTEMPTS = 500
+#: Training files on a page.
+_FILES = 200
+
+
+class AskedFiles(Struct, frozen=True, kw_only=True):
+    """Training files of the page that a request asks for, each with the newest pass over it; `total` on all pages."""
+
+    job: JobHistory
+    rows: tuple[tuple[str, FileProgress | None], ...]
+    page: int
+    pages: int
+    total: int
+
+
+def job_pages_blueprint(store: JobStore) -> Blueprint:
+    """The routes over one store."""
+    routes = Blueprint("job", __name__, url_prefix="/jobs/<job_id>")
+
+    @routes.get("")
+    def overview(job_id: str) -> str:
+        found, _ = store.job(job_id)
+        now = store.clock()
+        shown, hidden = _shown(found)
+        am_attempts = task_logs.am_attempts(store.files, store.paths(job_id))
+        return render_template(
+            "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
+            timeline=timeline(found, now), charts=job_charts(found), advice=advice(found),
+        )  # fmt: skip
+
+    @routes.get("/data")
+    def data(job_id: str) -> str:
+        asked = asked_files(store, job_id)
+        return render_template("data.html", job=asked.job, rows=asked.rows, page=asked.page, pages=asked.pages)
+
+    @routes.get("/settings")
+    def settings(job_id: str) -> str:
+        found, _ = store.job(job_id)
+        return render_template("settings.html", job=found, settings=store.settings(job_id))
+
+    @routes.get("/events")
+    def events(job_id: str) -> str:
+        found, newest = store.job(job_id)
+        return render_template("events.html", job=found, events=newest)
+
+    return routes
+
+
+def asked_files(store: JobStore, job_id: str) -> AskedFiles:
+    """Raises `UsageError`, `NotFound` and what `afo.storage` raises."""
+    job, progress = store.job_and_files(job_id)
+    names = store.train_files(job_id)
+    pages = max(1, -(-len(names) // _FILES))
+    page = query.number("page", 1, 1, pages)
+    first = (page - 1) * _FILES
+    rows = tuple((name, progress.get(row)) for row, name in enumerate(names[first : first + _FILES], first))
+    return AskedFiles(job=job, rows=rows, page=page, pages=pages, total=len(names))
+
+
+def _shown(job: JobHistory) -> tuple[list[Attempt], int]:
+    """Attempts for the page, failed ones before others if not all fit, and the number of those left out."""
+    if len(job.attempts) <= MAX_ATTEMPTS:
+        return list(job.attempts), 0
+    first = sorted(job.attempts, key=lambda each: not each.failed)[:MAX_ATTEMPTS]
+    return first, len(job.attempts) - MAX_ATTEMPTS

@@ -1,0 +1,77 @@
+"""Which jobs of the list somebody wants to see, and in which order. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from afo_history_server.job_summary import JobSummary
+
+STATES = ("SUBMITTED", "RUNNING", "ENDING", "SUCCEEDED", "FAILED", "KILLED", "UNREADABLE")
+#: What the list can be sorted by, and where a job has it.
+SORTS: dict[str, Callable[[JobSummary], Any]] = {
+    "began": lambda job: job.since or None,
+    "name": lambda job: job.name.casefold() or None,
+    "user": lambda job: job.user.casefold() or None,
+    "queue": lambda job: job.queue.casefold() or None,
+    "state": lambda job: job.state,
+    "seconds": lambda job: job.seconds,
+    "auc": lambda job: job.auc,
+    "core_hours": lambda job: job.core_hours,
+}
+
+
+class JobQuery(Struct, frozen=True, kw_only=True):
+    """An empty field asks for nothing. `since` and `until` are seconds since 1970, the latter excluded."""
+
+    #: Words that all have to occur in the id, name, user, queue, cause or tags; case does not matter.
+    q: str = ""
+    state: tuple[str, ...] = ()
+    user: str = ""
+    queue: str = ""
+    cause: str = ""
+    #: `team` or `team=feeds`.
+    tag: str = ""
+    since: float | None = None
+    until: float | None = None
+    sort: str = "began"
+    descending: bool = True
+
+    @property
+    def filters(self) -> bool:
+        """It asks for less than all jobs."""
+        return bool(self.q or self.state or self.user or self.queue or self.cause or self.tag) or (
+            self.since is not None or self.until is not None
+        )
+
+    def of(self, jobs: Iterable[JobSummary]) -> tuple[JobSummary, ...]:
+        """Those asked for, in order; jobs without the value that is sorted by come last, equal ones stay in order."""
+        value = SORTS[self.sort]
+        found = [job for job in jobs if self.matches(job)]
+        known = [job for job in found if value(job) is not None]
+        known.sort(key=value, reverse=self.descending)
+        return (*known, *(job for job in found if value(job) is None))
+
+    def matches(self, job: JobSummary) -> bool:
+        """Is it one of those asked for?"""
+        return (
+            (not self.state or job.state in self.state)
+            and self.user in ("", job.user)
+            and self.queue in ("", job.queue)
+            and self.cause in ("", job.cause)
+            and (not self.tag or _has_tag(job, self.tag))
+            and (self.since is None or job.since >= self.since)
+            and (self.until is None or 0 < job.since < self.until)
+            and (not self.q or _has_words(job, self.q))
+        )
+
+
+def _has_tag(job: JobSummary, tag: str) -> bool:
+    key, equals, value = tag.partition("=")
+    return key in job.tags and (not equals or job.tags[key] == value)
+
+
+def _has_words(job: JobSummary, words: str) -> bool:
+    tags = (f"{key}={value}" for key, value in job.tags.items())
+    text = "\n".join((job.job_id, job.name, job.user, job.queue, job.cause, *tags)).casefold()
+    return all(word in text for word in words.casefold().split())

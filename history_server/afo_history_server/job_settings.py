@@ -1,0 +1,89 @@
+"""The resolved job of a `job.json`, value by value with where each was said, secrets left out. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from afo.errors import SpecError
+
+#: Names whose values are not shown.
+_SECRET = re.compile(r"secret|passw(?:or)?d|token|credential|(?:^|[._-])?key$", re.IGNORECASE)
+HIDDEN = "(not shown)"
+DEFAULT, JOB_FILE = "default", "job file"
+#: Characters of one value; the JSON of the job's directory has all of it.
+_MAX_VALUE = 2000
+
+
+class Setting(Struct, frozen=True):
+    """One value of the job: its path in the job file, itself as JSON, and where it was said."""
+
+    path: str
+    value: str
+    origin: str
+
+    @property
+    def is_default(self) -> bool:
+        """Nobody said it."""
+        return self.origin == DEFAULT
+
+
+class _Inherited(Struct):
+    place: str = ""
+
+
+class _Source(Struct):
+    tree: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    inherited: dict[str, _Inherited] = {}
+
+
+class _Document(Struct):
+    job: dict[str, Any]
+    source: _Source | None = None
+
+
+def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
+    """In the order of the job file. Raises `SpecError` for what is no `job.json`."""
+    try:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SpecError(f"{url}: no job that this version of afo understands: {error}") from error
+    source = document.source or _Source()
+    leaves = (Setting(".".join(steps), _shown(steps, value), _origin(steps, source)) for steps, value in
+              _leaves(document.job, ()))  # fmt: skip
+    variables = (Setting(f"--var {name}", _shown((name,), value), "command line") for name, value in
+                 source.variables.items())  # fmt: skip
+    return (*leaves, *variables)
+
+
+def _leaves(value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, (*steps, str(key)))
+    else:
+        yield steps, value
+
+
+def _shown(steps: tuple[str, ...], value: Any) -> str:
+    if value and isinstance(value, str | list) and _SECRET.search(steps[-1]):
+        return HIDDEN
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
+
+
+def _origin(steps: tuple[str, ...], source: _Source) -> str:
+    for end in range(len(steps), 0, -1):
+        if found := source.inherited.get(".".join(steps[:end])):
+            # What stands behind `--set` is the value itself, which may be one that is not shown.
+            return "--set" if found.place.startswith("--set ") else found.place
+    tree: Any = source.tree
+    for step in steps:
+        if not isinstance(tree, Mapping):
+            return JOB_FILE  # written shorter than it is resolved, e.g. `instances: 3`
+        if step not in tree:
+            return DEFAULT
+        tree = tree[step]
+    return JOB_FILE

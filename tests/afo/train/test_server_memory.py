@@ -1,0 +1,104 @@
+"""A parameter server keeps every kernel and function that it was ever sent, so nobody may send new ones all the time.
+
+A result that lies on a server is fetched by an operation with a name of its own each time; a function that is traced
+again is another one. What these tests look at is built without servers.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from afo.job import Data, Job, Model, RoleSpec, Schedule
+from click_records import write_files
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    write_files(tmp_path / "data", 1, 10)
+    return Job(
+        name="memory",
+        roles={"ps": RoleSpec(instances=2), "worker": RoleSpec()},
+        data=Data(schema="schema.yaml", train=(f"{tmp_path}/data/part-*",), sample_id="sample_id", batch_size=4),
+        model=Model(hidden_units=(4,)),
+    )
+
+
+def places(function: Any) -> list[str]:
+    """Where its results lie. TensorFlow returns a copy of each, which has no device of its own."""
+    return [output.op.inputs[0].device for output in function.outputs]
+
+
+@pytest.mark.parametrize("recovery", ["rollback", "partial"])
+def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, recovery: str) -> None:
+    from msgspec.structs import replace
+
+    from afo.train.setup import JobParts
+    from afo.train.step import prepare_function, step_function
+    from afo.train.variables import CLIENT_DEVICE
+
+    job = replace(job, checkpoint=replace(job.checkpoint, on_ps_loss=recovery))
+    parts = JobParts(job, str(schema_file))
+    parameters = parts.model.parameters(2, 1)
+    prepare = prepare_function(parts.model, parts.parser, 2)
+    step = step_function(parts.model, parameters, Schedule(), prepare).get_concrete_function()
+    assert places(step) == [CLIENT_DEVICE] * 4
+    devices = {operation.device for operation in step.graph.get_operations()}
+    assert {f"/job:ps/task:{index}/device:CPU:0" for index in (0, 1)} < devices, "the rest is done on the servers"
+
+
+def test_the_functions_of_a_variable_are_traced_once_and_return_to_the_client() -> None:
+    from afo.train.variables import CLIENT_DEVICE, PsVariable, VariableIo
+
+    io = VariableIo(PsVariable("afo/positions", (5, 3), "int64", 1))
+    for name in ("_read", "_gather", "_slice"):
+        function = getattr(io, name)
+        assert places(function) == [CLIENT_DEVICE]
+        assert getattr(io, name) is function
+
+
+def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(
+    job: Job, schema_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    from afo.train.checkpoint import CheckpointWriter
+    from afo.train.setup import JobParts
+    from afo.train.variables import VariableIo
+
+    used: list[VariableIo] = []
+
+    def read(io: VariableIo) -> Any:
+        used.append(io)
+        return np.zeros(io.variable.shape, io.variable.dtype)
+
+    monkeypatch.setattr(VariableIo, "read", read)
+    monkeypatch.setattr(VariableIo, "chunks", lambda io: [(0, read(io))])
+    parameters = JobParts(job, str(schema_file)).model.parameters(2, 1)
+    origin: Any = SimpleNamespace(rules={}, sections=(), lineage=lambda *_: None)
+    writer = CheckpointWriter(parameters, str(tmp_path / "checkpoints"), tmp_path, 1, origin)
+    for _ in range(2):
+        writer.save(writer.begin(), final=False)
+    variables = {io.variable for io in used}
+    assert len(used) == 2 * len(variables)
+    assert len({id(io) for io in used}) == len(variables)
+
+
+def test_the_evaluator_traces_one_model_for_all_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    from afo.train.evaluator import Evaluator
+    from afo.train.scoring import Scorer
+
+    local, evaluator, scorer = mock.Mock(), object.__new__(Evaluator), object.__new__(Scorer)
+    evaluator._setup, evaluator._model, scorer._traced = mock.Mock(), None, None
+    evaluator._setup.model.local.return_value = local
+    traced = mock.Mock(side_effect=lambda _: object())
+    monkeypatch.setattr(scorer, "_trace", traced)
+    first = scorer._function(evaluator._loaded("one"))  # type: ignore[arg-type]
+    assert scorer._function(evaluator._loaded("two")) is first  # type: ignore[arg-type]
+    evaluator._setup.model.local.assert_called_once_with("one")
+    local.load.assert_called_once_with("two")
+    traced.assert_called_once_with(local)

@@ -1,0 +1,74 @@
+"""Jobs side by side: one drawing for all, and the settings in which they differ."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from afo import events as ev
+from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
+from pages import text, words
+
+
+@pytest.fixture
+def two(writer: Callable[..., JobWriter]) -> None:
+    """Of the same name, a day apart."""
+    for job_id, begun, queue, auc in ((DONE, T0, "ads", 0.7), (FAILED, T0 + 86400, "free", 0.8)):
+        job = writer(job_id, "ctr<b>", begun=begun, queue=queue, tags={"team": queue}).begin()
+        for step in (1, 2):
+            job.log(ev.Sample(step=step, samples=step, samples_per_s=10.0 * step, input_wait=0.1, loss=1.0 / step))
+        job.log(ev.Evaluated(task=task_id("evaluator"), step=2, manifest="m", metrics={"auc": auc}, final=True))
+        job.end("SUCCEEDED", "succeeded", auc=auc)
+
+
+@pytest.mark.usefixtures("two")
+def test_curves_and_differences(client: FlaskClient) -> None:
+    page = text(client, f"/compare?job={FAILED}&job={DONE}")
+    shown = words(page)
+    assert "2 jobs side by side ctr&lt;b&gt; 0002 ctr&lt;b&gt; 0001" in shown
+    assert "AUC 0.8000 0.7000" in shown
+    titles = [words(each) for each in re.findall(r"<figcaption>(.*?)</figcaption>", page)]
+    assert titles == ["AUC", "Training loss", "Samples per second", "Waiting for input"]
+    assert page.count('class="line c1"') == 4
+    assert page.count('class="line c2"') == 0
+    assert "ctr&lt;b&gt; 0002 0.5000" in shown, "the legend of the loss"
+    settings = shown[shown.index("Settings that differ") :]
+    assert "queue free ads" in settings
+    assert "tags.team free ads" in settings
+    assert "batch_size" not in settings
+
+
+@pytest.mark.usefixtures("two")
+def test_curves_begin_at_the_beginning_of_each_job(client: FlaskClient) -> None:
+    page = text(client, f"/compare?job={FAILED}&job={DONE}")
+    loss = [re.findall(rf'class="line c{n}" d="([^"]*)"', page)[1] for n in (0, 1)]
+    assert loss[0] == loss[1], "a day apart, but of the same shape"
+
+
+def test_jobs_of_the_same_settings(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    for job_id in (DONE, RUNNING):
+        writer(job_id, "ctr").begin()
+    assert "submitted with the same settings" in text(client, f"/compare?job={DONE}&job={RUNNING}")
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 400),
+        (f"job={DONE}", 400),
+        (f"job={DONE}&job={DONE}", 400),
+        (f"job={DONE}&job={RUNNING}", 404),
+        ("&".join(f"job=local_1_{number}" for number in range(9)), 400),
+        (f"job={DONE}&job=../..", 404),
+    ],
+)
+def test_what_cannot_be_compared(client: FlaskClient, done: JobWriter, query: str, status: int) -> None:
+    text(client, f"/compare?{query}", status)
+
+
+def test_the_list_offers_it(client: FlaskClient, done: JobWriter) -> None:
+    page = text(client, "/")
+    assert f'<input type="checkbox" name="job" value="{DONE}"' in page
+    assert '<form action="/compare">' in page
+    assert '<button formaction="/tensorboard">' in page

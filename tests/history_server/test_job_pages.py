@@ -1,0 +1,215 @@
+"""The parts of a job's pages that say more than its log: curves, timeline, advice, data, settings."""
+
+import html
+import re
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from afo import events as ev
+from afo import jsonfile, storage
+from afo.rpc.messages import Usage
+from afo_history_server.advice import advice
+from afo_history_server.job_history import Attempt, Checkpoint, DataProgress, JobHistory
+from afo_history_server.timeline import MAX_LANES, WIDTH, timeline
+from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
+from pages import text, words
+
+MIB = 1 << 20
+
+
+def page(client: FlaskClient, job: JobWriter, name: str = "") -> str:
+    return text(client, f"/jobs/{job.paths.job_id}{name}")
+
+
+def test_each_page_of_a_job_leads_to_the_others(client: FlaskClient, done: JobWriter) -> None:
+    for name in ("", "/data", "/settings", "/events"):
+        found = page(client, done, name)
+        assert re.findall(rf'href="/jobs/{DONE}(/\w+)?"', found)[:4] == ["", "/data", "/settings", "/events"]
+        assert found.count('aria-current="page"') == 2
+
+
+def test_curves_of_loss_rate_and_metrics(client: FlaskClient, running: JobWriter) -> None:
+    for step in range(10, 60, 10):
+        loss = None if step == 30 else 1.0 / step
+        running.log(ev.Sample(step=step, samples=step, samples_per_s=100.0 * step, input_wait=0.0125, loss=loss))
+        running.log(ev.Evaluated(task=task_id("evaluator"), step=step, manifest="m", metrics={"auc": 0.5}, final=False))
+    shown = page(client, running)
+    titles = [words(each) for each in re.findall(r"<figcaption>(.*?)</figcaption>", shown)]
+    assert titles == ["AUC 0.5000", "Training loss 0.0200", "Samples per second 5,000", "Waiting for input 1.25 %"]
+    loss = re.findall(r'class="line c0" d="([^"]*)"', shown)[1]
+    assert re.sub(r"[^ML]", "", loss) == "MLLML", "six samples, of which the fourth has no loss"
+
+
+def test_a_job_without_measurements_has_no_curves(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    assert "<svg" not in page(client, writer(DONE).begin())
+
+
+def test_the_timeline_has_a_lane_a_task(client: FlaskClient, done: JobWriter) -> None:
+    shown = page(client, done)
+    assert re.findall(r'<th scope="row">([^<]*)</th>', shown) == ["job", "worker:1", "ps:0"]
+    assert "<title>attempt 0: node_lost</title>" in shown
+    assert "<title>attempt 1 running on node-2</title>" in shown
+    assert "<title>all servers and workers, generation 2: ps:0 was lost; back to m-400</title>" in shown
+
+
+def attempts(*times: tuple[float, float, float, float], role: str = "worker") -> tuple[Attempt, ...]:
+    """One after the other of one task: asked, started, registered, ended."""
+    return tuple(
+        Attempt(role=role, index=0, attempt=number, requested=asked, started=started, registered=up, ended=ended,
+                cause="failed" if ended else "")
+        for number, (asked, started, up, ended) in enumerate(times)
+    )  # fmt: skip
+
+
+def test_bars_follow_each_other() -> None:
+    job = JobHistory(job_id=DONE, started=T0, attempts=attempts((T0, T0 + 10, T0 + 20, T0 + 60), (T0 + 60, 0, 0, 0)))
+    found = timeline(job, T0 + 100)
+    assert found is not None
+    bars = [(bar.kind, bar.start, bar.width) for bar in found.lanes[1].bars]
+    expected = [("waiting", 0, 100), ("starting", 100, 100), ("running", 200, 400), ("waiting", 600, 400)]
+    assert bars == expected
+    assert [(mark.kind, mark.at) for mark in found.lanes[1].marks] == [("failed", 600)]
+
+
+def test_of_many_tasks_those_that_failed_are_drawn() -> None:
+    fine = [Attempt(role="worker", index=n, attempt=0, requested=T0, registered=T0 + 1) for n in range(200)]
+    bad = Attempt(role="worker", index=200, attempt=0, requested=T0, registered=T0 + 1, ended=T0 + 2, cause="failed")
+    found = timeline(JobHistory(job_id=DONE, started=T0, attempts=(*fine, bad)), T0 + 5)
+    assert found is not None
+    assert (len(found.lanes), found.left_out) == (1 + MAX_LANES, 201 - MAX_LANES)
+    assert found.lanes[-1].name == "worker:200"
+    assert all(bar.start + bar.width <= WIDTH + 1 for lane in found.lanes for bar in lane.bars)
+
+
+def test_clocks_that_disagree_make_no_negative_bar() -> None:
+    job = JobHistory(job_id=DONE, started=T0, attempts=attempts((T0 + 9, T0 + 5, T0 + 7, T0 + 3)))
+    found = timeline(job, T0 + 10)
+    assert found is not None
+    assert all(bar.width >= 1 and 0 <= bar.start <= WIDTH for bar in found.lanes[1].bars)
+
+
+RAN = {"requested": T0, "started": T0 + 1, "registered": T0 + 1, "ended": T0 + 1001}
+
+
+@pytest.mark.parametrize(
+    ("job", "subject", "said"),
+    [
+        ({"input_wait": 0.63}, "input", "waited for input 63 % of the time"),
+        (
+            {"attempts": (Attempt(role="worker", index=3, attempt=0, memory=8192, peak_rss=2150 * MIB, **RAN),)},
+            "memory", "`roles.worker.memory`: 8.0 GiB asked, at most 2.1 GiB used (worker:3). 2.8 GiB would do",
+        ),
+        (
+            {"attempts": (Attempt(role="ps", index=0, attempt=0, memory=1024, peak_rss=1000 * MIB, **RAN),)},
+            "memory", "Ask for 1.2 GiB",
+        ),
+        (
+            {"attempts": (Attempt(role="ps", index=0, attempt=0, vcores=8, cpu_s=800.0, **RAN),)},
+            "cores", "of 8 cores 10 % of the time used",
+        ),
+        (
+            {"seconds": 100.0, "checkpoints": (Checkpoint(time=T0, seconds=30.0, step=1, generation=1, manifest="",
+                                                          final=False),)},
+            "checkpoints", "Checkpoints took 30 s of 1 min 40 s",
+        ),
+        ({"seconds": 200.0, "attempts": attempts((T0, T0 + 90, T0 + 91, T0 + 200))}, "containers",
+         "worker:0 waited 1 min 30 s for its container, of 3 min 20 s"),
+        (
+            {"attempts": tuple(Attempt(role="worker", index=n, attempt=0, ended=T0, cause="memory_limit")
+                               for n in range(3))},
+            "restarts", "3 containers ended with `memory_limit`",
+        ),
+        ({"data": DataProgress(bad=1234)}, "records", "1,234 records were skipped"),
+    ],
+)  # fmt: skip
+def test_advice_follows_from_a_measurement(job: dict[str, object], subject: str, said: str) -> None:
+    [found] = advice(JobHistory(job_id=DONE, started=T0, **job))
+    assert (found.subject, said in f"{found.measured} {found.change}") == (subject, True), found
+
+
+def test_a_job_that_does_well_gets_no_advice() -> None:
+    worker = Attempt(role="worker", index=0, attempt=0, memory=2048, vcores=2, peak_rss=1500 * MIB, cpu_s=1500.0, **RAN)
+    job = JobHistory(job_id=DONE, started=T0, seconds=1000.0, input_wait=0.05, attempts=(worker,))
+    assert advice(job) == ()
+
+
+def test_advice_stands_on_the_page(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    worker = task_id("worker")
+    job = writer(DONE).begin().task(worker)
+    job.log(ev.TaskEnded(task=worker, cause="succeeded", code=0, message="", usage=Usage(peak_rss=2000 * MIB)))
+    shown = page(client, job)
+    section = words(shown[shown.index('id="advice"') : shown.index("</section>", shown.index('id="advice"'))])
+    assert "roles.worker.memory : 2.0 GiB asked, at most 2.0 GiB used (worker:0). Ask for 2.5 GiB" in section
+
+
+def done_split(row: int, epoch: int, count: int = 10, bad: int = 0) -> ev.SplitDone:
+    return ev.SplitDone(task=task_id("worker"), row=row, epoch=epoch, count=count, xor=1, bad=bad,
+                        first_bad="file:///a at 77" if bad else "")  # fmt: skip
+
+
+def test_data_that_a_return_has_undone_are_not_counted(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job = writer(RUNNING, files=("hdfs://n/a", "hdfs://n/<b>"), epochs=3).begin()
+    job.log(done_split(0, 0), done_split(1, 0, 20), done_split(0, 1, bad=3))
+    saved = ((0, 1, 10, 1), (1, 1, 5, 1))
+    job.log(
+        ev.CheckpointWritten(task=task_id("worker"), generation=1, step=9, manifest="m", positions=saved, final=False)
+    )
+    job.log(done_split(1, 1, 20), done_split(0, 2))
+    facts = words(page(client, job, "/data"))
+    assert "Passes over files 5 of 6 Records applied 70 Skipped as damaged 3 Undone and read again 0" in facts
+    job.log(ev.GenerationEnded(generation=1, reason="ps:0 was lost", manifest="m"))
+    facts = words(page(client, job, "/data"))
+    assert "Passes over files 3 of 6 Records applied 40 Skipped as damaged 3 Undone and read again 30" in facts
+    assert "hdfs://n/a file:///a at 77 2 10 3 worker:0" in facts
+    assert "hdfs://n/&lt;b&gt; 1 20 0 worker:0" in facts
+    job.log(ev.GenerationEnded(generation=2, reason="ps:0 was lost", manifest=""))
+    assert "Passes over files 0 of 6" in words(page(client, job, "/data"))
+
+
+def test_with_partial_recovery_data_stay(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job = writer(RUNNING, files=("a",)).begin().log(done_split(0, 0))
+    job.log(ev.GenerationEnded(generation=1, reason="ps:0 was lost", manifest="", kept=(1,)))
+    assert "Passes over files 1 of 1" in words(page(client, job, "/data"))
+
+
+def test_many_files_come_in_pages(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job = writer(RUNNING, files=tuple(f"file-{number}" for number in range(450))).begin()
+    assert "Page 2 of 3" in page(client, job, "/data?page=2")
+    assert re.findall(r"file-\d+", page(client, job, "/data?page=3")) == [
+        f"file-{number}" for number in range(400, 450)
+    ]
+    text(client, f"/jobs/{RUNNING}/data?page=4", 400)
+
+
+def write_settings(job: JobWriter, tree: dict[str, object], inherited: dict[str, str], **environment: str) -> None:
+    """As the client writes `job.json`."""
+    document = jsonfile.decode(storage.read_bytes(job.paths.job), dict, job.paths.job)
+    document["job"]["environment"] = {"variables": environment}
+    layers = {key: {"place": place, "folder": "/"} for key, place in inherited.items()}
+    given = {"dt": "2026-11-20", "token": "hush-3"}
+    document["source"] = {"tree": tree, "folder": "/", "variables": given, "inherited": layers}
+    storage.write_bytes(job.paths.job, jsonfile.encode(document))
+
+
+def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job = writer(DONE, "x")
+    tree = {"name": "x", "roles": {"worker": {"instances": 2}}, "queue": "q"}
+    inherited = {"queue": "/etc/afo/site.yaml:7", "data": "--set data.schema=hush-4"}
+    write_settings(job, tree, inherited, API_TOKEN="hush-1", aws_access_key="hush-2", DB_PASSWD="", MODE="fast")
+    shown = page(client, job, "/settings")
+    said, defaults = (html.unescape(words(part)) for part in shown.split("<h2>Defaults</h2>"))
+    for expected in (
+        "name x job file", "roles.worker.instances 2 job file", "queue default /etc/afo/site.yaml:7",
+        "data.schema schema.yaml --set", "--var dt 2026-11-20 command line", "--var token (not shown)",
+    ):  # fmt: skip
+        assert expected in said, expected
+    for expected in ("API_TOKEN (not shown) default", "aws_access_key (not shown) default", "MODE fast default"):
+        assert expected in defaults, expected
+    assert "hush" not in shown
+
+
+def test_settings_that_cannot_be_read_say_so(client: FlaskClient, failed: JobWriter) -> None:
+    storage.write_bytes(failed.paths.job, b"[]")
+    assert "no job that this version of afo understands" in text(client, f"/jobs/{FAILED}/settings", 502)
