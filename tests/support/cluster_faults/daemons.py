@@ -44,7 +44,7 @@ class NodeReturns(Fault):
         return "nodemanager returns"
 
     def strike(self, scene: Scene) -> None:
-        name = _node_of_worker(scene)
+        name = scene.node_of_worker(scene.worker())
         scene.strikes_now()
         scene.cluster.kill_daemon(name)
         scene.cluster.start_daemon(name)
@@ -58,7 +58,7 @@ class NodeIsLost(NodeReturns):
         return "nodemanager is lost"
 
     def strike(self, scene: Scene) -> None:
-        name, job = _node_of_worker(scene), scene.job
+        name, job = scene.node_of_worker(scene.worker()), scene.job
         before = _ends_and_starts(scene)
         scene.strikes_now()
         scene.cluster.kill_daemon(name)
@@ -71,11 +71,3 @@ class NodeIsLost(NodeReturns):
 
 def _ends_and_starts(scene: Scene) -> int:
     return len(scene.job.events(ev.TaskEnded)) + len(scene.job.events(ev.AmStarted))
-
-
-def _node_of_worker(scene: Scene) -> str:
-    """The daemon that runs the container of a worker that has work."""
-    task = ("worker", scene.worker())
-    host = [e for e in scene.job.events(ev.TaskRegistered) if (e.task.role, e.task.index) == task][-1].host
-    names = [name for name in scene.cluster.running() if name.startswith("nodemanager-")]
-    return next(name for name in names if scene.cluster.daemon(name).addresses[0][0] == host)

@@ -53,6 +53,17 @@ class Scene:
         done = [event.task for event in self.job.events(ev.TaskEnded) if event.cause == "succeeded"]
         return 0 if any((task.role, task.index) == ("worker", 1) for task in done) else 1
 
+    def node_of_worker(self, index: int) -> str:
+        """The NodeManager that runs a worker's container; waits for a worker that has not registered yet."""
+
+        def last_host() -> str:
+            found = [event for event in self.job.events(ev.TaskRegistered) if event.task.role == "worker"]
+            return [event.host for event in found if event.task.index == index][-1]
+
+        host = self.find(last_host, f"worker {index} has registered")
+        names = [name for name in self.cluster.running() if name.startswith("nodemanager-")]
+        return next(name for name in names if self.cluster.daemon(name).addresses[0][0] == host)
+
     def wait_for_cause(self, *causes: str) -> None:
         """Until a task or process ended so after the harm."""
 

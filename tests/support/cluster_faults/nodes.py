@@ -7,7 +7,6 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from afo import events as ev
 from afo.config import user_name
 from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
@@ -41,9 +40,7 @@ class FullDisk(Fault):
             undo.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
 
     def strike(self, scene: Scene) -> None:
-        chief = [e for e in scene.job.events(ev.TaskRegistered) if (e.task.role, e.task.index) == ("worker", 0)][-1]
-        names = [name for name in scene.cluster.running() if name.startswith("nodemanager-")]
-        node = next(name for name in names if scene.cluster.daemon(name).addresses[0][0] == chief.host)
+        node = scene.node_of_worker(0)
         filler = _directory(scene.cluster, node) / "filler"
         scene.strikes_now()
         _fill(filler)
