@@ -26,7 +26,7 @@ def command() -> None:
 def start(port: int, root: str | None, runtime: str | None, foreground: bool) -> None:
     """Print the address on stdout."""
     config = load_config(runtime)
-    arguments = history_process.command_line(root or config.jobs_root(config.runtime.value), port)
+    arguments = history_process.command_line(config.state_dir, root or config.jobs_root(config.runtime.value), port)
     if foreground:
         sys.stdout.flush()
         os.execv(arguments[0], arguments)

@@ -1,5 +1,6 @@
 """The history server as a process of this user: started detached, found again, ended."""
 
+import hashlib
 import os
 import select
 import subprocess
@@ -31,9 +32,11 @@ class HistoryServer(Struct, frozen=True, kw_only=True):
     command: list[str]
 
 
-def command_line(root: str, port: int) -> list[str]:
+def command_line(state_dir: Path, root: str, port: int) -> list[str]:
     """How the server is started."""
-    return [sys.executable, "-m", "afo_history_server", "--root", root, "--port", str(port)]
+    index = state_dir / "history" / f"jobs-{hashlib.sha256(root.encode()).hexdigest()[:16]}.sqlite"
+    command = [sys.executable, "-m", "afo_history_server", "--root", root, "--port", str(port)]
+    return [*command, "--index", str(index)]
 
 
 def running(state_dir: Path) -> HistoryServer | None:

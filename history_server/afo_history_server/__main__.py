@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import logging
 import sys
+from pathlib import Path
 
 from afo.errors import AfoError, NotFound
 
@@ -18,7 +19,7 @@ def main(arguments: list[str]) -> int:
         _check_packages()
         from afo_history_server.serve import serve
 
-        serve(options.root, options.host, options.port)
+        serve(options.root, options.host, options.port, options.index)
     except AfoError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--root", required=True, help="directory of all jobs: a path, file:// or hdfs:// URL")
     parser.add_argument("--host", default="127.0.0.1", help="only 127.0.0.1 in this version")
     parser.add_argument("--port", type=int, default=18089, help="0 for any free one")
+    parser.add_argument("--index", type=Path, help="file for a copy of what is known of ended jobs; none if left out")
     return parser
 
 

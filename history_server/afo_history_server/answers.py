@@ -25,7 +25,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 class JobsAnswer(Answer, frozen=True):
     """Page `page` of `pages` of the list, counted from 1. `total` of the `known` jobs are what was asked for.
 
-    `left_out` older ones are on no page.
+    `left_out` older ones are on no page. `problem`: why the list is older than it should be, '' if it is not.
     """
 
     jobs: tuple[JobSummary, ...]
@@ -36,6 +36,7 @@ class JobsAnswer(Answer, frozen=True):
     known: int
     left_out: int
     scanned: float
+    problem: str = ""
 
 
 class JobAnswer(Answer, frozen=True):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from flask import Flask
 
@@ -19,18 +20,19 @@ from afo_history_server.telemetry import Telemetry
 from afo_history_server.tensorboard_pages import tensorboard_blueprint
 from afo_history_server.tensorboards import TensorBoards
 
-#: Key of `Flask.extensions`.
+#: Keys of `Flask.extensions`.
 TENSORBOARDS = "afo_tensorboards"
+JOBS = "afo_jobs"
 _FILTERS = (
     words.plain, words.when, words.iso, words.span, words.size, words.number, words.metric, words.share,
     words.event_type, words.event_text, words.event_task,
 )  # fmt: skip
 
 
-def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
+def create_app(jobs_root: str, clock: Callable[[], float] = time.time, index: Path | None = None) -> Flask:
     """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL. It never writes there.
 
-    `close_app` ends what it has started.
+    `index`: a file for a copy of what is known of ended jobs. `close_app` ends what it has started.
     """
     app = Flask(__name__)
     # `//` in an address is no name of ours; the default would answer with a redirect.
@@ -38,7 +40,7 @@ def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update({each.__name__: each for each in _FILTERS})
     telemetry = Telemetry()
-    store = JobStore(jobs_root, telemetry, clock)
+    store = JobStore(jobs_root, telemetry, clock, index)
     app.register_blueprint(pages_blueprint(store))
     app.register_blueprint(compare_blueprint(store))
     app.register_blueprint(fleet_blueprint(store))
@@ -48,7 +50,7 @@ def create_app(jobs_root: str, clock: Callable[[], float] = time.time) -> Flask:
     app.register_blueprint(metrics_blueprint(store, telemetry))
     boards = TensorBoards()
     app.register_blueprint(tensorboard_blueprint(store, boards))
-    app.extensions[TENSORBOARDS] = boards
+    app.extensions |= {TENSORBOARDS: boards, JOBS: store}
     protect(app)
     answer_problems(app)
     return app

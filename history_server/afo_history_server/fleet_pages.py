@@ -20,6 +20,7 @@ class AskedFleet(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     scanned: float
     left_out: int
+    problem: str
     fleet: Fleet
 
 
@@ -49,5 +50,6 @@ def asked_fleet(store: JobStore) -> AskedFleet:
     jobs = [job for job in found.jobs if since <= job.since < until]
     return AskedFleet(
         since=since, until=until, by=by, tags=tuple(sorted({key for job in jobs for key in job.tags})),
-        scanned=found.scanned, left_out=found.left_out, fleet=fleet(jobs, group),
+        scanned=found.scanned, left_out=found.left_out, problem=found.problem,
+        fleet=fleet(jobs, group),
     )  # fmt: skip

@@ -1,10 +1,11 @@
 """Which jobs of the list somebody wants to see, and in which order. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from afo_history_server.job_index import Line
 from afo_history_server.job_summary import JobSummary
 
 STATES = ("SUBMITTED", "RUNNING", "ENDING", "SUCCEEDED", "FAILED", "KILLED", "UNREADABLE")
@@ -44,16 +45,23 @@ class JobQuery(Struct, frozen=True, kw_only=True):
             self.since is not None or self.until is not None
         )
 
-    def of(self, jobs: Iterable[JobSummary]) -> tuple[JobSummary, ...]:
-        """Those asked for, in order; jobs without the value that is sorted by come last, equal ones stay in order."""
-        value = SORTS[self.sort]
-        found = [job for job in jobs if self.matches(job)]
+    def of(self, lines: Sequence[Line]) -> Sequence[JobSummary]:
+        """Those asked for, in order; jobs without the value that is sorted by come last, equal ones stay in order.
+
+        `lines` come with the newest first.
+        """
+        value, words = SORTS[self.sort], self.q.casefold().split()
+        if self.filters:
+            lines = [line for line in lines if all(word in line.text for word in words) and self._matches(line.job)]
+        found = [line.job for line in lines]
+        if self.sort == "began" and self.descending:
+            return found
         known = [job for job in found if value(job) is not None]
         known.sort(key=value, reverse=self.descending)
         return (*known, *(job for job in found if value(job) is None))
 
-    def matches(self, job: JobSummary) -> bool:
-        """Is it one of those asked for?"""
+    def _matches(self, job: JobSummary) -> bool:
+        """Is it one of those asked for, by all but the words?"""
         return (
             (not self.state or job.state in self.state)
             and self.user in ("", job.user)
@@ -62,16 +70,9 @@ class JobQuery(Struct, frozen=True, kw_only=True):
             and (not self.tag or _has_tag(job, self.tag))
             and (self.since is None or job.since >= self.since)
             and (self.until is None or 0 < job.since < self.until)
-            and (not self.q or _has_words(job, self.q))
         )
 
 
 def _has_tag(job: JobSummary, tag: str) -> bool:
     key, equals, value = tag.partition("=")
     return key in job.tags and (not equals or job.tags[key] == value)
-
-
-def _has_words(job: JobSummary, words: str) -> bool:
-    tags = (f"{key}={value}" for key, value in job.tags.items())
-    text = "\n".join((job.job_id, job.name, job.user, job.queue, job.cause, *tags)).casefold()
-    return all(word in text for word in words.casefold().split())

@@ -2,49 +2,48 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import structs
 
-from afo import storage
-from afo.errors import AfoError, ClusterUnreachable, NotFound, SpecError
+from afo.errors import AfoError, NotFound, SpecError
 from afo.paths import JobPaths, checked_job_id
+from afo_history_server.ended_jobs import EndedJobs
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory
+from afo_history_server.job_index import JobIndex, JobList
 from afo_history_server.job_settings import Setting, settings_of
 from afo_history_server.job_summary import JobSummary, before, of_history, train_files
 from afo_history_server.live_job import MAX_DOCUMENT, LiveJob, read_head, summary_of_ended
 from afo_history_server.lru import Lru
 from afo_history_server.telemetry import Telemetry
 
-#: Jobs that one scan looks at, newest first, and finished ones whose line is remembered.
+#: Jobs that one scan looks at, newest first.
 MAX_JOBS = 20_000
 #: Jobs whose tasks and newest events are remembered.
-MAX_OPEN = 64
+MAX_OPEN = 256
 #: A list younger than this is shown again.
 FRESH_S = 2.0
 
 
-class JobList(Struct, frozen=True, kw_only=True):
-    """Result of one scan: newest job first, when it was made, and how many older jobs were left out."""
-
-    jobs: tuple[JobSummary, ...]
-    scanned: float
-    left_out: int = 0
-
-
 class JobStore:
-    """Reads, never writes. Safe for threads; one scan runs at a time and the others wait for it."""
+    """Reads, never writes among the jobs. Safe for threads; one scan runs at a time.
+
+    `index`: file on this machine for what is known of ended jobs; only a copy, see `EndedJobs`.
+    """
 
     def __init__(
-        self, root: str, telemetry: Telemetry, clock: Callable[[], float], max_jobs: int = MAX_JOBS
+        self, root: str, telemetry: Telemetry, clock: Callable[[], float], index: Path | None = None,
+        max_jobs: int = MAX_JOBS,
     ) -> None:  # fmt: skip
         self.files = JobFiles(root)
         self.clock = clock
-        self._telemetry, self._max_jobs = telemetry, max_jobs
-        self._ended: Lru[str, JobSummary] = Lru(max_jobs)
+        self._telemetry = telemetry
+        self._index = JobIndex(self.files, self._summary, EndedJobs(index), clock, max_jobs)
         self._open: Lru[str, LiveJob] = Lru(MAX_OPEN)
         self._scan_lock = threading.Lock()
         self._list: JobList | None = None
+        self._tried = 0.0
 
     def paths(self, job_id: str) -> JobPaths:
         """Places of a job, there or not. Raises `NotFound` for a text that is no job id."""
@@ -54,13 +53,33 @@ class JobStore:
             raise NotFound(str(error)) from error
 
     def jobs(self) -> JobList:
-        """All jobs, at most `FRESH_S` old. Raises `ClusterUnreachable` or `PermissionDenied` for the root."""
-        with self._scan_lock:
-            if self._list is None or not 0 <= self.clock() - self._list.scanned < FRESH_S:
-                with self._telemetry.scan():
-                    self._list = self._scan()
-                self._telemetry.count_jobs(job.state for job in self._list.jobs)
-            return self._list
+        """All jobs, at most `FRESH_S` old if the file system answers; else the last list, which says why.
+
+        Raises `ClusterUnreachable` or `PermissionDenied` for the root while there is no list at all.
+        """
+        found = self._list
+        return found if found and 0 <= self.clock() - self._tried < FRESH_S else self.refresh()
+
+    def refresh(self) -> JobList:
+        """Scan now; whoever comes while another thread does gets the list as it was. Raises as `jobs`."""
+        if not self._scan_lock.acquire(blocking=self._list is None):
+            return self._list or self.jobs()
+        try:
+            return self._scan(self._list)
+        finally:
+            self._tried = self.clock()
+            self._scan_lock.release()
+
+    def _scan(self, last: JobList | None) -> JobList:
+        try:
+            with self._telemetry.scan():
+                self._list = self._index.scan()
+            self._telemetry.count_jobs(job.state for job in self._list.jobs)
+        except AfoError as error:
+            if last is None:
+                raise
+            self._list = structs.replace(last, problem=str(error))
+        return self._list
 
     def job(self, job_id: str) -> tuple[JobHistory, tuple[AnyRecord, ...]]:
         """A job now and its newest events, newest first. Raises `NotFound` and what `afo.storage` raises."""
@@ -99,44 +118,10 @@ class JobStore:
             head = None
         return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, head)))
 
-    def _job_ids(self) -> list[str]:
-        try:
-            names = [storage.name(info.url) for info in self.files.list_dir(self.files.root) if info.is_dir]
-        except NotFound:
-            return []
-        return [name for name in names if _is_job_id(name)]
-
-    def _scan(self) -> JobList:
-        newest = sorted(self._job_ids(), key=_age_of_id, reverse=True)
-        found = [self._summary(job_id) for job_id in newest[: self._max_jobs]]
-        found.sort(key=lambda job: (job.since, _age_of_id(job.job_id)), reverse=True)
-        return JobList(jobs=tuple(found), scanned=self.clock(), left_out=max(0, len(newest) - self._max_jobs))
-
     def _summary(self, job_id: str) -> JobSummary:
-        """One job's line; a job that cannot be read has one too, so that it cannot hide the others."""
-        try:
-            return self._ended.get(job_id) or self._fresh_summary(job_id)
-        except ClusterUnreachable:
-            raise
-        except AfoError as error:
-            return JobSummary(job_id=job_id, state="UNREADABLE", problem=str(error))
-
-    def _fresh_summary(self, job_id: str) -> JobSummary:
+        """The line of a job, whatever its state; an ended one takes two small files. Raises as `job`."""
         try:
             ended = summary_of_ended(self.files, self.paths(job_id))
         except SpecError:
             ended = None  # counted where the rest of the job is read
-        return self._ended.put(job_id, ended) if ended else of_history(self.job(job_id)[0])
-
-
-def _is_job_id(name: str) -> bool:
-    try:
-        return bool(checked_job_id(name))
-    except SpecError:
-        return False
-
-
-def _age_of_id(job_id: str) -> tuple[int, int]:
-    """Ids hold the time their cluster or job began, and a number that grows."""
-    _, began, number = job_id.split("_")
-    return int(began), int(number)
+        return ended or of_history(self.job(job_id)[0])

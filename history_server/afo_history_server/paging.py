@@ -2,8 +2,8 @@
 
 from afo_history_server import query
 from afo_history_server.answers import JobsAnswer
+from afo_history_server.job_index import JobList
 from afo_history_server.job_query import JobQuery
-from afo_history_server.job_store import JobList
 
 DEFAULT_SIZE = 50
 MAX_SIZE = 500
@@ -13,9 +13,10 @@ def page_of(found: JobList, wanted: JobQuery) -> JobsAnswer:
     """The page that the request asks for by `page` and `size`. Raises `UsageError`."""
     size = query.number("size", DEFAULT_SIZE, 1, MAX_SIZE)
     page = query.number("page", 1, 1, 1_000_000)
-    jobs = wanted.of(found.jobs)
+    jobs = wanted.of(found.lines)
     begin = (page - 1) * size
     return JobsAnswer(
-        jobs=jobs[begin : begin + size], page=page, pages=max(1, -(-len(jobs) // size)), size=size, total=len(jobs),
-        known=len(found.jobs), left_out=found.left_out, scanned=found.scanned,
+        jobs=tuple(jobs[begin : begin + size]), page=page, pages=max(1, -(-len(jobs) // size)), size=size,
+        total=len(jobs), known=len(found.lines), left_out=found.left_out, scanned=found.scanned,
+        problem=found.problem,
     )  # fmt: skip

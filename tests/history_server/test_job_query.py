@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afo_history_server.job_index import line_of
 from afo_history_server.job_query import SORTS, STATES, JobQuery
 from afo_history_server.job_summary import JobSummary
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
@@ -129,8 +130,10 @@ QUERIES = st.builds(
 
 @given(st.lists(SUMMARIES), QUERIES)
 def test_order_and_choice(jobs: list[JobSummary], query: JobQuery) -> None:
-    found = query.of(jobs)
-    assert sorted(map(str, found)) == sorted(str(job) for job in jobs if query.matches(job))
+    lines = sorted(map(line_of, jobs), key=lambda line: line.order, reverse=True)
+    found = query.of(lines)
+    wanted = [job for job in jobs if query.q in f"{job.job_id}{job.name}".lower()]
+    assert sorted(map(str, found)) == sorted(str(job) for job in wanted if not query.state or job.state in query.state)
     values = [SORTS[query.sort](job) for job in found]
     known = [value for value in values if value is not None]
     assert values[: len(known)] == known, "unknown ones are last"

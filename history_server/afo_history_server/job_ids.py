@@ -1,0 +1,61 @@
+"""Which jobs there are, by the names of the directories below the root."""
+
+from collections.abc import Sequence
+
+from afo import storage
+from afo.errors import NotFound, SpecError
+from afo.paths import checked_job_id
+from afo_history_server.job_files import JobFiles
+
+#: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.
+_SURE = 5
+#: And now and then anyway, for file systems that keep no such time.
+_ANYWAY = 60
+
+
+class JobIds:
+    """Lists the root only where its time says that something came or went. One thread at a time."""
+
+    def __init__(self, files: JobFiles) -> None:
+        self._files = files
+        #: Newest first.
+        self._ids: tuple[str, ...] = ()
+        self._parsed: dict[str, str | None] = {}
+        self._modified = -1.0
+        #: Looks since the root's time changed.
+        self._looks = 0
+
+    def now(self) -> Sequence[str]:
+        """The ids, newest first; the same object where nothing changed. Raises what `afo.storage` raises."""
+        try:
+            modified = storage.info(self._files.root).modified
+        except NotFound:
+            modified = 0.0
+        self._looks = self._looks + 1 if modified == self._modified else 0
+        if self._looks < _SURE or self._looks % _ANYWAY == 0:
+            found = self._listed()
+            self._ids = self._ids if found == self._ids else found
+        self._modified = modified
+        return self._ids
+
+    def _listed(self) -> tuple[str, ...]:
+        try:
+            urls = [info.url for info in self._files.list_dir(self._files.root) if info.is_dir]
+        except NotFound:
+            return ()
+        known = self._parsed
+        self._parsed = {url: known[url] if url in known else _job_id(url) for url in urls}
+        return tuple(sorted(filter(None, self._parsed.values()), key=age_of_id, reverse=True))
+
+
+def age_of_id(job_id: str) -> tuple[int, int]:
+    """Ids hold the time their cluster or job began, and a number that grows."""
+    _, began, number = job_id.split("_")
+    return int(began), int(number)
+
+
+def _job_id(url: str) -> str | None:
+    try:
+        return checked_job_id(storage.name(url))
+    except SpecError:
+        return None

@@ -1,0 +1,132 @@
+"""A line for every job, brought up to date by each scan: ended jobs are read once, the others as they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+
+from afo.errors import AfoError, ClusterUnreachable
+from afo_history_server.ended_jobs import EndedJobs
+from afo_history_server.job_files import JobFiles
+from afo_history_server.job_ids import JobIds, age_of_id
+from afo_history_server.job_summary import JobSummary
+
+#: Jobs of which nothing was heard for `QUIET_S`, and those that cannot be read, are looked at every `QUIET_EVERY_S`.
+QUIET_S = 600.0
+QUIET_EVERY_S = 30.0
+#: Jobs read side by side, where there are many.
+_READERS = 8
+
+
+class Line(Struct, frozen=True):
+    """A job in the list, and what each question would otherwise work out again."""
+
+    job: JobSummary
+    #: Where words are looked for.
+    text: str
+    #: Greater is newer.
+    order: tuple[float, int, int]
+
+
+class JobList(Struct, frozen=True, kw_only=True):
+    """Result of one scan: newest job first, when it was made, and how many older jobs were left out."""
+
+    lines: tuple[Line, ...] = ()
+    scanned: float
+    left_out: int = 0
+    #: Why no newer list could be made.
+    problem: str = ""
+
+    @property
+    def jobs(self) -> Iterable[JobSummary]:
+        """Newest first."""
+        return (line.job for line in self.lines)
+
+
+class JobIndex:
+    """`look` reads a job, whatever its state. Scans are made by one thread at a time."""
+
+    def __init__(
+        self, files: JobFiles, look: Callable[[str], JobSummary], kept: EndedJobs, clock: Callable[[], float],
+        max_jobs: int,
+    ) -> None:  # fmt: skip
+        self._ids = JobIds(files)
+        self._look, self._kept, self._clock, self._max_jobs = look, kept, clock, max_jobs
+        self._ended: dict[str, Line] | None = None
+        self._sorted: list[Line] = []
+        #: Job id → its line and when it was looked at.
+        self._others: dict[str, tuple[Line, float]] = {}
+
+    def scan(self) -> JobList:
+        """Raises `ClusterUnreachable` or `PermissionDenied` for the root; what was read by then stays known."""
+        ids = self._ids.now()
+        ended, wanted = self._known(ids), ids[: self._max_jobs]
+        self._read([job_id for job_id in wanted if job_id not in ended and self._is_due(job_id)])
+        others = [self._others[job_id][0] for job_id in wanted if job_id in self._others]
+        # Two sorted runs for the most part, so this takes little more than a walk.
+        lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
+        return JobList(lines=tuple(lines), scanned=self._clock(), left_out=max(0, len(ids) - self._max_jobs))
+
+    def _known(self, ids: Sequence[str]) -> dict[str, Line]:
+        """The ended jobs among `ids` that need not be read; those not among them are forgotten."""
+        if self._ended is None:
+            self._ended = {job_id: line_of(job) for job_id, job in self._kept.load().items()}
+            self._sort()
+        there = set(ids[: self._max_jobs])
+        if gone := self._ended.keys() - there:
+            self._ended = {job_id: line for job_id, line in self._ended.items() if job_id in there}
+            self._kept.update((), gone)
+            self._sort()
+        for job_id in self._others.keys() - there:
+            del self._others[job_id]
+        return self._ended
+
+    def _is_due(self, job_id: str) -> bool:
+        if job_id not in self._others:
+            return True
+        (line, looked), now = self._others[job_id], self._clock()
+        quiet = line.job.problem or now - max(line.job.last_event, line.job.since) > QUIET_S
+        return not (quiet and 0 <= now - looked < QUIET_EVERY_S)
+
+    def _read(self, job_ids: Sequence[str]) -> None:
+        if len(job_ids) <= _READERS:
+            found = list(map(self._summary, job_ids))
+        else:
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="read-jobs") as readers:
+                found = list(readers.map(self._summary, job_ids))
+        unreachable = [each for each in found if isinstance(each, ClusterUnreachable)]
+        jobs = [each for each in found if isinstance(each, JobSummary)]
+        self._take([job for job in jobs if job.ended])
+        now = self._clock()
+        self._others |= {job.job_id: (line_of(job), now) for job in jobs if not job.ended}
+        if unreachable:
+            raise unreachable[0]
+
+    def _take(self, ended: Sequence[JobSummary]) -> None:
+        if ended and self._ended is not None:
+            self._ended |= {job.job_id: line_of(job) for job in ended}
+            for job in ended:
+                self._others.pop(job.job_id, None)
+            self._kept.update(ended, ())
+            self._sort()
+
+    def _sort(self) -> None:
+        self._sorted = sorted((self._ended or {}).values(), key=lambda line: line.order, reverse=True)
+
+    def _summary(self, job_id: str) -> JobSummary | ClusterUnreachable:
+        """One job's line; a job that cannot be read has one too, so that it cannot hide the others."""
+        try:
+            return self._look(job_id)
+        except ClusterUnreachable as error:
+            return error
+        except AfoError as error:
+            return JobSummary(job_id=job_id, state="UNREADABLE", problem=str(error))
+
+
+def line_of(job: JobSummary) -> Line:
+    """The line of a job."""
+    tags = (f"{key}={value}" for key, value in job.tags.items())
+    text = "\n".join((job.job_id, job.name, job.user, job.queue, job.cause, *tags)).casefold()
+    return Line(job, text, (job.since, *age_of_id(job.job_id)))

@@ -1,0 +1,200 @@
+"""The list of jobs over many scans: what is read again, what a restart knows, and a file system that goes away."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from afo import storage
+from afo.errors import ClusterUnreachable
+from afo_history_server.app import JOBS, close_app, create_app
+from afo_history_server.job_files import JobFiles
+from afo_history_server.job_index import QUIET_EVERY_S, QUIET_S
+from afo_history_server.refresher import Refresher
+from job_writer import DONE, FAILED, JobWriter
+from pages import browser
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """URLs of the files that were opened since."""
+    urls: list[str] = []
+    open_file = JobFiles.open
+    monkeypatch.setattr(JobFiles, "open", lambda self, url: urls.append(url) or open_file(self, url))  # type: ignore[func-returns-value]
+    return urls
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """URLs of the directories that were listed since."""
+    urls: list[str] = []
+    list_dir = JobFiles.list_dir
+    monkeypatch.setattr(JobFiles, "list_dir", lambda self, url: urls.append(url) or list_dir(self, url))  # type: ignore[func-returns-value]
+    return urls
+
+
+def ids(client: FlaskClient) -> list[str]:
+    return [job["job_id"] for job in client.get("/api/v1/jobs").json["jobs"]]
+
+
+@pytest.mark.usefixtures("done", "failed")
+def test_a_scan_reads_no_ended_job_again_and_lists_the_root_rarely(
+    client: FlaskClient, clock: list[float], root: str, opened: list[str], listed: list[str]
+) -> None:
+    assert ids(client) == [FAILED, DONE]
+    assert len(opened) == 4, "job.json and verdict.json of each"
+    for _ in range(50):
+        clock[0] += 10
+        ids(client)
+    assert len(opened) == 4
+    assert listed.count(root) <= 6
+
+
+def test_jobs_come_and_go(
+    client: FlaskClient, clock: list[float], done: JobWriter, writer: Callable[..., JobWriter], root: str
+) -> None:
+    for _ in range(10):
+        clock[0] += 10
+        assert ids(client) == [DONE]
+    writer(FAILED).begin()
+    clock[0] += 10
+    assert ids(client) == [FAILED, DONE]
+    storage.delete(f"{root}/{DONE}", recursive=True)
+    clock[0] += 10
+    assert ids(client) == [FAILED]
+
+
+def test_a_quiet_job_is_looked_at_now_and_then(
+    client: FlaskClient, clock: list[float], running: JobWriter, opened: list[str]
+) -> None:
+    ids(client)
+    clock[0] += QUIET_S + 1000
+    ids(client)
+    opened.clear()
+    clock[0] += QUIET_EVERY_S - 1
+    ids(client)
+    assert opened == []
+    running.end("SUCCEEDED", "succeeded")
+    clock[0] += 2
+    assert [job["state"] for job in client.get("/api/v1/jobs").json["jobs"]] == ["SUCCEEDED"]
+
+
+def list_of(root: str, index: Path) -> list[str]:
+    """What a server that starts now shows."""
+    app = create_app(root, index=index)
+    found = ids(browser(app))
+    close_app(app)
+    return found
+
+
+@pytest.mark.usefixtures("done", "failed")
+def test_a_restart_reads_no_ended_job(root: str, tmp_path: Path, opened: list[str]) -> None:
+    index = tmp_path / "history" / "jobs.sqlite"
+    assert list_of(root, index) == [FAILED, DONE]
+    assert len(opened) == 4
+    assert list_of(root, index) == [FAILED, DONE]
+    assert len(opened) == 4
+    storage.delete(f"{root}/{DONE}", recursive=True)
+    assert list_of(root, index) == [FAILED]
+    with sqlite3.connect(index) as file:
+        assert file.execute("SELECT id FROM ended").fetchall() == [(FAILED,)]
+    file.close()
+
+
+@pytest.mark.parametrize("damage", ["no database", "other version", "bad line", "directory"])
+@pytest.mark.usefixtures("done", "failed")
+def test_a_damaged_index_is_made_anew(root: str, tmp_path: Path, damage: str, opened: list[str]) -> None:
+    index = tmp_path / "jobs.sqlite"
+    if damage == "directory":
+        index.mkdir()
+        assert list_of(root, index) == [FAILED, DONE]
+        return
+    list_of(root, index)
+    if damage == "no database":
+        index.write_bytes(b"\0not a database" * 1000)
+    else:
+        with sqlite3.connect(index) as file:
+            change = "PRAGMA user_version = 1" if damage == "other version" else "UPDATE ended SET line = '{'"
+            file.execute(change)
+        file.close()
+    opened.clear()
+    assert list_of(root, index) == [FAILED, DONE]
+    assert len(opened) == 4
+    assert list_of(root, index) == [FAILED, DONE]
+    assert len(opened) == 4, "it is of use again"
+
+
+@pytest.mark.usefixtures("done")
+def test_a_file_system_that_is_away_leaves_the_last_list(
+    client: FlaskClient, clock: list[float], writer: Callable[..., JobWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "nothing newer can be" not in client.get("/").text
+    writer(FAILED).begin()
+
+    def away(url: str) -> None:
+        raise ClusterUnreachable("no NameNode answers")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "info", away)
+        clock[0] += 65
+        for page in ("/", "/fleet"):
+            text = client.get(page).text
+            assert "1 min 5 s ago, nothing newer can be" in text
+            assert "no NameNode answers" in text
+        answer = client.get("/api/v1/jobs").json
+        assert ([job["job_id"] for job in answer["jobs"]], answer["problem"]) == ([DONE], "no NameNode answers")
+    clock[0] += 10
+    assert ids(client) == [FAILED, DONE]
+    assert "nothing newer can be" not in client.get("/").text
+
+
+@pytest.mark.usefixtures("done", "running")
+def test_who_comes_during_a_scan_gets_the_list_as_it_was(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(root, lambda: 0.0)
+    store = app.extensions[JOBS]
+    first = store.jobs()
+    inside, go_on = threading.Event(), threading.Event()
+
+    list_dir = JobFiles.list_dir
+
+    def slow(self: JobFiles, url: str) -> list[storage.FileInfo]:
+        inside.set()
+        assert go_on.wait(30)
+        return list_dir(self, url)
+
+    monkeypatch.setattr(JobFiles, "list_dir", slow)
+    scan = threading.Thread(target=store.refresh)
+    scan.start()
+    assert inside.wait(30)
+    assert store.refresh() is first
+    go_on.set()
+    scan.join()
+    close_app(app)
+
+
+@pytest.mark.usefixtures("done")
+def test_the_refresher_scans_without_requests_and_survives_a_failed_scan(
+    root: str, writer: Callable[..., JobWriter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(root)
+    store, scans, fail = app.extensions[JOBS], threading.Semaphore(0), [RuntimeError("a bug"), ClusterUnreachable("x")]
+    refresh = store.refresh
+
+    def counted() -> None:
+        scans.release()
+        if fail:
+            raise fail.pop()
+        refresh()
+
+    monkeypatch.setattr(store, "refresh", counted)
+    with Refresher(store):
+        for _ in range(4):
+            assert scans.acquire(timeout=30)
+    assert {"the jobs cannot be read: x", "a scan failed; the list stays as it is until one does not"} <= {
+        record.getMessage() for record in caplog.records
+    }
+    assert [job.job_id for job in store.jobs().jobs] == [DONE]
+    close_app(app)
