@@ -14,6 +14,7 @@ from msgspec import Meta, field
 from afo.defaults import KEY as DEFAULTS
 from afo.defaults import Layer
 from afo.errors import NotFound, UsageError
+from afo.history_site import HistorySite
 from afo.job import Job, Section
 from afo.limits import NO_LIMITS, Limits, check_limits
 from afo.paths import checked_job_id
@@ -45,6 +46,7 @@ class Site(Section, frozen=True):
 
     runtime: Annotated[Literal["", "local", "yarn"], Meta(description="Where jobs run when nothing else says.")] = ""
     jobs_root: JobsRoots = JobsRoots()
+    history: HistorySite = HistorySite()
 
     def __post_init__(self) -> None:
         for key in {"name", DEFAULTS} & self.defaults.keys():
@@ -59,6 +61,10 @@ class Setting:
     origin: str
 
 
+NO_HISTORY = HistorySite()
+NOT_SET = Setting("", "built in")
+
+
 @dataclass(frozen=True)
 class Config:
     """What holds for one command. `state_dir` is the user's own (secrets, the last job); mode 0700."""
@@ -69,6 +75,9 @@ class Config:
     yarn_root: Setting
     state_dir: Path
     limits: Limits = NO_LIMITS
+    history: HistorySite = NO_HISTORY
+    #: Of `afo history start`; '' for the directory of the runtime's jobs.
+    history_directory: Setting = NOT_SET
     #: The file's tree, which knows the lines.
     site: Document = NO_FILE
 
@@ -116,6 +125,8 @@ def load_config(runtime: str | None = None) -> Config:
         yarn_root=_root(site.jobs_root.yarn, f"{path}", _cluster_root()),
         state_dir=state_dir,
         limits=site.limits,
+        history=site.history,
+        history_directory=_history_directory(site.history.directory, path),
         site=document,
     )
 
@@ -160,6 +171,12 @@ def _root(of_site: str, path: str, built_in: str) -> Setting:
         (named, "environment AFO_JOBS_ROOT") if named else (of_site, path) if of_site else (built_in, "built in")
     )
     return Setting(os.path.expanduser(text.replace("{user}", user_name())), origin)
+
+
+def _history_directory(of_site: str, path: str) -> Setting:
+    if named := os.environ.get("AFO_HISTORY_DIR"):
+        return Setting(named, "environment AFO_HISTORY_DIR")
+    return Setting(of_site.replace("{user}", user_name()), path if of_site else "built in")
 
 
 def _cluster_root() -> str:

@@ -4,6 +4,7 @@ Every class here is a section of the job file; `afo.jobfile` reads one, `docs/jo
 types. A field's `Meta(description=…)` is its documentation.
 """
 
+from afo.job.acls import Acls
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
@@ -16,6 +17,7 @@ from afo.job.training import RANKING, Checkpoint, EarlyStop, Export, Train, Warm
 __all__ = [
     "RANKING",
     "ROLES",
+    "Acls",
     "Adagrad",
     "Adam",
     "Backoff",

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.job.acls import Acls
 from afo.job.containers import Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data
 from afo.job.faults import Restart, Timeouts
@@ -37,6 +38,7 @@ class Job(Section, frozen=True):
     ] = "all"  # fmt: skip
     queue: Annotated[str, Meta(description="YARN queue.")] = "default"
     tags: dict[str, str] = field(default_factory=dict)
+    acls: Acls = Acls()
     vars: Annotated[dict[str, str], Meta(description="Used as `{{name}}`, `{{name-1}}`, `{{name-6..name}}`.")] = field(
         default_factory=dict
     )

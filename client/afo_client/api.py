@@ -15,6 +15,7 @@ import msgspec
 from afo.config import Config, load_config
 from afo.errors import AfoError
 from afo.jobfile import read_job
+from afo.user_state import UserState
 from afo_client.begin import Key, begin
 from afo_client.ending import end_job
 from afo_client.follow import await_end
@@ -23,7 +24,6 @@ from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
 from afo_client.summary import places
-from afo_client.user_state import UserState
 
 
 class JobFailed(AfoError):

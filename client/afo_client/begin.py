@@ -13,6 +13,7 @@ from afo.errors import NotFound
 from afo.job import Job
 from afo.jobfile import JobSource
 from afo.smoke import smoke_job
+from afo.user_state import UserState
 from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.job_ref import JobRef, job_ref
@@ -20,7 +21,6 @@ from afo_client.job_watch import JobWatch
 from afo_client.once import Once
 from afo_client.runtimes import runtime_for
 from afo_client.start import am_config, start_job
-from afo_client.user_state import UserState
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,14 @@ def command(show_origin: bool, as_json: bool) -> None:
 
 def _rows(config: Config) -> list[tuple[str, str, str]]:
     settings = {"runtime": config.runtime, "jobs_root.local": config.local_root, "jobs_root.yarn": config.yarn_root}
+    if config.history_directory.value:
+        settings["history.directory"] = config.history_directory
     rows = [(name, setting.value, setting.origin) for name, setting in settings.items()]
-    return [*rows, *_leaves(config.site, "defaults"), *_leaves(config.site, "limits")]
+    return [*rows, *_leaves(config.site, "defaults"), *_leaves(config.site, "limits"), *_history(config)]
+
+
+def _history(config: Config) -> Iterator[tuple[str, str, str]]:
+    return (row for row in _leaves(config.site, "history") if row[0] != "history.directory")
 
 
 def _leaves(document: Document, *steps: str) -> Iterator[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 import click
 
 from afo.config import Config, load_config
+from afo.user_state import UserState
 from afo_client.console import print_json, say
 from afo_client.ending import end_job
 from afo_client.examples import examples
@@ -12,7 +13,6 @@ from afo_client.live_task import TaskName, carry_out, parse_task
 from afo_client.named_job import JobType, TaskType, confirmed
 from afo_client.runtimes import runtime_for
 from afo_client.task_logs import is_task
-from afo_client.user_state import UserState
 
 
 @click.command(

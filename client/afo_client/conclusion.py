@@ -1,12 +1,12 @@
 """The end of a command that followed a job: summary to stderr, with --json one object to stdout, and the exit code."""
 
 from afo.config import Config
+from afo.user_state import UserState
 from afo_client.console import print_json, say
 from afo_client.follow import EXIT_OF
 from afo_client.job_ref import JobRef
 from afo_client.job_view import JobView
 from afo_client.summary import places, summary_json, summary_text
-from afo_client.user_state import UserState
 
 
 def conclude(config: Config, ref: JobRef, view: JobView, *, as_json: bool) -> int:

@@ -6,8 +6,8 @@ from afo import storage
 from afo.config import Config, RuntimeName, runtime_of
 from afo.errors import NotFound, SpecError, UsageError
 from afo.paths import JobPaths, checked_job_id
+from afo.user_state import UserState
 from afo_client.runtimes import runtime_for
-from afo_client.user_state import UserState
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from afo.config import load_config
 from afo.errors import AfoError, UsageError
 from afo.exits import CAUSES
 from afo.job import ROLES
+from afo.user_state import UserState
 from afo_client.task_logs import is_task
-from afo_client.user_state import UserState
 
 #: Jobs that a shell offers: those submitted last by this user from this machine, newest first.
 _OFFERED = 30

@@ -12,11 +12,11 @@ from afo.config import Config, user_name
 from afo.job import Job
 from afo.jobfile import JobSource
 from afo.rpc.wire import new_secret
+from afo.user_state import UserState
 from afo_client.console import counted, size_text
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
 from afo_client.task_preview import task_previews
-from afo_client.user_state import UserState
 
 if TYPE_CHECKING:  # the package is slow to import, and only YARN needs it
     from afo_client.yarn.staging import StagedFile

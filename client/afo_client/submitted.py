@@ -5,8 +5,8 @@ from afo.am_config import AmConfig
 from afo.config import Config
 from afo.errors import NotFound
 from afo.jsonfile import decode
+from afo.user_state import UserState
 from afo_client.job_ref import JobRef
-from afo_client.user_state import UserState
 
 
 def submitted_config(config: Config, ref: JobRef) -> AmConfig | None:

@@ -6,7 +6,9 @@ import logging
 import sys
 from pathlib import Path
 
+from afo.config import load_config
 from afo.errors import AfoError, NotFound
+from afo.token_file import read_token
 
 _NEEDED = ("flask", "waitress")
 
@@ -19,7 +21,8 @@ def main(arguments: list[str]) -> int:
         _check_packages()
         from afo_history_server.serve import serve
 
-        serve(options.root, options.host, options.port, options.index)
+        token = read_token(options.token_file) if options.token_file else ""
+        serve(options.root, options.port, load_config().history, options.index, token)
     except AfoError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -35,8 +38,8 @@ def _check_packages() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m afo_history_server", description="Show jobs in a browser.")
     parser.add_argument("--root", required=True, help="directory of all jobs: a path, file:// or hdfs:// URL")
-    parser.add_argument("--host", default="127.0.0.1", help="only 127.0.0.1 in this version")
     parser.add_argument("--port", type=int, default=18089, help="0 for any free one")
+    parser.add_argument("--token-file", type=Path, help="holds what its user signs in with; nobody can if left out")
     parser.add_argument("--index", type=Path, help="file for a copy of what is known of ended jobs; none if left out")
     return parser
 

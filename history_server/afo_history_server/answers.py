@@ -45,6 +45,13 @@ class JobAnswer(Answer, frozen=True):
     job: JobHistory
 
 
+class ActionAnswer(Answer, frozen=True):
+    """It was asked for; the job's page shows when it has happened."""
+
+    job_id: str
+    action: str
+
+
 class EventRecord(Struct, frozen=True, kw_only=True):
     """A line of the event log; `event` as it stands there, its `type` included."""
 

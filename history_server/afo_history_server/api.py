@@ -13,6 +13,7 @@ from afo_history_server.job_store import JobStore
 from afo_history_server.log_pages import asked_range
 from afo_history_server.openapi import Described, Parameter, document
 from afo_history_server.paging import page_of
+from afo_history_server.signing_in import visible
 from afo_history_server.telemetry import CONTENT_TYPE, Telemetry
 from afo_history_server.words import event_fields
 
@@ -52,6 +53,9 @@ DESCRIBED = (
     Described(f"{PREFIX}{_JOB}/settings", "The job as submitted.", a.SettingsAnswer),
     Described(f"{PREFIX}{_A_LOG}", "Lines of a log.", a.LogAnswer, _LOG),
     Described(f"{PREFIX}/fleet", "All jobs of a time together.", a.FleetAnswer, _FLEET),
+    Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, method="post"),
+    Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, method="post"),
+    Described(f"{PREFIX}{_JOB}/delete", "Remove an ended job; needs the token.", a.ActionAnswer, method="post"),
 )
 
 
@@ -70,7 +74,7 @@ def api_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get("/jobs")
     def jobs() -> Response:
-        return json_response(page_of(store.jobs(), query.job_query()))
+        return json_response(page_of(visible(store.jobs()), query.job_query()))
 
     @routes.get("/jobs/<job_id>")
     def job(job_id: str) -> Response:

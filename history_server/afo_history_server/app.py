@@ -6,16 +6,24 @@ from pathlib import Path
 
 from flask import Flask
 
+from afo.config import load_config, user_name
+from afo.history_site import HistorySite
+from afo.user_state import UserState
 from afo_history_server import words
+from afo_history_server.access import Access
+from afo_history_server.action_pages import actions_blueprint
 from afo_history_server.api import api_blueprint, metrics_blueprint
 from afo_history_server.compare_pages import compare_blueprint
 from afo_history_server.fleet_pages import fleet_blueprint
+from afo_history_server.job_actions import JobActions
 from afo_history_server.job_pages import job_pages_blueprint
 from afo_history_server.job_store import JobStore
 from afo_history_server.log_pages import log_pages_blueprint
+from afo_history_server.origins import Names, use_names
 from afo_history_server.pages import pages_blueprint
 from afo_history_server.problems import answer_problems
 from afo_history_server.security import protect
+from afo_history_server.signing_in import know_viewers
 from afo_history_server.telemetry import Telemetry
 from afo_history_server.tensorboard_pages import tensorboard_blueprint
 from afo_history_server.tensorboards import TensorBoards
@@ -29,10 +37,16 @@ _FILTERS = (
 )  # fmt: skip
 
 
-def create_app(jobs_root: str, clock: Callable[[], float] = time.time, index: Path | None = None) -> Flask:
-    """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL. It never writes there.
+def create_app(
+    jobs_root: str, clock: Callable[[], float] = time.time, index: Path | None = None,
+    access: Access | None = None, secrets: UserState | None = None,
+) -> Flask:  # fmt: skip
+    """The application over the directory of all jobs, a path or `file://` or `hdfs://` URL.
 
-    `index`: a file for a copy of what is known of ended jobs. `close_app` ends what it has started.
+    It changes there only what somebody asks for.
+
+    `index`: a file for a copy of what is known of ended jobs. `access`: who may see and do what; nobody may do
+    anything if left out. `secrets`: of the jobs that this user submitted. `close_app` ends what it has started.
     """
     app = Flask(__name__)
     # `//` in an address is no name of ours; the default would answer with a redirect.
@@ -51,7 +65,13 @@ def create_app(jobs_root: str, clock: Callable[[], float] = time.time, index: Pa
     boards = TensorBoards()
     app.register_blueprint(tensorboard_blueprint(store, boards))
     app.extensions |= {TENSORBOARDS: boards, JOBS: store}
+    actions = JobActions(store, secrets or UserState(load_config().state_dir))
+    app.register_blueprint(actions_blueprint(store, actions))
+    access = access or Access(HistorySite(), user_name())
+    site = access.site
+    use_names(app, Names(site.name, site.tensorboard_name) if site.name else Names())
     protect(app)
+    know_viewers(app, access, store)
     answer_problems(app)
     return app
 

@@ -7,6 +7,7 @@ from afo.errors import UsageError
 from afo_history_server import query
 from afo_history_server.fleet import GROUPS, Fleet, fleet, group_of, waited
 from afo_history_server.job_store import JobStore
+from afo_history_server.signing_in import visible
 
 _WEEK_S = 7 * 86400.0
 
@@ -46,7 +47,7 @@ def asked_fleet(store: JobStore) -> AskedFleet:
     group = group_of(by)
     if group is None:
         raise UsageError(f"by is {by!r}; allowed is {', '.join(GROUPS)} or tag:NAME")
-    found = store.jobs()
+    found = visible(store.jobs())
     jobs = [job for job in found.jobs if since <= job.since < until]
     return AskedFleet(
         since=since, until=until, by=by, tags=tuple(sorted({key for job in jobs for key in job.tags})),

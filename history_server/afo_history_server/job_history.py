@@ -5,7 +5,7 @@ from msgspec import Struct, structs
 from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, HARMLESS, Cause
-from afo.job import Role
+from afo.job import Acls, Role
 from afo.rpc.messages import TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
@@ -125,6 +125,7 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     queue: str = ""
     runtime: str = ""
     tags: dict[str, str] = {}
+    acls: Acls = Acls()
     afo_version: str = ""
     state: str = "SUBMITTED"
     cause: str = ""

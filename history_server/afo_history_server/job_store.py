@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import structs
 
 from afo.errors import AfoError, NotFound, SpecError
+from afo.job import Acls
 from afo.paths import JobPaths, checked_job_id
 from afo_history_server.ended_jobs import EndedJobs
 from afo_history_server.job_files import JobFiles
@@ -87,6 +88,16 @@ class JobStore:
         job, newest, errors = self._opened(paths).look()
         self._telemetry.count_errors(errors)
         return job, newest
+
+    def rights(self, job_id: str) -> tuple[str, str, Acls]:
+        """(id, owner, access lists) of a job. Raises as `job`."""
+        job, _ = self.job(job_id)
+        return job.job_id, job.user, job.acls
+
+    def forget(self, job_id: str) -> None:
+        """The job is not there any more."""
+        self._open.drop(job_id)
+        self._tried = 0.0
 
     def job_and_files(self, job_id: str) -> tuple[JobHistory, dict[int, FileProgress]]:
         """A job now, and row of a training file → the newest pass over it. Raises as `job`."""

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from afo import events as ev
 from afo.errors import SpecError
+from afo.job import Acls
 from afo_history_server.job_history import FINAL, JobHistory, finished
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     queue: str = ""
     runtime: str = ""
     tags: dict[str, str] = {}
+    acls: Acls = Acls()
     state: str = "SUBMITTED"
     cause: str = ""
     submitted: float = 0.0
@@ -48,10 +50,18 @@ class JobSummary(Struct, frozen=True, kw_only=True):
         return self.started or self.submitted
 
 
+class _Acls(Struct, frozen=True):
+    """As `Acls`; what another version says beyond it gives nobody a right."""
+
+    view: tuple[str, ...] = ()
+    modify: tuple[str, ...] = ()
+
+
 class _Job(Struct):
     name: str = ""
     queue: str = ""
     tags: dict[str, str] = {}
+    acls: _Acls = _Acls()
 
 
 class JobHead(Struct):
@@ -90,6 +100,7 @@ def before(job_id: str, head: JobHead | None) -> JobHistory:
     return JobHistory(
         job_id=job_id, name=head.job.name, user=head.user, queue=head.job.queue, runtime=head.runtime,
         afo_version=head.afo_version, submitted=head.submitted, tags=head.job.tags,
+        acls=Acls(view=head.job.acls.view, modify=head.job.acls.modify),
     )  # fmt: skip
 
 
@@ -97,9 +108,9 @@ def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
         job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
-        state=job.state, cause=job.cause, submitted=job.submitted, started=job.started, seconds=job.seconds,
-        last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), core_hours=job.core_hours,
-        input_wait=job.input_wait,
+        acls=job.acls, state=job.state, cause=job.cause, submitted=job.submitted, started=job.started,
+        seconds=job.seconds, last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"),
+        core_hours=job.core_hours, input_wait=job.input_wait,
     )  # fmt: skip
 
 

@@ -23,6 +23,11 @@ class Lru(Generic[K, V]):
                 self._entries.move_to_end(key)
             return self._entries.get(key)
 
+    def drop(self, key: K) -> None:
+        """Forget an entry; it may be there or not."""
+        with self._lock:
+            self._entries.pop(key, None)
+
     def put(self, key: K, value: V) -> V:
         """Keep `value`; returns the entry that is kept, which is an earlier one if another thread was faster."""
         with self._lock:

@@ -27,6 +27,7 @@ class Described(Struct, frozen=True):
     words: str
     answer: type[Answer]
     parameters: tuple[Parameter, ...] = ()
+    method: str = "get"
 
 
 def document(routes: Sequence[Described]) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def document(routes: Sequence[Described]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "afo history server", "version": API},
-        "paths": {route.path: {"get": _operation(route, of)} for route in routes},
+        "paths": {route.path: {route.method: _operation(route, of)} for route in routes},
         "components": {"schemas": components},
     }
 
@@ -53,7 +54,7 @@ def _operation(route: Described, schemas: dict[type[Answer], dict[str, Any]]) ->
         "summary": route.words,
         "parameters": [*in_path, *in_query],
         "responses": {
-            "200": _answer("What was asked for.", schemas[route.answer]),
+            "200" if route.method == "get" else "202": _answer("What was asked for.", schemas[route.answer]),
             "default": _answer("Why there is no answer.", schemas[ErrorAnswer]),
         },
     }

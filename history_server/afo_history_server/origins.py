@@ -4,17 +4,36 @@ TensorBoard shows what a job wrote, with scripts and plugins of its own. Under a
 runs there can neither read the pages and answers of this server nor act in the name of who looks at them.
 """
 
-from flask import request
+from flask import Flask, current_app, request
 from msgspec import Struct
 
+#: On the machine itself.
 PAGES_HOST = "127.0.0.1"
 TENSORBOARD_HOST = "localhost"
+_NAMES = "afo_names"
+
+
+class Names(Struct, frozen=True):
+    """The two names of a server. Without one for TensorBoard there is none."""
+
+    pages: str = PAGES_HOST
+    tensorboard: str = TENSORBOARD_HOST
+
+
+def use_names(app: Flask, names: Names) -> None:
+    """`app` is reached under these."""
+    app.extensions[_NAMES] = names
+
+
+def names() -> Names:
+    """Those of the present application."""
+    found: Names = current_app.extensions[_NAMES]
+    return found
 
 
 class Origin(Struct, frozen=True):
-    """Scheme, name and port of a request, as the browser sees them; any port, for `ssh -L`."""
+    """Name and port of a request, as the browser sees them; any port, for `ssh -L`."""
 
-    scheme: str
     host: str
     #: With its colon; '' where the scheme says it.
     port: str
@@ -25,9 +44,12 @@ class Origin(Struct, frozen=True):
         text = request.headers.get("Host", "").lower()
         name, colon, port = text.rpartition(":")
         if name and port.isascii() and port.isdigit():
-            return cls(request.scheme, name, colon + port)
-        return cls(request.scheme, text, "")
+            return cls(name, colon + port)
+        return cls(text, "")
 
     def elsewhere(self, host: str) -> str:
-        """The same server under another name, without a slash at the end."""
-        return f"{self.scheme}://{host}{self.port}"
+        """The same server under another name, without a slash at the end.
+
+        Without a scheme: the browser keeps its own, which a reverse proxy may hide from this server.
+        """
+        return f"//{host}{self.port}"

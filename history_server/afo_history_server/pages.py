@@ -8,6 +8,7 @@ from afo_history_server import query
 from afo_history_server.job_query import STATES
 from afo_history_server.job_store import JobStore
 from afo_history_server.paging import page_of
+from afo_history_server.signing_in import visible
 
 
 def pages_blueprint(store: JobStore) -> Blueprint:
@@ -18,7 +19,7 @@ def pages_blueprint(store: JobStore) -> Blueprint:
     def jobs() -> str:
         wanted = query.job_query()
         return render_template(
-            "jobs.html", page=page_of(store.jobs(), wanted), wanted=wanted, states=STATES, link=_list_link,
+            "jobs.html", page=page_of(visible(store.jobs()), wanted), wanted=wanted, states=STATES, link=_list_link,
             root=store.files.root, now=store.clock(),
         )  # fmt: skip
 

@@ -16,10 +16,11 @@ _STATUS: tuple[tuple[type[AfoError], int], ...] = (
     (ClusterUnreachable, 503),
 )
 _TITLES = {
+    401: "Who are you?",
     400: "That is no valid request",
     403: "Not allowed",
     404: "Not found",
-    405: "This server only shows",
+    405: "That cannot be done here",
     503: "The file system does not answer",
 }
 _LOG = logging.getLogger(__name__)

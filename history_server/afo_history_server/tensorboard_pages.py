@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from afo_history_server import query
 from afo_history_server.job_store import JobStore
-from afo_history_server.origins import TENSORBOARD_HOST, Origin
+from afo_history_server.origins import Origin, names
 from afo_history_server.proxy import forward
 from afo_history_server.tensorboards import Board, Shown, TensorBoards
 
@@ -36,7 +36,7 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
         for each in wanted:
             store.job(each)  # it has to be there
         path = url_for("tensorboard.proxied", proof=proof_of(jobs), jobs=jobs, rest="")
-        return redirect(Origin.of_request().elsewhere(TENSORBOARD_HOST) + path)
+        return redirect(Origin.of_request().elsewhere(names().tensorboard) + path)
 
     @routes.route("/tb/<proof>/<jobs>/", defaults={"rest": ""}, methods=METHODS)
     @routes.route("/tb/<proof>/<jobs>/<path:rest>", methods=METHODS)

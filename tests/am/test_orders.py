@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from afo import events as ev
 from afo.errors import NotFound, PermissionDenied, ProtocolError
+from afo.job import Acls
 from afo.rpc import messages as m
 from afo_am.orders import MAX_KEPT, MAX_OPEN
 from fake_cluster import FakeCluster, FakeTask, make_config
@@ -63,6 +65,19 @@ def test_an_order_is_repeated_until_the_child_has_it_and_its_result_comes_back(c
     given, done = cluster.events(ev.OrderGiven)[-1], cluster.events(ev.OrderDone)[-1]
     assert given == ev.OrderGiven(task=child.id, order=order, kind="exec", user="alice", program="ls")
     assert done == ev.OrderDone(task=child.id, order=order, failed=False, code=2)
+
+
+def test_who_may_modify_the_job_gives_orders_but_runs_no_program(make_cluster: Make) -> None:
+    config = make_config(files=200)
+    acls = Acls(view=("vera",), modify=("mod",))
+    cluster = make_cluster(structs.replace(config, job=structs.replace(config.job, acls=acls)))
+    while not cluster.core.state.ready:
+        cluster.turn()
+    give(cluster, "stacks", user="mod")
+    with pytest.raises(PermissionDenied, match="only alice"):
+        give(cluster, "exec", "ls", user="mod")
+    with pytest.raises(PermissionDenied, match="only alice"):
+        give(cluster, "stacks", user="vera")
 
 
 def test_only_the_owner_gives_orders(cluster: FakeCluster) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from afo.paths import JobPaths
 from afo.rpc.wire import new_secret
-from afo_client.user_state import UserState
+from afo.user_state import UserState
 
 
 @pytest.fixture

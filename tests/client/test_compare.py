@@ -10,9 +10,9 @@ from afo import jsonfile, storage
 from afo.am_config import AmConfig
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
 from afo.units import Memory
+from afo.user_state import UserState
 from afo_client.comparison import Difference, differences
 from afo_client.main import run
-from afo_client.user_state import UserState
 from job_writer import JobWriter
 
 A, B = "local_1763000000000_0001", "local_1763000000000_0002"

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 ENTRY = "from afo_client.main import main; main()"
@@ -21,6 +22,10 @@ class History:
         self.state = folder / "state"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AFO_", "HADOOP_"))}
         self._environment = {**kept, "AFO_STATE_DIR": str(self.state)}
+
+    def set(self, name: str, value: str) -> None:
+        """A variable of its environment."""
+        self._environment[name] = value
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-c", ENTRY, "history", *arguments]
@@ -54,6 +59,40 @@ def test_start_status_stop(history: History) -> None:
         urllib.request.urlopen(address, timeout=30)
     assert history("status").returncode == 5
     assert history("stop").returncode == 0
+
+
+def test_signing_in(history: History, tmp_path: Path) -> None:
+    assert history("login").returncode == 5
+    address = history("start", "--port", "0").stdout.strip()
+    token = history.state / "history" / "token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    signed_in = history("login").stdout.strip()
+    assert signed_in == f"{address}login?token={token.read_text()}"
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with opener.open(signed_in, timeout=30) as page:
+        assert "Sign out" in page.read().decode()
+    with urllib.request.urlopen(address, timeout=30) as page:
+        assert "Sign out" not in page.read().decode()
+    server = psutil.Process(json.loads(history("status", "--json").stdout)["pid"])
+    secret = token.read_text()
+    assert secret not in " ".join(server.cmdline())
+    assert secret not in (history.state / "history" / "server.log").read_text()
+    history("stop")
+    history("start", "--port", "0")
+    assert token.read_text() != secret, "it ends with its server"
+
+
+def test_which_directory_it_shows(history: History, tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "afo-site.yaml").write_text(f"history:\n  directory: {tmp_path}/site\n")
+    history.set("AFO_CONF_DIR", str(conf))
+    for name, root in (("", "site"), ("AFO_HISTORY_DIR", "environment")):
+        if name:
+            history.set(name, f"{tmp_path}/{root}")
+        history("start", "--port", "0")
+        assert json.loads(history("status", "--json").stdout)["root"] == f"{tmp_path}/{root}"
+        history("stop")
 
 
 def test_a_port_that_is_taken_is_said(history: History, tmp_path: Path) -> None:

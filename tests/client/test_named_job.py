@@ -8,9 +8,9 @@ import click
 import pytest
 from click.shell_completion import BashComplete
 
+from afo.user_state import UserState
 from afo_client.main import afo, run
 from afo_client.named_job import confirmed
-from afo_client.user_state import UserState
 
 OLD, NEW = "local_1_0001", "application_2_0002"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from afo.user_state import UserState
 from afo_client.main import run
-from afo_client.user_state import UserState
 from pretender import Pretender, pretend, small_job
 
 

@@ -13,10 +13,10 @@ from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
+from afo.user_state import UserState
 from afo_client.cmd_scale import split_words
 from afo_client.job_view import JobView, LogReader
 from afo_client.main import run
-from afo_client.user_state import UserState
 
 JOB = "local_1_0001"
 PLACE = "worker=9: `roles.worker.instances` of the job file allows 1 to 4"

@@ -9,9 +9,9 @@ import pytest
 
 from afo.am_config import AmConfig
 from afo.errors import PermissionDenied
+from afo.user_state import UserState
 from afo_client import start
 from afo_client.main import run
-from afo_client.user_state import UserState
 from afo_client.yarn.staging import StagedFile
 from pretender import pretend, small_job
 

@@ -12,9 +12,9 @@ from afo import event_log
 from afo import events as ev
 from afo.paths import JobPaths
 from afo.rpc.messages import TaskId
+from afo.user_state import UserState
 from afo_client.main import VERBS, run
 from afo_client.runtimes import Application
-from afo_client.user_state import UserState
 
 JOB = "application_1_0001"
 OTHER = "application_1_0002"

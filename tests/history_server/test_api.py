@@ -50,7 +50,7 @@ def test_errors_are_objects_too(client: FlaskClient, address: str, status: int) 
 def test_each_answer_is_as_it_is_described(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:
     failed.write_log("worker_0", 0, "stderr", b"one\ntwo\n")
     names = {"job_id": FAILED, "task": "worker_0", "attempt": "0", "stream": "stderr"}
-    for route in DESCRIBED:
+    for route in (each for each in DESCRIBED if each.method == "get"):
         answer = client.get(route.path.format(**names))
         assert answer.status_code == 200, answer.text
         decoded = msgspec.json.decode(answer.data, type=route.answer)
@@ -66,6 +66,10 @@ def test_the_description_has_each_route_and_each_parameter(client: FlaskClient, 
               if rule.rule.startswith("/api/v1/")}  # fmt: skip
     assert set(described["paths"]) == routes - {"/api/v1/openapi.json"}
     for path, route in described["paths"].items():
+        if "post" in route:
+            schema = route["post"]["responses"]["202"]["content"]["application/json"]["schema"]["$ref"]
+            assert schema.endswith("/ActionAnswer")
+            continue
         operation = route["get"]
         asked = [each["name"] for each in operation["parameters"] if each["in"] == "query"]
         place = path.format(job_id=DONE, task="ps_0", attempt="0", stream="stdout")

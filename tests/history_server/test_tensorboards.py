@@ -42,7 +42,7 @@ def opened(client: FlaskClient, *jobs: str) -> str:
     """Follow the link to a TensorBoard and wait for it; its address below the name of TensorBoards."""
     answer = client.get("/tensorboard?" + "&".join(f"job={job}" for job in jobs))
     assert answer.status_code == 302, answer.text
-    assert answer.location.startswith("http://localhost:18089/tb/")
+    assert answer.location.startswith("//localhost:18089/tb/")
     address = urlsplit(answer.location).path
     first = client.get(address, base_url=TENSORBOARD)
     assert (first.status_code, first.headers["Refresh"]) == (202, "1")

@@ -24,7 +24,7 @@ from afo.paths import JobPaths
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import StatusReply
-from afo_client.user_state import UserState
+from afo.user_state import UserState
 
 AFO = [sys.executable, "-m", "afo_client"]
 _Event = TypeVar("_Event", bound=ev.Event)

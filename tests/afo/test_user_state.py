@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import PermissionDenied, SpecError
-from afo_client.user_state import UserState
+from afo.user_state import UserState
 
 
 def test_secrets_are_private(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""What people do to jobs from the pages: end one, have it save, delete one that has ended."""
+
+import logging
+from contextlib import closing
+
+from msgspec import Struct
+
+from afo import resource_manager, storage
+from afo.errors import ClusterUnreachable, NotFound, PermissionDenied, UsageError
+from afo.paths import JobPaths
+from afo.rpc import messages as m
+from afo.rpc.client import AmClient
+from afo.rpc.master import Master
+from afo.user_state import UserState
+from afo_history_server.job_files import JobFiles
+from afo_history_server.job_history import JobHistory
+from afo_history_server.job_store import JobStore
+
+#: Seconds that an Application Master has to answer.
+_PATIENCE_S = 5.0
+#: A directory that is being deleted gets this before its name, by which nobody takes it for a job any more.
+DELETED = "deleted-"
+_LOG = logging.getLogger(__name__)
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """An action on a job: by whom, and why."""
+
+    job: JobHistory
+    user: str
+    reason: str = ""
+
+
+class JobActions:
+    """Acts with the secrets of the user who runs the server; a job of another user is ended through YARN.
+
+    Methods raise `UsageError` for a job whose state does not allow it, `PermissionDenied` where this server does not
+    hold what it takes, and what the job or the cluster answers.
+    """
+
+    def __init__(self, store: JobStore, secrets: UserState) -> None:
+        self._store, self._secrets = store, secrets
+
+    def kill(self, order: Order) -> None:
+        """Ask for the end; returns before it is over."""
+        _must_run(order.job)
+        try:
+            with closing(self._master(order.job.job_id)) as master:
+                master.kill(m.KillRequest(user=order.user, reason=order.reason))
+        except (ClusterUnreachable, PermissionDenied, NotFound) as error:
+            if order.job.runtime != "yarn":
+                raise
+            _LOG.info("%s is ended through YARN: %s", order.job.job_id, error)
+            resource_manager.from_configuration(order.user).kill(order.job.job_id)
+        _audit("kill", order)
+
+    def checkpoint(self, order: Order) -> None:
+        """Ask the chief to save at its next step; returns before it has."""
+        _must_run(order.job)
+        with closing(self._master(order.job.job_id)) as master:
+            master.give_order(m.OrderRequest(user=order.user, kind="checkpoint"))
+        _audit("checkpoint", order)
+
+    def delete(self, order: Order) -> None:
+        """Remove the job's directory. It vanishes from the list at once, even if the rest takes long or fails."""
+        job_id = order.job.job_id
+        if not order.job.ended:
+            raise UsageError(f"{job_id} is {order.job.state}; only a job that has ended can be deleted")
+        remove_job(self._store.files, self._store.paths(job_id))
+        self._store.forget(job_id)
+        _audit("delete", order)
+
+    def _master(self, job_id: str) -> Master:
+        secret = self._secrets.secret(job_id)
+        if secret is None:
+            raise PermissionDenied(
+                f"the secret of {job_id} is not here, so its Application Master takes no order from this server; "
+                "who submitted it can use `afo kill` and `afo checkpoint now`"
+            )
+        return Master(AmClient(self._store.paths(job_id).address, secret, patience_s=_PATIENCE_S))
+
+
+def remove_job(files: JobFiles, paths: JobPaths) -> None:
+    """Delete a job's directory; a job of that id is gone before the first file is. Raises what `afo.storage` raises."""
+    if not files.has_dir(paths.dir):
+        raise NotFound(f"there is no job {paths.job_id} in {paths.root}")
+    aside = storage.join(paths.root, DELETED + paths.job_id)
+    storage.delete(aside, recursive=True)  # what an earlier try left
+    storage.rename(paths.dir, aside)
+    storage.delete(aside, recursive=True)
+
+
+def _must_run(job: JobHistory) -> None:
+    if job.ended:
+        raise UsageError(f"{job.job_id} has ended: it is {job.state}")
+
+
+def _audit(action: str, order: Order) -> None:
+    _LOG.info("%s of %s by %r, reason %r", action, order.job.job_id, order.user, order.reason)

@@ -1,0 +1,261 @@
+"""Who may see and do what: signing in, a reverse proxy's header, lists of users, and forms of other sites."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from afo.history_site import HistorySite
+from afo.user_state import UserState
+from afo_history_server.access import Access
+from afo_history_server.app import close_app, create_app
+from afo_history_server.signing_in import FOR_EVERYBODY
+from job_writer import DONE, FAILED, RUNNING, JobWriter
+from pages import browser
+
+TOKEN, PROXY = "t" * 64, "10.0.0.9"
+SERVED = {"auth": "proxy", "proxies": (PROXY,), "admins": ("root",)}
+#: A value for each part of an address.
+PARTS = {"job_id": DONE, "task": "worker_1", "attempt": "0", "stream": "stderr", "proof": "x", "jobs": DONE,
+         "rest": "r",
+         "filename": "afo.css"}  # fmt: skip
+
+
+@pytest.fixture
+def serve(root: str, tmp_path: Path) -> Iterator[Callable[..., FlaskClient]]:
+    """Applications over `root` with other rules."""
+    apps: list[Flask] = []
+
+    def make(**site: Any) -> FlaskClient:
+        access = Access(HistorySite(**site), "me", TOKEN)
+        apps.append(create_app(root, access=access, secrets=UserState(tmp_path / "state")))
+        return browser(apps[-1])
+
+    yield make
+    for app in apps:
+        close_app(app)
+
+
+def acls(job: JobWriter, view: tuple[str, ...] = (), modify: tuple[str, ...] = ()) -> None:
+    """The job was submitted with these lists."""
+    path = Path(job.paths.job)
+    submitted = json.loads(path.read_bytes())
+    submitted["job"]["acls"] = {"view": view, "modify": modify}
+    path.write_text(json.dumps(submitted))
+
+
+def by(user: str, address: str = PROXY) -> dict[str, Any]:
+    """A request that a reverse proxy passes on."""
+    return {"headers": {"X-Forwarded-User": user}, "environ_base": {"REMOTE_ADDR": address}}
+
+
+def form(client: FlaskClient, page: str, to: str, **request: Any) -> dict[str, str]:
+    """What the form of a page that posts `to` an address holds unseen."""
+    hidden = rf'action="{to}">\s*<input type="hidden" name="csrf" value="([0-9a-f]{{64}})"'
+    found = re.search(hidden, client.get(page, **request).text)
+    assert found is not None
+    return {"csrf": found[1]}
+
+
+@pytest.mark.parametrize("auth", ["token", "proxy"])
+@pytest.mark.usefixtures("done")
+def test_no_route_answers_somebody_unknown(serve: Callable[..., FlaskClient], auth: str) -> None:
+    client = serve(**SERVED) if auth == "proxy" else serve(auth="token")
+    checked = 0
+    for rule in client.application.url_map.iter_rules():
+        if rule.endpoint in FOR_EVERYBODY:
+            continue
+        address = re.sub(r"<(?:[^<>]*:)?(\w+)>", lambda part: PARTS[part[1]], rule.rule)
+        host = "localhost" if address.startswith("/tb/") else "127.0.0.1"
+        for method in rule.methods or ():
+            if method == "OPTIONS" and rule.provide_automatic_options:
+                continue
+            answer = client.open(address, method=method, base_url=f"http://{host}:18089")
+            assert answer.status_code == 401, (method, address, answer.status_code)
+            assert "feeds-ctr" not in answer.text
+            checked += 1
+    assert checked > 30
+
+
+@pytest.mark.parametrize(
+    "request_", [by("alice", "10.0.0.8"), by("alice", "127.0.0.1"), by(""), by("a b"), by("alice,bob"), by("a" * 101),
+                 by("<b>"), {"headers": {"Authorization": "Bearer x"}}, {"headers": {"Authorization": "Bearer "}},
+                 {"headers": {"Cookie": "proxy-user=alice"}}]
+)  # fmt: skip
+@pytest.mark.usefixtures("done")
+def test_a_name_from_elsewhere_is_nobodys(serve: Callable[..., FlaskClient], request_: dict[str, Any]) -> None:
+    client = serve(**SERVED)
+    assert client.get("/", **request_).status_code == 401
+    assert client.get("/", **by("alice")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("user", "sees", "acts"),
+    [("alice", True, True), ("vera", True, False), ("mod", True, True), ("root", True, True), ("eve", False, False)],
+)
+def test_owner_lists_and_admins(
+    serve: Callable[..., FlaskClient], done: JobWriter, failed: JobWriter, user: str, sees: bool, acts: bool
+) -> None:
+    acls(done, view=("vera",), modify=("mod",))
+    client = serve(**SERVED)
+    listed = {job["job_id"] for job in client.get("/api/v1/jobs", **by(user)).json["jobs"]}
+    assert (DONE in listed) == sees
+    assert (FAILED in listed) == (user == "root"), "bob's, who names nobody"
+    groups = client.get("/api/v1/fleet?since=2025-01-01", **by(user)).json["fleet"]["groups"]
+    assert ("alice" in [group["name"] for group in groups]) == sees
+    for address in (f"/jobs/{DONE}", f"/jobs/{DONE}/logs/worker_1/0/stderr", f"/api/v1/jobs/{DONE}/settings",
+                    f"/jobs/{DONE}/logs/worker_1/0/stderr/download", f"/tensorboard?job={DONE}"):  # fmt: skip
+        answer = client.get(address, **by(user))
+        assert answer.status_code in ((200, 302) if sees else (404,)), address
+    compared = client.get(f"/compare?job={DONE}&job={FAILED}", **by(user))
+    assert compared.status_code == (200 if user == "root" else 404)
+    if sees:
+        assert ("Delete this job" in client.get(f"/jobs/{DONE}", **by(user)).text) == acts
+    deleted = client.post(f"/jobs/{DONE}/delete", data={"csrf": "x"}, **by(user))
+    assert deleted.status_code == (403 if sees else 404)
+    assert Path(done.paths.dir).is_dir()
+
+
+def test_everybody_may_be_named(serve: Callable[..., FlaskClient], done: JobWriter, failed: JobWriter) -> None:
+    acls(done, view=("*",))
+    client = serve(**SERVED)
+    assert client.get(f"/jobs/{DONE}", **by("eve")).status_code == 200
+    assert "Delete this job" not in client.get(f"/jobs/{DONE}", **by("eve")).text
+    acls(failed, modify=("*",))
+    assert "Delete this job" in serve(**SERVED).get(f"/jobs/{FAILED}", **by("eve")).text
+
+
+def test_the_right_ends_with_the_job_s_own_tensorboard(serve: Callable[..., FlaskClient], done: JobWriter) -> None:
+    client = serve(**SERVED)
+    location = client.get(f"/tensorboard?job={DONE}", **by("alice")).location
+    path = location.removeprefix("//localhost:18089")
+    answer = client.get(path, base_url="http://localhost:18089", **by("eve"))
+    assert answer.status_code == 404
+    assert "eve may see" in answer.text
+
+
+def test_signing_in_by_address_and_by_form(serve: Callable[..., FlaskClient], done: JobWriter) -> None:
+    for sign_in in (lambda client: client.get(f"/login?token={TOKEN}"),
+                    lambda client: client.post("/login", data={"token": TOKEN})):  # fmt: skip
+        client = serve(auth="token")
+        assert "afo history login" in client.get("/").text
+        answer = sign_in(client)
+        assert (answer.status_code, answer.location) == (303, "/")
+        cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Lax" in cookie
+        assert TOKEN not in cookie
+        assert "feeds-ctr" in client.get("/").text
+        assert client.post("/logout", data=form(client, "/", "/logout")).status_code == 303
+        assert client.get("/").status_code == 401
+
+
+@pytest.mark.parametrize("token", ["x", TOKEN[:-1], TOKEN + "t", "ä"])
+def test_another_token_signs_nobody_in(serve: Callable[..., FlaskClient], token: str) -> None:
+    client = serve(auth="token")
+    assert client.get("/login", query_string={"token": token}).status_code == 403
+    assert client.post("/login", data={"token": token}).status_code == 403
+    assert client.get("/").status_code == 401
+
+
+def test_without_a_token_nobody_signs_in(root: str) -> None:
+    app = create_app(root)
+    for token in ("", "x"):
+        assert browser(app).post("/login", data={"token": token}).status_code == 403
+    close_app(app)
+
+
+def test_who_has_not_signed_in_sees_all_and_does_nothing(serve: Callable[..., FlaskClient], done: JobWriter) -> None:
+    client = serve()
+    page = client.get(f"/jobs/{DONE}")
+    assert page.status_code == 200
+    assert "Delete this job" not in page.text
+    assert client.post(f"/jobs/{DONE}/delete", data={"csrf": "x"}).status_code == 401
+    assert Path(done.paths.dir).is_dir()
+
+
+@pytest.mark.usefixtures("failed")
+def test_a_form_of_another_page_user_or_site_changes_nothing(
+    serve: Callable[..., FlaskClient], done: JobWriter
+) -> None:
+    client = serve()
+    client.get(f"/login?token={TOKEN}")
+    right = form(client, f"/jobs/{DONE}", f"/jobs/{DONE}/delete")
+    of_another_user = form(serve(**SERVED), f"/jobs/{DONE}", f"/jobs/{DONE}/delete", **by("alice"))
+    of_another_job = form(client, f"/jobs/{FAILED}", f"/jobs/{FAILED}/delete")
+    for data in ({}, {"csrf": ""}, {"csrf": "0" * 64}, of_another_job, of_another_user):
+        assert client.post(f"/jobs/{DONE}/delete", data=data).status_code == 403
+        assert client.post(f"/api/v1/jobs/{DONE}/delete", data=data).status_code == 403
+    for origin in ("http://evil.example", "null", "http://localhost:18089", "http://127.0.0.1:9999"):
+        assert client.post(f"/jobs/{DONE}/delete", data=right, headers={"Origin": origin}).status_code == 403
+    for method in ("GET", "PUT", "DELETE", "PATCH"):
+        assert client.open(f"/jobs/{DONE}/delete", method=method, data=right).status_code == 405
+    assert Path(done.paths.dir).is_dir()
+    answer = client.post(f"/jobs/{DONE}/delete", data=right, headers={"Origin": "http://127.0.0.1:18089"})
+    assert (answer.status_code, answer.location) == (303, "/")
+    assert not Path(done.paths.dir).exists()
+    assert list(Path(done.paths.root).glob("deleted-*")) == []
+
+
+def test_what_a_state_does_not_allow_is_said(
+    serve: Callable[..., FlaskClient], done: JobWriter, running: JobWriter
+) -> None:
+    client = serve()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    for action, job, words in (("kill", DONE, "has ended: it is SUCCEEDED"), ("checkpoint", DONE, "has ended"),
+                               ("delete", RUNNING, "is RUNNING; only a job that has ended")):  # fmt: skip
+        answer = client.post(f"/api/v1/jobs/{job}/{action}", headers=headers)
+        assert answer.status_code == 400
+        assert words in answer.json["error"]["message"]
+    answer = client.post(f"/api/v1/jobs/{RUNNING}/kill", headers=headers)
+    assert answer.status_code == 403
+    assert "the secret of" in answer.json["error"]["message"]
+    long = client.post(f"/api/v1/jobs/{RUNNING}/kill", headers=headers, data={"reason": "x" * 501})
+    assert "allowed are 500" in long.json["error"]["message"]
+
+
+def test_a_program_with_the_token_needs_no_form(
+    serve: Callable[..., FlaskClient], done: JobWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    client = serve(auth="token")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answer = client.post(f"/api/v1/jobs/{DONE}/delete", headers=headers, data={"reason": "old\nINFO forged"})
+    assert (answer.status_code, answer.json) == (202, {"api": "afo/v1", "job_id": DONE, "action": "delete"})
+    assert client.get(f"/jobs/{DONE}", headers=headers).status_code == 404
+    assert f"delete of {DONE} by 'me', reason 'old\\nINFO forged'" in caplog.text
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        ({"listen": "0.0.0.0"}, "beyond this machine need `auth"),
+        ({"name": "h.example", "tensorboard_name": "t.example"}, "beyond this machine need `auth"),
+        ({"listen": "localhost"}, "is no IP address"),
+        ({"auth": "proxy"}, "need each other"),
+        ({"proxies": ("10.0.0.1",)}, "need each other"),
+        ({"auth": "proxy", "proxies": ("proxy",)}, "is no IP address"),
+        ({"auth": "token", "name": "h.example"}, "need each other, and differ"),
+        ({"auth": "token", "name": "h.example", "tensorboard_name": "h.example"}, "need each other, and differ"),
+        ({"auth": "token", "name": "H:80", "tensorboard_name": "t"}, "without a port"),
+        ({"user_header": "X User"}, "letters, digits"),
+    ],
+)
+def test_a_site_that_would_be_open_to_all_is_refused(site: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        HistorySite(**site)
+
+
+def test_names_of_a_site(serve: Callable[..., FlaskClient], done: JobWriter) -> None:
+    client = serve(**SERVED, name="history.example", tensorboard_name="tb.example")
+    assert client.get("/", base_url="http://127.0.0.1", **by("alice")).status_code == 403
+    assert client.get("/", base_url="https://history.example", **by("alice")).status_code == 200
+    answer = client.get(f"/tensorboard?job={DONE}", base_url="https://history.example", **by("alice"))
+    assert answer.location.startswith("//tb.example/tb/")
+    assert client.get("/", base_url="https://tb.example", **by("alice")).location == "//history.example/"
