@@ -31,6 +31,11 @@ _ALL = (
         "`afo events JOB` says who asked for it and when. A task that was killed comes back.",
     ),
     _cause("ended_with_job", "nobody", False, "It was ended because its job had its verdict.", "Nothing to do."),
+    _cause(
+        "master_lost", "cluster", False, "The Application Master ended without a verdict, in its last attempt.",
+        "YARN's words say why, and `afo logs JOB am` its last ones. Raise `am.attempts` if its machine was lost, and "
+        "`am.memory` if it used too much.",
+    ),
     # The program of the task.
     _cause(
         "user_exception", "user", True, "The program raised an exception.",

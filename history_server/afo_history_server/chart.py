@@ -108,8 +108,8 @@ class _Axis:
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         self.low, self.high = min(values), max(values)
         if self.low == self.high:
-            half = abs(self.low) / 10 or 0.5
-            self.low, self.high = self.low - half, self.high + half
+            half = abs(self.low) / 10
+            self.low, self.high = self.low - half, self.high + (half or 1.0)
         self._first, self._last = first, last
 
     def place(self, value: float) -> float:

@@ -122,6 +122,7 @@ class HistoryFold:
                                generation=event.generation, manifest=event.manifest, final=event.final)
                 )  # fmt: skip
                 self._saving_since = None
+                self._change(step=event.step)
             case ev.GenerationEnded():
                 whom, back = _who_goes_back(event)
                 what = f"{whom}, generation {event.generation + 1}"

@@ -13,8 +13,9 @@ EVERYWHERE = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 PAGES = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'",
+    # The form that leads to TensorBoard is answered with a way to the other name, which browsers check as well.
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self' {tensorboard}:*; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
 }
 
@@ -49,6 +50,6 @@ def _mark(response: Response) -> Response:
     # TensorBoard says itself what its pages may do.
     for header, value in PAGES.items():
         if header not in response.headers or not _is_tensorboard():
-            response.headers[header] = value
+            response.headers[header] = value.format(tensorboard=names().tensorboard)
     response.headers.setdefault("Cache-Control", "no-store")
     return response

@@ -2,18 +2,27 @@
 
 import signal
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from waitress import create_server  # type: ignore[import-untyped]  # it comes without types
 
+from afo import resource_manager
 from afo.config import user_name
 from afo.errors import UsageError
 from afo.history_site import HistorySite
 from afo_history_server.access import Access
 from afo_history_server.app import JOBS, close_app, create_app
-from afo_history_server.refresher import Refresher
+from afo_history_server.job_store import JobStore
+from afo_history_server.repeated import Repeated
+from afo_history_server.retention import Retention
+from afo_history_server.vanished import VanishedJobs
 
 _THREADS = 8
+#: Seconds between two scans, two looks for vanished jobs, and two for old ones.
+_SCAN_S, _CLOSE_S, _KEEP_S = 1.0, 60.0, 3600.0
 #: Seconds after which a connection without traffic is closed, and open connections at most.
 _IDLE_S = 60
 _CONNECTIONS = 200
@@ -38,7 +47,16 @@ def serve(root: str, port: int, site: HistorySite, index: Path | None = None, to
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"http://{site.name or address}:{server.effective_port}/", flush=True)
     try:
-        with Refresher(app.extensions[JOBS]):
+        with ExitStack() as until_the_end:
+            for each in _by_itself(app.extensions[JOBS], site):
+                until_the_end.enter_context(each)
             server.run()
     finally:
         close_app(app)
+
+
+def _by_itself(store: JobStore, site: HistorySite) -> Iterator[Repeated]:
+    vanished = VanishedJobs(store, lambda: resource_manager.from_configuration(user_name()))
+    yield Repeated(store.refresh, "the list of jobs", _SCAN_S)
+    yield Repeated(vanished.close_all, "closing vanished jobs", _CLOSE_S, _CLOSE_S)
+    yield Repeated(Retention(store, site.keep, time.time).apply, "deleting old jobs", _KEEP_S, _CLOSE_S)

@@ -113,6 +113,7 @@ def test_the_list_is_fresh_by_itself_unless_it_is_paused(
     expect(page.locator("h1")).to_contain_text("RUNNING")
     page.get_by_role("button", name="Paused").click()
     page.locator("h1").click()
+    expect(page.locator("h1")).to_contain_text("SUCCEEDED", timeout=15_000)
     expect(page.get_by_text("Core-hours")).to_be_visible(timeout=15_000)
 
 

@@ -13,7 +13,7 @@ from afo.errors import ClusterUnreachable
 from afo_history_server.app import JOBS, close_app, create_app
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_index import QUIET_EVERY_S, QUIET_S
-from afo_history_server.refresher import Refresher
+from afo_history_server.repeated import Repeated
 from job_writer import DONE, FAILED, JobWriter
 from pages import browser
 
@@ -176,9 +176,7 @@ def test_who_comes_during_a_scan_gets_the_list_as_it_was(root: str, monkeypatch:
 
 
 @pytest.mark.usefixtures("done")
-def test_the_refresher_scans_without_requests_and_survives_a_failed_scan(
-    root: str, writer: Callable[..., JobWriter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_scans_come_without_requests_and_survive_a_failed_one(root: str, caplog: pytest.LogCaptureFixture) -> None:
     app = create_app(root)
     store, scans, fail = app.extensions[JOBS], threading.Semaphore(0), [RuntimeError("a bug"), ClusterUnreachable("x")]
     refresh = store.refresh
@@ -189,12 +187,9 @@ def test_the_refresher_scans_without_requests_and_survives_a_failed_scan(
             raise fail.pop()
         refresh()
 
-    monkeypatch.setattr(store, "refresh", counted)
-    with Refresher(store):
+    with Repeated(counted, "a scan", 0.01):
         for _ in range(4):
             assert scans.acquire(timeout=30)
-    assert {"the jobs cannot be read: x", "a scan failed; the list stays as it is until one does not"} <= {
-        record.getMessage() for record in caplog.records
-    }
+    assert {"a scan: x", "a scan failed; it is tried again"} <= {record.getMessage() for record in caplog.records}
     assert [job.job_id for job in store.jobs().jobs] == [DONE]
     close_app(app)

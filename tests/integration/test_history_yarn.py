@@ -35,37 +35,57 @@ raise KeyError("no feature 'age' in the schema")
 PICTURES = REPOSITORY / "build" / "pages"
 
 
+TALKS = """import itertools, time
+for step in itertools.count():
+    print("step", step, flush=True)
+    time.sleep(0.5)
+"""
+
+
 @dataclass(frozen=True)
 class Jobs:
-    """One that failed, one that went well, one that runs."""
+    """One that failed, one that went well, one that trains, one that talks, one whose AM was killed in its only try."""
 
     failed: LiveJob
     done: LiveJob
     running: LiveJob
+    talks: LiveJob
+    vanished: LiveJob
 
 
 @pytest.fixture(scope="module")
 def jobs(adult: AdultData, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    """The running one has work for half an hour."""
-    folder = tmp_path_factory.mktemp("fails")
-    (folder / "program.py").write_text(FAILS)
-    job = {"name": "ctr without age", "program": "program.py", "roles": {"worker": {"memory": "512 MiB"}},
-           "am": {"memory": "640 MiB"}, "restart": {"worker": {"max": 0}}, "tags": {"team": "feeds"}}  # fmt: skip
-    (folder / "fails.yaml").write_text(yaml.safe_dump(job))
+    """Those that run have work for half an hour."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def program(name: str, code: str) -> LiveJob:
+        (folder / f"{name}.py").write_text(code)
+        job = {"name": name, "program": f"{name}.py", "roles": {"worker": {"memory": "512 MiB"}},
+               "am": {"memory": "640 MiB", "attempts": 1}, "restart": {"worker": {"max": 0}},
+               "tags": {"team": "feeds"}}  # fmt: skip
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(job))
+        return LiveJob.submit(folder / f"{name}.yaml", adult.jobs_root, "--runtime", "yarn")
 
     def train(name: str, *settings: str) -> LiveJob:
         options = [option for each in (f"name={name}", *SMALL, *settings) for option in ("--set", each)]
         return LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *options)
 
-    done = train("income by day", "data.epochs=1")
-    failed = LiveJob.submit(folder / "fails.yaml", adult.jobs_root, "--runtime", "yarn")
+    done, failed = train("income by day", "data.epochs=1"), program("ctr without age", FAILS)
     assert failed.verdict().state == "FAILED", failed.story()
+    vanished = program("nobody knows", TALKS)
+    vanished.wait(lambda: bool(vanished.events(ev.TaskRegistered)), "it runs")
+    for process in vanished.processes():  # what YARN runs of the AM, before that could say anything
+        if "com.anaconda.skein.ApplicationMaster" in process.cmdline():
+            process.kill()
     assert done.verdict().state == "SUCCEEDED", done.story()
     running = train("income for ever", "data.epochs=500", "data.batch_size=32", "checkpoint.every=5s")
+    talks = program("talks", TALKS)
     running.wait(lambda: running.step() > 0, "it trains")
-    yield Jobs(failed, done, running)
-    afo("kill", running.id)
-    running.wait_for_no_process(60)
+    talks.wait(lambda: bool(talks.events(ev.TaskRegistered)), "it runs")
+    yield Jobs(failed, done, running, talks, vanished)
+    for job in (running, talks):
+        afo("kill", job.id)
+        job.wait_for_no_process(60)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +146,7 @@ def test_pages_of_real_jobs_fit_and_hinder_nobody(
     compared = f"/compare?job={jobs.done.id}&job={jobs.running.id}"
     addresses = {"list": "/", "fleet": "/fleet", "compare": compared}
     addresses |= {f"{name}{part or '/overview'}": f"/jobs/{job.id}{part}" for name, job in vars(jobs).items()
-                  for part in ("", "/data", "/settings", "/events")}  # fmt: skip
+                  for part in ("", "/data", "/settings", "/events") if name not in ("talks", "vanished")}  # fmt: skip
     addresses["log"] = f"/jobs/{jobs.done.id}/logs/worker_0/0/stderr"
     with closing(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)) as context:
         watched = Watched(context.new_page())
@@ -150,11 +170,13 @@ def test_two_jobs_are_compared_from_the_list(page: Page, server: str, jobs: Jobs
 
 
 def test_the_log_of_a_running_task_is_followed(page: Page, server: str, jobs: Jobs) -> None:
-    page.goto(f"{server}/jobs/{jobs.running.id}")
-    page.locator("#worker-0-0").get_by_role("link", name="stderr").click()
+    page.goto(f"{server}/jobs/{jobs.talks.id}")
+    page.locator("#worker-0-0").get_by_role("link", name="stdout").click()
     line = page.locator(".log span").last
     before = line.inner_text()
+    assert re.search(r"step \d+", before)
     expect(line).not_to_have_text(before, timeout=60_000)
+    expect(line).to_contain_text("step")
     expect(line).to_be_in_viewport()
 
 
@@ -166,7 +188,7 @@ def test_tensorboard_shows_scalars_of_a_running_and_of_a_finished_job(
     for job in (jobs.done, jobs.running):
         page.get_by_label(f"choose {job.id}").check()
     page.get_by_role("button", name="Their TensorBoard").click()
-    page.wait_for_url(re.compile(r"//localhost:\d+/tb/.*"))
+    page.wait_for_url(re.compile(r"//localhost:\d+/tb/.*"), wait_until="commit")
     expect(page.get_by_text("loss").first).to_be_visible(timeout=120_000)
     for job in (jobs.done, jobs.running):
         expect(page.get_by_text(job.id).first).to_be_visible(timeout=60_000)
@@ -185,7 +207,9 @@ def status(address: str) -> int:
         return int(answer.status)
 
 
-def test_kill_9_of_the_server_loses_nothing(page: Page, server: str, jobs: Jobs) -> None:
+@pytest.mark.usefixtures("jobs")
+def test_kill_9_of_the_server_loses_nothing(context: BrowserContext, server: str) -> None:
+    page = context.new_page()
     page.goto(server)
     shown = page.locator("tbody a.name").all_inner_texts()
     note = yaml.safe_load((Path(os.environ["AFO_STATE_DIR"]) / "history" / "server.json").read_text())
@@ -203,7 +227,8 @@ def test_kill_9_of_the_server_loses_nothing(page: Page, server: str, jobs: Jobs)
     assert page.locator("tbody a.name").all_inner_texts() == shown
 
 
-def test_hdfs_that_is_lost_for_a_while(page: Page, server: str, jobs: Jobs, hadoop: Cluster) -> None:
+def test_hdfs_that_is_lost_for_a_while(context: BrowserContext, server: str, jobs: Jobs, hadoop: Cluster) -> None:
+    page = context.new_page()
     page.goto(server)
     hadoop.kill_daemon("namenode")
     try:
@@ -217,7 +242,8 @@ def test_hdfs_that_is_lost_for_a_while(page: Page, server: str, jobs: Jobs, hado
         hadoop.start_daemon("namenode")
     expect(stale).to_be_hidden(timeout=180_000)
     assert status(f"{server}/jobs/{jobs.done.id}") == 200
-    jobs.running.wait(lambda: jobs.running.state() == "RUNNING", "it trains again")
+    before = jobs.running.splits_done()
+    jobs.running.wait(lambda: jobs.running.splits_done() > before, "it trains on")
 
 
 def test_a_job_is_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> None:
@@ -239,3 +265,11 @@ def test_a_job_is_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> N
     expect(page.get_by_text("seen enough").first).to_be_visible()
     assert storage.exists(jobs.running.paths.verdict)
     picture(page, "killed")
+
+
+def test_a_job_whose_application_master_is_gone_is_closed(page: Page, server: str, jobs: Jobs) -> None:
+    page.goto(f"{server}/jobs/{jobs.vanished.id}")
+    expect(page.locator("h1")).to_contain_text("FAILED", timeout=200_000)
+    expect(page.locator("#diagnosis code").first).to_have_text("master_lost")
+    assert jobs.vanished.verdict().cause == "master_lost"
+    picture(page, "vanished")

@@ -1,5 +1,7 @@
 """Writes the directory of a job as the client, the AM and the Children do."""
 
+from typing import Literal
+
 import msgspec
 
 from afo import event_log, jsonfile, storage
@@ -20,15 +22,16 @@ class JobWriter:
     def __init__(
         self, root: str, job_id: str, name: str, begun: float = T0, user: str = "alice", queue: str = "default",
         tags: dict[str, str] | None = None, files: tuple[str, ...] = ("a",), epochs: int = 1,
+        runtime: Literal["local", "yarn"] = "local",
     ) -> None:  # fmt: skip
         self.paths, self.name, self.user, self.at, self.seq = JobPaths(root, job_id), name, user, begun, 0
-        self.queue, self.files, self.epochs = queue, files, epochs
+        self.queue, self.files, self.epochs, self.runtime = queue, files, epochs, runtime
         job = Job(
             name=name, queue=queue, tags=tags or {}, roles={"ps": RoleSpec(), "worker": RoleSpec(instances=2)},
             data=Data(schema="schema.yaml", train=("a",)),
         )  # fmt: skip
         config = AmConfig(
-            job=job, user=user, afo_version="0.1", runtime="local", jobs_root=root, job_id=job_id, train_files=files,
+            job=job, user=user, afo_version="0.1", runtime=runtime, jobs_root=root, job_id=job_id, train_files=files,
             secret_file="secret", schema_file="schema.yaml", submitted=begun - 5,
         )  # fmt: skip
         storage.write_bytes(self.paths.job, jsonfile.encode(config))
@@ -36,7 +39,7 @@ class JobWriter:
     def begin(self) -> "JobWriter":
         """The job runs."""
         started = ev.JobStarted(
-            job_id=self.paths.job_id, name=self.name, user=self.user, queue=self.queue, runtime="local",
+            job_id=self.paths.job_id, name=self.name, user=self.user, queue=self.queue, runtime=self.runtime,
             afo_version="0.1", submitted=self.at - 5, train_files=self.files, eval_files=(), epochs=self.epochs,
         )  # fmt: skip
         return self.log(started, ev.AmStarted(am_attempt=1, incarnation=1, address="h:1", host="h", pid=1))

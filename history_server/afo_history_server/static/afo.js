@@ -25,6 +25,8 @@ function keepFresh(live) {
       const follows = live.dataset.follow !== undefined && atBottom();
       keepOpen(live, fresh);
       live.replaceChildren(...fresh.childNodes);
+      const title = document.getElementById("title"); // it names the state
+      if (title) title.replaceChildren(...page.getElementById("title").childNodes);
       if (follows) toBottom();
       button.dataset.stale = "";
       if (fresh.dataset.every === undefined) clearInterval(timer); // the job has ended

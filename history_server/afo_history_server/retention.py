@@ -1,0 +1,113 @@
+"""Deletes what of old jobs the site does not keep: `history.keep`."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from afo import storage
+from afo.errors import NotFound, PermissionDenied, StorageError
+from afo.history_site import Keep
+from afo.paths import JobPaths
+from afo_history_server.job_actions import DELETED, remove_job
+from afo_history_server.job_files import JobFiles
+from afo_history_server.job_store import JobStore
+
+_LOG = logging.getLogger(__name__)
+
+
+class Ended(Struct, frozen=True):
+    """An ended job: when that was, in seconds since 1970, and what its events, logs and summaries take."""
+
+    job_id: str
+    ended: float
+    bytes: int
+
+
+def outlived(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
+    """The jobs that are not kept, oldest first. Pure."""
+    newest = sorted(jobs, key=lambda job: job.ended, reverse=True)
+    total, gone = 0, list[str]()
+    for number, job in enumerate(newest):
+        total += job.bytes
+        old = keep.age is not None and now - job.ended > keep.age
+        many = keep.jobs is not None and number >= keep.jobs
+        large = keep.bytes is not None and total > keep.bytes * (1 << 20)
+        if old or many or large:
+            gone.append(job.job_id)
+    return gone[::-1]
+
+
+class Retention:
+    """Applied to ended jobs alone. A job that holds a checkpoint or a model keeps these and what describes them."""
+
+    def __init__(self, store: JobStore, keep: Keep, clock: Callable[[], float]) -> None:
+        self._store, self._keep, self._clock = store, keep, clock
+        #: Of jobs that have ended nothing grows.
+        self._bytes: dict[str, int] = {}
+        #: What is left of them stays.
+        self._done: set[str] = set()
+
+    def apply(self) -> list[str]:
+        """The jobs that lost something. One that cannot be changed is passed over. Raises `ClusterUnreachable`."""
+        if self._keep == Keep():
+            return []
+        _finish_deleting(self._store.files)
+        old = outlived(list(self._ended()), self._keep, self._clock())
+        return [job_id for job_id in old if self._forget(job_id)]
+
+    def _ended(self) -> Iterable[Ended]:
+        for job in self._store.jobs().jobs:
+            if job.ended and job.since and job.job_id not in self._done:
+                size = self._size(job.job_id) if self._keep.bytes is not None else 0
+                yield Ended(job.job_id, job.since + (job.seconds or 0.0), size)
+
+    def _size(self, job_id: str) -> int:
+        if job_id not in self._bytes:
+            self._bytes[job_id] = sum(_size(self._store.files, place) for place in _passing(self._store.paths(job_id)))
+        return self._bytes[job_id]
+
+    def _forget(self, job_id: str) -> bool:
+        paths = self._store.paths(job_id)
+        try:
+            if _holds_a_model(self._store.files, paths):
+                for place in _passing(paths):
+                    storage.delete(place, recursive=True)
+                self._done.add(job_id)
+            else:
+                remove_job(self._store.files, paths)
+        except (PermissionDenied, NotFound, StorageError) as error:
+            _LOG.warning("%s is older than what is kept, and cannot be deleted: %s", job_id, error)
+            return False
+        self._store.forget(job_id)
+        self._bytes.pop(job_id, None)
+        _LOG.info("events, logs and summaries of %s are deleted: `history.keep`", job_id)
+        return True
+
+
+def _passing(paths: JobPaths) -> tuple[str, ...]:
+    """What tells of a job and is needed by none that comes after it."""
+    return paths.events, paths.logs, paths.summaries
+
+
+def _holds_a_model(files: JobFiles, paths: JobPaths) -> bool:
+    return any(_size(files, place) for place in (paths.checkpoints(""), paths.export))
+
+
+def _size(files: JobFiles, url: str) -> int:
+    """Bytes of all files below a directory, 0 where there is none."""
+    try:
+        found = files.list_dir(url)
+    except NotFound:
+        return 0
+    return sum(_size(files, info.url) if info.is_dir else info.size for info in found)
+
+
+def _finish_deleting(files: JobFiles) -> None:
+    """What an earlier server began to delete before it was killed."""
+    try:
+        for info in files.list_dir(files.root):
+            if info.is_dir and storage.name(info.url).startswith(DELETED):
+                storage.delete(info.url, recursive=True)
+    except (NotFound, PermissionDenied, StorageError) as error:
+        _LOG.warning("what was being deleted cannot be: %s", error)

@@ -1,0 +1,90 @@
+"""Closes jobs whose Application Master ended without a word, once YARN has said what became of them."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from afo import storage
+from afo.errors import AlreadyExists, NotFound
+from afo.events import JobFinished
+from afo.resource_manager import Application
+from afo_history_server.job_history import JobHistory
+from afo_history_server.job_store import JobStore
+from afo_history_server.job_summary import JobSummary
+
+#: A job that was silent for so long is asked about; its AM writes more often.
+SILENT_S = 60.0
+#: YARN forgets old applications; one that had begun and was silent for so long, and that it does not know, is over.
+FORGOTTEN_S = 3600.0
+#: The AM's own verdict may come a little after YARN's.
+_GRACE_S = 30.0
+_LOG = logging.getLogger(__name__)
+
+
+class Cluster(Protocol):
+    """What of a ResourceManager is needed."""
+
+    def application(self, application_id: str) -> Application:
+        """One application. Raises `NotFound` and `ClusterUnreachable`."""
+
+
+class VanishedJobs:
+    """Writes the verdict of a job that cannot do it itself; of two that try, one succeeds."""
+
+    def __init__(self, store: JobStore, cluster: Callable[[], Cluster], clock: Callable[[], float] = time.time) -> None:
+        self._store, self._cluster, self._clock = store, cluster, clock
+
+    def close_all(self) -> list[str]:
+        """The jobs that were closed. Raises what the cluster and `afo.storage` raise."""
+        return [job.job_id for job in self._silent(self._store.jobs().jobs) if self._close(job)]
+
+    def _silent(self, jobs: Iterable[JobSummary]) -> Iterable[JobSummary]:
+        now = self._clock()
+        for job in jobs:
+            silent = now - max(job.last_event, job.since) > SILENT_S
+            if silent and not job.ended and not job.problem and job.runtime == "yarn":
+                yield job
+
+    def _close(self, summary: JobSummary) -> bool:
+        job, _ = self._store.job(summary.job_id)
+        verdict = None if job.ended else self._verdict(job)
+        if verdict is None:
+            return False
+        try:
+            place = self._store.paths(job.job_id).verdict
+            storage.write_bytes(place, msgspec.json.encode(verdict), overwrite=False)
+        except AlreadyExists:
+            return False
+        _LOG.warning("%s had vanished and is closed: %s", job.job_id, verdict.diagnostics)
+        return True
+
+    def _verdict(self, job: JobHistory) -> JobFinished | None:
+        """None for a job that may go on."""
+        try:
+            found = self._cluster().application(job.job_id)
+        except NotFound:
+            forgotten = job.started and self._clock() - job.last_event > FORGOTTEN_S
+            return closed(job, None) if forgotten else None
+        if not found.over or self._clock() - found.finished_ms / 1000 < _GRACE_S:
+            return None
+        return closed(job, found)
+
+
+def closed(job: JobHistory, found: Application | None) -> JobFinished:
+    """The verdict of a job that wrote none. `found`: the application that is over; None where YARN forgot it."""
+    killed = found is not None and found.state == "KILLED"
+    words = found.diagnostics.strip() if found else "YARN does not know the application any more"
+    ended = found.finished_ms / 1000 if found and found.finished_ms else job.last_event
+    return JobFinished(
+        state="KILLED" if killed else "FAILED", cause="killed_by_user" if killed else "master_lost",
+        diagnostics=f"the Application Master ended without a verdict: {words or 'YARN gives no reason'}",
+        metrics=job.metrics, samples=job.samples, step=job.step,
+        seconds=max(0.0, ended - (job.started or job.submitted or ended)),
+        core_hours=found.vcore_seconds / 3600 if found else 0.0,
+        memory_gb_hours=found.memory_seconds / 1024 / 3600 if found else 0.0,
+        restarts=len(job.restarts), train_seconds=job.train_seconds, input_wait=job.input_wait or 0.0,
+        bad_records=job.data.bad,
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""What the server does by itself: jobs that vanished are closed, jobs that are too old go."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo import events as ev
+from afo import storage
+from afo.errors import ClusterUnreachable, NotFound
+from afo.history_site import Keep
+from afo.resource_manager import Application
+from afo.units import Duration, Memory
+from afo_history_server.job_actions import DELETED
+from afo_history_server.job_store import JobStore
+from afo_history_server.retention import Ended, Retention, outlived
+from afo_history_server.telemetry import Telemetry
+from afo_history_server.vanished import FORGOTTEN_S, SILENT_S, VanishedJobs
+from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
+
+GONE = "application_1763000000000_0009"
+
+
+class Yarn:
+    """Answers as told; `asked` counts."""
+
+    def __init__(self) -> None:
+        self.answer: Application | Exception = NotFound("no such application")
+        self.asked = 0
+
+    def application(self, application_id: str) -> Application:
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def application(state: str, finished: float, words: str = "AM exited with 137") -> Application:
+    return Application(
+        id=GONE, user="alice", name="n", queue="q", state=state, final_status=state, diagnostics=words,
+        finished_ms=int(finished * 1000), vcore_seconds=7200, memory_seconds=2048 * 3600,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(root: str, clock: list[float]) -> JobStore:
+    return JobStore(root, Telemetry(), lambda: clock[0])
+
+
+@pytest.fixture
+def yarn() -> Yarn:
+    return Yarn()
+
+
+@pytest.fixture
+def vanished(store: JobStore, yarn: Yarn, clock: list[float]) -> VanishedJobs:
+    return VanishedJobs(store, lambda: yarn, lambda: clock[0])
+
+
+@pytest.fixture
+def gone(writer: Callable[..., JobWriter], clock: list[float]) -> JobWriter:
+    """A job on YARN that trained for a while, and of which nothing more is heard."""
+    job = writer(GONE, "gone", runtime="yarn").begin().task(task_id("worker"))
+    job.log(ev.Sample(step=40, samples=4000, samples_per_s=10.0, input_wait=0.1, loss=0.5))
+    clock[0] = job.at + SILENT_S + 100
+    return job
+
+
+def test_what_yarn_says_is_the_verdict(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+) -> None:
+    yarn.answer = application("FAILED", gone.at + 5)
+    assert vanished.close_all() == [GONE]
+    clock[0] += 10
+    job, _ = store.job(GONE)
+    assert (job.state, job.cause, job.step, job.samples) == ("FAILED", "master_lost", 40, 4000)
+    assert job.diagnostics == "the Application Master ended without a verdict: AM exited with 137"
+    assert (job.seconds, job.core_hours, job.memory_gb_hours) == (pytest.approx(gone.at + 5 - job.started), 2.0, 2.0)
+    assert job.explanation is not None
+    assert vanished.close_all() == []
+    assert yarn.asked == 1
+
+
+def test_one_that_was_killed_is_killed(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+) -> None:
+    yarn.answer = application("KILLED", gone.at + 5, "killed by bob")
+    vanished.close_all()
+    clock[0] += 10
+    job, _ = store.job(GONE)
+    assert (job.state, job.cause) == ("KILLED", "killed_by_user")
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "ACCEPTED", "NEW_SAVING"])
+def test_one_that_goes_on_is_left_alone(vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, state: str) -> None:
+    yarn.answer = application(state, 0)
+    assert vanished.close_all() == []
+    assert not storage.exists(gone.paths.verdict)
+
+
+def test_the_am_has_time_for_its_own_verdict(
+    vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, clock: list[float]
+) -> None:
+    yarn.answer = application("FINISHED", clock[0] - 10)
+    assert vanished.close_all() == []
+    gone.end("SUCCEEDED", "succeeded")
+    clock[0] += 60
+    assert vanished.close_all() == []
+    assert msgspec.json.decode(storage.read_bytes(gone.paths.verdict))["state"] == "SUCCEEDED"
+
+
+def test_one_that_yarn_forgot_is_over_after_long_silence(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
+    clock: list[float],
+) -> None:  # fmt: skip
+    waits = "application_1763000000000_0010"
+    writer(waits, "waits in the queue of another cluster", runtime="yarn")
+    assert vanished.close_all() == []
+    clock[0] = gone.at + FORGOTTEN_S + 1
+    assert vanished.close_all() == [GONE]
+    clock[0] += 10
+    assert store.job(GONE)[0].cause == "master_lost"
+    assert store.job(waits)[0].state == "SUBMITTED"
+
+
+def test_a_cluster_that_does_not_answer_closes_nothing(vanished: VanishedJobs, yarn: Yarn, gone: JobWriter) -> None:
+    yarn.answer = ClusterUnreachable("no ResourceManager")
+    with pytest.raises(ClusterUnreachable):
+        vanished.close_all()
+    assert not storage.exists(gone.paths.verdict)
+
+
+@pytest.mark.usefixtures("done", "failed", "running")
+def test_nobody_is_asked_about_jobs_that_end_or_talk_or_run_here(vanished: VanishedJobs, yarn: Yarn) -> None:
+    vanished.close_all()
+    assert yarn.asked == 0
+
+
+JOBS = st.lists(
+    st.builds(Ended, st.uuids().map(str), st.floats(0, 1000), st.integers(0, 5 << 20)), unique_by=lambda job: job.job_id
+)
+KEEPS = st.builds(
+    Keep,
+    age=st.none() | st.floats(0, 1000).map(Duration),
+    jobs=st.none() | st.integers(1, 9),
+    bytes=st.none() | st.integers(0, 9).map(Memory),
+)
+
+
+@given(JOBS, KEEPS)
+def test_what_stays_is_within_all_bounds_and_what_goes_is_not(jobs: list[Ended], keep: Keep) -> None:
+    now = 1000.0
+    gone = outlived(jobs, keep, now)
+    stays = sorted((job for job in jobs if job.job_id not in gone), key=lambda job: -job.ended)
+    assert all(keep.age is None or now - job.ended <= keep.age for job in stays)
+    assert keep.jobs is None or len(stays) <= keep.jobs
+    assert keep.bytes is None or sum(job.bytes for job in stays) <= keep.bytes << 20
+    if keep == Keep():
+        assert gone == []
+    if keep.age is None and keep.bytes is None and keep.jobs is not None:
+        assert len(stays) == min(len(jobs), keep.jobs)
+    ages = {job.job_id: job.ended for job in jobs}
+    assert [ages[job_id] for job_id in gone] == sorted(ages[job_id] for job_id in gone)
+
+
+def day(number: float) -> Duration:
+    return Duration(number * 86400)
+
+
+@pytest.mark.usefixtures("failed", "running")
+def test_old_jobs_go_but_models_and_running_jobs_stay(
+    store: JobStore, done: JobWriter, clock: list[float], root: str
+) -> None:
+    done.write_log("worker_0", 0, "stderr", b"x" * 1000)
+    storage.write_bytes(f"{done.paths.export}/model/saved_model.pb", b"model")
+    storage.make_dirs(f"{root}/{DELETED}application_1_1/logs")
+    retention = Retention(store, Keep(age=day(1)), lambda: clock[0])
+    assert retention.apply() == []
+    clock[0] = T0 + 3 * 86400
+    assert retention.apply() == [DONE, FAILED]
+    clock[0] += 10
+    assert {path.name for path in Path(root).iterdir()} == {DONE, RUNNING}
+    left = {path.name for path in Path(done.paths.dir).iterdir()}
+    assert left == {"job.json", "verdict.json", "export"}
+    assert store.job(DONE)[0].metrics == {"auc": 0.7512}, "the list still knows it"
+    assert retention.apply() == []
+
+
+def test_the_oldest_go_while_all_together_are_too_large(
+    store: JobStore, writer: Callable[..., JobWriter], clock: list[float], root: str
+) -> None:
+    for number in range(1, 5):
+        job = writer(f"local_1763000000000_{number:04d}", begun=T0 + 100 * number).begin()
+        job.write_log("worker_0", 0, "stderr", b"x" * 1_000_000).end("FAILED", "user_exception")
+    clock[0] = T0 + 5000
+    assert len(Retention(store, Keep(bytes=Memory(2)), lambda: clock[0]).apply()) == 2
+    assert sorted(path.name[-1] for path in Path(root).iterdir()) == ["3", "4"]
+
+
+@pytest.mark.usefixtures("done")
+def test_without_a_word_nothing_is_deleted(store: JobStore, clock: list[float], root: str) -> None:
+    clock[0] = T0 * 2
+    assert Retention(store, Keep(), lambda: clock[0]).apply() == []
+    assert len(list(Path(root).iterdir())) == 1
