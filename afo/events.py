@@ -358,6 +358,21 @@ class Sample(Event, frozen=True):
     loss: float | None
 
 
+class TaskUse(Struct, frozen=True, kw_only=True):
+    """What a task's processes use now, and at most since its container began: bytes, and seconds of all cores."""
+
+    task: TaskId
+    rss: int
+    peak_rss: int
+    cpu_s: float
+
+
+class TasksUsed(Event, frozen=True):
+    """What the tasks that run use, about once a minute for up to 100 of them; for curves."""
+
+    tasks: tuple[TaskUse, ...]
+
+
 AnyEvent = (
     JobStarted
     | AmStarted
@@ -392,4 +407,5 @@ AnyEvent = (
     | JobEnding
     | JobFinished
     | Sample
+    | TasksUsed
 )

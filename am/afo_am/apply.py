@@ -247,6 +247,7 @@ _APPLY: dict[type, _Apply] = {
     ev.JobEnding: _job_ending,
     ev.JobFinished: _job_finished,
     ev.Sample: _sample,
+    ev.TasksUsed: _noted,
 }
 if set(_APPLY) != set(get_args(ev.AnyEvent)):
     raise InvalidState("an event has no way into the state")

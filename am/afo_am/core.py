@@ -36,6 +36,7 @@ from afo_am.stalls import Stalls
 from afo_am.state import ENDED_WITH_JOB, SUCCEEDED, JobState
 from afo_am.tasks import LIVE, Stage, Task
 from afo_am.trainers import Trainers
+from afo_am.used import Used
 from afo_am.waiting import Waiting, in_order
 
 #: Events after which something may have to follow at once; for all else the next tick is soon enough.
@@ -78,6 +79,7 @@ class Core:
         self.slow = Slow(self)
         self.gang = Gang(self)
         self.waiting = Waiting(self)
+        self._used = Used(self, now)
         children, trainers, containers = Children(self), Trainers(self), Containers(self)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {
             m.RegisterRequest: children.register,
@@ -291,6 +293,7 @@ class Core:
         self.ending.look_at_the_clock()
         self.gang.look()
         self.waiting.look()
+        self._used.look()
         if self._now - self._last_sample >= 30 and self.state.ready:
             self._last_sample = self._now
             rates = self.rates

@@ -18,6 +18,7 @@ from afo_history_server.job_history import (
     FileProgress,
     JobHistory,
     Restart,
+    UsePoint,
     finished,
 )
 from afo_history_server.thinned import Thinned
@@ -28,6 +29,8 @@ KEPT_POINTS = 200
 KEPT_IN_PLACE = 50
 #: Points of a curve.
 CURVE_POINTS = 400
+#: Points of what one attempt used.
+USE_POINTS = 60
 #: Characters kept of a failed task's last lines.
 TAIL = 8000
 
@@ -45,6 +48,8 @@ class HistoryFold:
         self._returns: deque[Restart] = deque(maxlen=KEPT_POINTS)
         self._curve: Thinned[CurvePoint] = Thinned(CURVE_POINTS)
         self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
+        self._use: dict[TaskId, Thinned[UsePoint]] = {}
+        self._used_at: dict[TaskId, float] = {}
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
         self._data = DataFold()
 
@@ -154,6 +159,9 @@ class HistoryFold:
                 self._attempt(event.task, restarted=(*earlier, time))
                 what = f"{event.task}, process {event.number + 1} in its container"
                 self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
+            case ev.TasksUsed():
+                for use in event.tasks:
+                    self._used(use, time)
             case ev.TaskEnded():
                 self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
                 if event.cause != "ended_with_job" or event.task != self._job.first_task:
@@ -162,6 +170,16 @@ class HistoryFold:
                 self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
             case _:
                 return
+
+    def _used(self, use: ev.TaskUse, time: float) -> None:
+        before, since = self._known(use.task), self._used_at.get(use.task)
+        cores = None
+        if since is not None and time > since and use.cpu_s >= before.cpu_s:
+            cores = (use.cpu_s - before.cpu_s) / (time - since)
+        self._used_at[use.task] = time
+        series = self._use.setdefault(use.task, Thinned(USE_POINTS))
+        series.add(UsePoint(time=time, rss=use.rss, cores=cores))
+        self._attempt(use.task, peak_rss=use.peak_rss, cpu_s=use.cpu_s, use=series.items())
 
     def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         self._attempt(

@@ -12,6 +12,14 @@ FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 AnyRecord = event_log.Record | event_log.UnknownRecord
 
 
+class UsePoint(Struct, frozen=True, kw_only=True):
+    """What a task used at a time: bytes of memory, and cores since the point before; None at the first."""
+
+    time: float
+    rss: int
+    cores: float | None
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """One container's life in one role and index. Times in seconds since 1970, 0 while unknown; `memory` in MiB."""
 
@@ -30,9 +38,11 @@ class Attempt(Struct, frozen=True, kw_only=True):
     code: int | None = None
     message: str = ""
     tail: str = ""
-    #: Bytes, and seconds of all cores together; known once it has ended.
+    #: Bytes at most, and seconds of all cores together, as far as they are known.
     peak_rss: int = 0
     cpu_s: float = 0.0
+    #: Over its time, thinned out.
+    use: tuple[UsePoint, ...] = ()
     #: When its process began again in the same container.
     restarted: tuple[float, ...] = ()
 

@@ -8,6 +8,7 @@ from afo_history_server.advice import advice
 from afo_history_server.job_charts import job_charts
 from afo_history_server.job_history import Attempt, FileProgress, JobHistory
 from afo_history_server.job_store import JobStore
+from afo_history_server.task_use import cores_line, cores_of, memory_line
 from afo_history_server.timeline import timeline
 
 #: Attempts of tasks on a job's page; all of them are in the API.
@@ -39,6 +40,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
         return render_template(
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
             timeline=timeline(found, now), charts=job_charts(found), advice=advice(found),
+            memory_line=memory_line, cores_line=cores_line, cores_of=cores_of,
         )  # fmt: skip
 
     @routes.get("/data")

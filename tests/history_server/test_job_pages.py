@@ -213,3 +213,32 @@ def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., J
 def test_settings_that_cannot_be_read_say_so(client: FlaskClient, failed: JobWriter) -> None:
     storage.write_bytes(failed.paths.job, b"[]")
     assert "no job that this version of afo understands" in text(client, f"/jobs/{FAILED}/settings", 502)
+
+
+def test_what_a_task_uses_over_time(client: FlaskClient, running: JobWriter) -> None:
+    worker = task_id("worker", 3)
+    running.task(worker)
+    for number in range(200):
+        use = ev.TaskUse(task=worker, rss=(500 + number) * MIB, peak_rss=700 * MIB, cpu_s=number * 0.5)
+        running.log(ev.TasksUsed(tasks=(use,)))
+    attempt = next(
+        each for each in client.get(f"/api/v1/jobs/{RUNNING}").json["job"]["attempts"] if each["index"] == 3
+    )  # fmt: skip
+    points = attempt["use"]
+    assert 30 <= len(points) <= 61
+    assert (points[0]["rss"], points[0]["cores"], points[-1]["rss"]) == (500 * MIB, None, 699 * MIB)
+    assert {point["cores"] for point in points[1:]} == {0.5}
+    row = re.search(r'<tr id="worker-3-0">.*?</tr>', page(client, running), re.S)
+    assert row is not None
+    assert "<title>699 MiB at last, at most 700 MiB</title>" in row[0]
+    assert "<title>0.5000 cores at last</title>" in row[0]
+    assert "700 MiB of 2.0 GiB" in words(row[0])
+
+
+def test_a_process_that_began_anew_has_used_no_negative_time(client: FlaskClient, running: JobWriter) -> None:
+    worker = task_id("worker", 3)
+    running.task(worker)
+    for cpu in (5.0, 1.0, 2.0):
+        running.log(ev.TasksUsed(tasks=(ev.TaskUse(task=worker, rss=MIB, peak_rss=MIB, cpu_s=cpu),)))
+    attempts = client.get(f"/api/v1/jobs/{RUNNING}").json["job"]["attempts"]
+    assert [point["cores"] for point in attempts[-1]["use"]] == [None, None, 1.0]
