@@ -20,6 +20,7 @@ class FileInfo:
     size: int  #: bytes; 0 for a directory
     modified: float  #: seconds since the epoch
     is_dir: bool
+    owner: str = ""  #: its user's name
 
 
 class Sink(Protocol):

@@ -155,7 +155,8 @@ class HdfsFiles:
         return found
 
     def _info(self, status: hdfs_native.FileStatus) -> FileInfo:
-        return FileInfo(self._prefix + status.path, status.length, status.modification_time / 1000, status.isdir)
+        modified = status.modification_time / 1000
+        return FileInfo(self._prefix + status.path, status.length, modified, status.isdir, status.owner)
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         permission = 0o755 if mode is None else mode

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import pwd
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import BinaryIO
 
 from afo.errors import AfoError, AlreadyExists, NotFound, PermissionDenied, StorageError
@@ -86,7 +88,8 @@ class LocalFiles:
 
     def _info(self, path: str, status: os.stat_result) -> FileInfo:
         is_dir = stat.S_ISDIR(status.st_mode)
-        return FileInfo(self._prefix + path, 0 if is_dir else status.st_size, status.st_mtime_ns / 1e9, is_dir)
+        size, owner = 0 if is_dir else status.st_size, _user(status.st_uid)
+        return FileInfo(self._prefix + path, size, status.st_mtime_ns / 1e9, is_dir, owner)
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         with _translated("make directory", path):
@@ -152,3 +155,12 @@ def _sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@lru_cache(1000)
+def _user(number: int) -> str:
+    """The user's name, or the number of one that this machine does not know."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

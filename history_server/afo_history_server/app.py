@@ -54,7 +54,9 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update({each.__name__: each for each in _FILTERS})
     telemetry = Telemetry()
-    store = JobStore(jobs_root, telemetry, clock, index)
+    access = access or Access(HistorySite(), user_name())
+    site = access.site
+    store = JobStore(jobs_root, telemetry, clock, index, check_owners=site.auth == "proxy")
     app.register_blueprint(pages_blueprint(store))
     app.register_blueprint(compare_blueprint(store))
     app.register_blueprint(fleet_blueprint(store))
@@ -67,8 +69,6 @@ def create_app(
     app.extensions |= {TENSORBOARDS: boards, JOBS: store}
     actions = JobActions(store, secrets or UserState(load_config().state_dir))
     app.register_blueprint(actions_blueprint(store, actions))
-    access = access or Access(HistorySite(), user_name())
-    site = access.site
     use_names(app, Names(site.name, site.tensorboard_name) if site.name else Names())
     protect(app)
     know_viewers(app, access, store)

@@ -89,8 +89,8 @@ class HistoryFold:
         match event:
             case ev.JobStarted():
                 self._change(
-                    name=event.name, user=event.user, queue=event.queue, runtime=event.runtime, started=time,
-                    afo_version=event.afo_version, submitted=event.submitted, state="RUNNING",
+                    name=event.name, user=self._job.user or event.user, queue=event.queue, runtime=event.runtime,
+                    started=time, afo_version=event.afo_version, submitted=event.submitted, state="RUNNING",
                 )  # fmt: skip
             case ev.JobEnding():
                 self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,

@@ -15,10 +15,14 @@ from afo.storage.url import LOCAL, parse
 
 
 class JobFiles:
-    """Files below `root`. Every method raises what `afo.storage` raises."""
+    """Files below `root`. Every method raises what `afo.storage` raises.
 
-    def __init__(self, root: str) -> None:
+    `check_owners`: a job is believed to be a user's only where the file that says so belongs to that user.
+    """
+
+    def __init__(self, root: str, check_owners: bool = False) -> None:
         self.root = root.rstrip("/") or "/"
+        self.check_owners = check_owners
 
     def list_dir(self, url: str) -> list[FileInfo]:
         """What lies directly in a directory, sorted by URL."""
@@ -50,6 +54,11 @@ class JobFiles:
         """The first `limit` bytes of a plain file."""
         with self.open(url) as file:
             return file.read(limit)
+
+    def check_owner(self, url: str, user: str) -> None:
+        """Raises `PermissionDenied` for a file that is not this user's, where owners are checked."""
+        if self.check_owners and (owner := storage.info(url).owner) != user:
+            raise PermissionDenied(f"{url} says that {user or 'nobody'} submitted the job, but belongs to {owner}")
 
     def _check_file(self, url: str) -> None:
         path = self._resolve(url)

@@ -30,14 +30,15 @@ FRESH_S = 2.0
 class JobStore:
     """Reads, never writes among the jobs. Safe for threads; one scan runs at a time.
 
-    `index`: file on this machine for what is known of ended jobs; only a copy, see `EndedJobs`.
+    `index`: file on this machine for what is known of ended jobs; only a copy, see `EndedJobs`. `check_owners`: see
+    `JobFiles`.
     """
 
     def __init__(
         self, root: str, telemetry: Telemetry, clock: Callable[[], float], index: Path | None = None,
-        max_jobs: int = MAX_JOBS,
+        max_jobs: int = MAX_JOBS, check_owners: bool = False,
     ) -> None:  # fmt: skip
-        self.files = JobFiles(root)
+        self.files = JobFiles(root, check_owners)
         self.clock = clock
         self._telemetry = telemetry
         self._index = JobIndex(self.files, self._summary, EndedJobs(index), clock, max_jobs)

@@ -18,11 +18,18 @@ MAX_DOCUMENT = 64 << 20
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
-    """The job as submitted, None while it is not there. Raises `SpecError` and what `afo.storage` raises."""
+    """The job as submitted, None while it is not there. Raises `SpecError` and what `afo.storage` raises.
+
+    Where owners are checked it has to be there and be its user's: it decides who may see the job.
+    """
     try:
-        return decode_head(files.read(paths.job, MAX_DOCUMENT), paths.job)
+        head = decode_head(files.read(paths.job, MAX_DOCUMENT), paths.job)
     except NotFound:
+        if files.check_owners:
+            raise
         return None
+    files.check_owner(paths.job, head.user)
+    return head
 
 
 def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:

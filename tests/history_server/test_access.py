@@ -11,15 +11,17 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from afo.history_site import HistorySite
+from afo.paths import JobPaths
 from afo.user_state import UserState
 from afo_history_server.access import Access
 from afo_history_server.app import close_app, create_app
+from afo_history_server.job_files import JobFiles
 from afo_history_server.signing_in import FOR_EVERYBODY
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import browser
 
 TOKEN, PROXY = "t" * 64, "10.0.0.9"
-SERVED = {"auth": "proxy", "proxies": (PROXY,), "admins": ("root",)}
+SERVED = {"auth": "proxy", "proxies": (PROXY,), "admins": ("admin",)}
 #: A value for each part of an address.
 PARTS = {"job_id": DONE, "task": "worker_1", "attempt": "0", "stream": "stderr", "proof": "x", "jobs": DONE,
          "rest": "r",
@@ -27,7 +29,13 @@ PARTS = {"job_id": DONE, "task": "worker_1", "attempt": "0", "stream": "stderr",
 
 
 @pytest.fixture
-def serve(root: str, tmp_path: Path) -> Iterator[Callable[..., FlaskClient]]:
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of these tests belong to who runs them, whoever submitted the job."""
+    monkeypatch.setattr(JobFiles, "check_owner", lambda self, url, user: None)
+
+
+@pytest.fixture
+def serve(root: str, tmp_path: Path, believed: None) -> Iterator[Callable[..., FlaskClient]]:
     """Applications over `root` with other rules."""
     apps: list[Flask] = []
 
@@ -96,7 +104,7 @@ def test_a_name_from_elsewhere_is_nobodys(serve: Callable[..., FlaskClient], req
 
 @pytest.mark.parametrize(
     ("user", "sees", "acts"),
-    [("alice", True, True), ("vera", True, False), ("mod", True, True), ("root", True, True), ("eve", False, False)],
+    [("alice", True, True), ("vera", True, False), ("mod", True, True), ("admin", True, True), ("eve", False, False)],
 )
 def test_owner_lists_and_admins(
     serve: Callable[..., FlaskClient], done: JobWriter, failed: JobWriter, user: str, sees: bool, acts: bool
@@ -105,7 +113,7 @@ def test_owner_lists_and_admins(
     client = serve(**SERVED)
     listed = {job["job_id"] for job in client.get("/api/v1/jobs", **by(user)).json["jobs"]}
     assert (DONE in listed) == sees
-    assert (FAILED in listed) == (user == "root"), "bob's, who names nobody"
+    assert (FAILED in listed) == (user == "admin"), "bob's, who names nobody"
     groups = client.get("/api/v1/fleet?since=2025-01-01", **by(user)).json["fleet"]["groups"]
     assert ("alice" in [group["name"] for group in groups]) == sees
     for address in (f"/jobs/{DONE}", f"/jobs/{DONE}/logs/worker_1/0/stderr", f"/api/v1/jobs/{DONE}/settings",
@@ -113,7 +121,7 @@ def test_owner_lists_and_admins(
         answer = client.get(address, **by(user))
         assert answer.status_code in ((200, 302) if sees else (404,)), address
     compared = client.get(f"/compare?job={DONE}&job={FAILED}", **by(user))
-    assert compared.status_code == (200 if user == "root" else 404)
+    assert compared.status_code == (200 if user == "admin" else 404)
     if sees:
         assert ("Delete this job" in client.get(f"/jobs/{DONE}", **by(user)).text) == acts
     deleted = client.post(f"/jobs/{DONE}/delete", data={"csrf": "x"}, **by(user))
@@ -259,3 +267,29 @@ def test_names_of_a_site(serve: Callable[..., FlaskClient], done: JobWriter) -> 
     answer = client.get(f"/tensorboard?job={DONE}", base_url="https://history.example", **by("alice"))
     assert answer.location.startswith("//tb.example/tb/")
     assert client.get("/", base_url="https://tb.example", **by("alice")).location == "//history.example/"
+
+
+@pytest.fixture
+def strict(root: str) -> Iterator[FlaskClient]:
+    """A server that many users share."""
+    app = create_app(root, access=Access(HistorySite(**SERVED), "me"))
+    yield browser(app)
+    close_app(app)
+
+
+def test_a_job_belongs_to_whom_its_file_belongs_to(
+    strict: FlaskClient, writer: Callable[..., JobWriter], failed: JobWriter
+) -> None:
+    """Somebody writes the directory of a job that is alice's, as they say, and events of hers into one of their own."""
+    me = Path(failed.paths.job).owner()
+    mine = writer(DONE, user=me)
+    mine.user = "alice"  # what the events claim
+    mine.begin()
+    writer(RUNNING, user="alice").begin()
+    Path(JobPaths(failed.paths.root, "application_1763000000000_0077").dir).mkdir()
+    for user, sees in ((me, {DONE}), ("alice", set()), ("bob", set())):
+        assert {job["job_id"] for job in strict.get("/api/v1/jobs", **by(user)).json["jobs"]} == sees
+    assert strict.get(f"/jobs/{RUNNING}", **by("alice")).status_code == 403
+    assert strict.get("/jobs/application_1763000000000_0077", **by("alice")).status_code == 404
+    problems = {job["job_id"]: job["problem"] for job in strict.get("/api/v1/jobs", **by("admin")).json["jobs"]}
+    assert problems[RUNNING].endswith(f"says that alice submitted the job, but belongs to {me}")

@@ -139,23 +139,24 @@ def test_a_failed_job_is_found_and_says_why_above_the_fold(page: Page, server: s
     expect(page.get_by_text("reading the features")).to_be_visible()
 
 
+def addresses(jobs: Jobs) -> dict[str, str]:
+    """Pages of these jobs, by names for their pictures."""
+    pages = {"list": "/", "compare": f"/compare?job={jobs.done.id}&job={jobs.running.id}", "fleet": "/fleet",
+             "log": f"/jobs/{jobs.done.id}/logs/worker_0/0/stderr"}  # fmt: skip
+    pages |= {name: f"/jobs/{job.id}" for name, job in vars(jobs).items()}
+    return pages | {part: f"/jobs/{jobs.running.id}/{part}" for part in ("data", "settings", "events")}
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
 def test_pages_of_real_jobs_fit_and_hinder_nobody(
     browser: Browser, server: str, jobs: Jobs, width: int, scheme: str
 ) -> None:
-    compared = f"/compare?job={jobs.done.id}&job={jobs.running.id}"
-    addresses = {"list": "/", "fleet": "/fleet", "compare": compared}
-    addresses |= {f"{name}{part or '/overview'}": f"/jobs/{job.id}{part}" for name, job in vars(jobs).items()
-                  for part in ("", "/data", "/settings", "/events") if name not in ("talks", "vanished")}  # fmt: skip
-    addresses["log"] = f"/jobs/{jobs.done.id}/logs/worker_0/0/stderr"
     with closing(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)) as context:
         watched = Watched(context.new_page())
-        for name, address in addresses.items():
-            if name == "failed/data":  # a program reads what it likes
-                continue
+        for name, address in addresses(jobs).items():
             watched.page.goto(server + address)
             watched.check()
-            picture(watched.page, f"{name.replace('/', '-')}-{width}-{scheme}")
+            picture(watched.page, f"{name}-{width}-{scheme}")
 
 
 def test_two_jobs_are_compared_from_the_list(page: Page, server: str, jobs: Jobs) -> None:
