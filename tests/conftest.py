@@ -17,10 +17,13 @@ GRACE_S = 5.0
 
 
 def _alive() -> dict[str, set[str]]:
-    """Threads, child processes and listening ports of this process, by name."""
+    """Threads, child processes and listening ports of this process, by name.
+
+    Children alone: what a daemon of a fixture starts, say a NodeManager for an application of an earlier test, is its.
+    """
     me = psutil.Process()
     ports = {str(each.laddr) for each in me.net_connections(kind="inet") if each.status == psutil.CONN_LISTEN}
-    children = {f"{child.pid}" for child in me.children(recursive=True) if _runs(child)}
+    children = {f"{child.pid}" for child in me.children() if _runs(child)}
     threads = {f"{thread.name} ({thread.ident})" for thread in threading.enumerate() if thread.is_alive()}
     return {"threads": threads, "processes": children, "listening ports": ports}
 

@@ -2,8 +2,8 @@
 
 Each job has to end SUCCEEDED with every sample counted once an epoch, an AUC in the band, no process left, and no more
 restarts than its faults explain. 20 faults in 4 phases are 20 jobs in 4 rounds. `make test-faults` runs all of them;
-the other tests two, by the day or $AFO_FAULTS_DAY, so that ten days see all. Good jobs are noted in build/faults/COMMIT.jsonl, so a
-series that was interrupted goes on; AFO_FAULTS_REPORT writes the report elsewhere.
+the other tests two, by the day or $AFO_FAULTS_DAY, so that ten days see all. Good jobs are noted in
+build/faults/COMMIT.jsonl, so a series that was interrupted goes on; AFO_FAULTS_REPORT writes the report elsewhere.
 """
 
 import os
