@@ -12,9 +12,11 @@ from afo_history_server.data_fold import DataFold
 from afo_history_server.job_history import (
     AnyRecord,
     Attempt,
+    Beginning,
     Checkpoint,
     CurvePoint,
     Evaluation,
+    Export,
     FileProgress,
     JobHistory,
     Restart,
@@ -119,6 +121,16 @@ class HistoryFold:
                 point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
                 self._evaluations.append(point)
                 self._metric_curve.add(point)
+            case ev.WarmStarted():
+                self._change(
+                    beginning=Beginning(source=event.source, step=event.step, kept=event.kept,
+                                        made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
+                )  # fmt: skip
+            case ev.ExportDecided():
+                self._change(
+                    export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
+                                  checks=event.checks)
+                )  # fmt: skip
             case ev.CheckpointBegun():
                 self._saving_since = time
             case ev.CheckpointWritten():

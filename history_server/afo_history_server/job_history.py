@@ -5,6 +5,7 @@ from msgspec import Struct, structs
 from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, HARMLESS, Cause
+from afo.gate import Check
 from afo.job import Acls, Role
 from afo.rpc.messages import TaskId
 
@@ -118,6 +119,28 @@ class DataProgress(Struct, frozen=True, kw_only=True):
     undone: int = 0
 
 
+class Beginning(Struct, frozen=True, kw_only=True):
+    """The earlier model that the training began with; features by name, each with why."""
+
+    source: str
+    step: int
+    kept: tuple[str, ...] = ()
+    made_new: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    #: Models that would have come before it, and why they were not taken.
+    passed_over: tuple[str, ...] = ()
+
+
+class Export(Struct, frozen=True, kw_only=True):
+    """What was decided of the checkpoint that was to be exported."""
+
+    time: float
+    manifest: str
+    step: int
+    allowed: bool
+    checks: tuple[Check, ...] = ()
+
+
 class Restart(Struct, frozen=True, kw_only=True):
     """Something began again."""
 
@@ -157,6 +180,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    beginning: Beginning | None = None
+    export: Export | None = None
     restarts: tuple[Restart, ...] = ()
     #: Those of the restarts in which the training went back to a checkpoint.
     returns: tuple[Restart, ...] = ()

@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import jsonfile, storage
+from afo.gate import Check
 from afo.rpc.messages import Usage
 from afo_history_server.advice import advice
 from afo_history_server.job_history import Attempt, Checkpoint, DataProgress, JobHistory
@@ -242,3 +243,18 @@ def test_a_process_that_began_anew_has_used_no_negative_time(client: FlaskClient
         running.log(ev.TasksUsed(tasks=(ev.TaskUse(task=worker, rss=MIB, peak_rss=MIB, cpu_s=cpu),)))
     attempts = client.get(f"/api/v1/jobs/{RUNNING}").json["job"]["attempts"]
     assert [point["cores"] for point in attempts[-1]["use"]] == [None, None, 1.0]
+
+
+def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient, running: JobWriter) -> None:
+    checks = (Check("auc", False, "auc 0.61 is not within >=0.7"), Check("log_loss", True, "log_loss 0.3 is within <1"))
+    running.log(
+        ev.WarmStarted(
+            task=task_id("worker"), generation=1, step=40, source="hdfs://a/manifest-40", kept=("age", "city"),
+            made_new=("device: new",), dropped=("liked: not in this model",), passed_over=("m-39: refused",),
+        ),
+        ev.ExportDecided(manifest="m-80", step=80, allowed=False, checks=checks),
+    )  # fmt: skip
+    found = words(page(client, running))
+    for part in ("It began with hdfs://a/manifest-40 , step 40: 2 parts kept, made new device: new, dropped liked: not",
+                 "Passed over: m-39: refused", "Not exported: m-80 , step 80.", "auc 0.61 is not within"):  # fmt: skip
+        assert part in found
