@@ -35,6 +35,8 @@ class AmStarted(Event, frozen=True):
     address: str
     host: str
     pid: int
+    #: Where it answers `/metrics`; '' where it does not.
+    metrics: str = ""
 
 
 class ContainerRequested(Event, frozen=True):

@@ -48,6 +48,7 @@ class MasterSpec(Section, frozen=True):
     memory: Annotated[Memory, Meta(description="Memory of the AM container.")] = Memory(1024)
     vcores: PositiveInt = 1
     attempts: Annotated[int, Meta(ge=1, le=10, description="YARN application attempts.")] = 2
+    metrics: Annotated[bool, Meta(description="The AM answers `/metrics` for Prometheus, on a port of its own.")] = True
 
 
 class Docker(Section, frozen=True):

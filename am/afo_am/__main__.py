@@ -5,6 +5,8 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from afo import __version__, jsonfile, lineage, storage
@@ -20,6 +22,7 @@ from afo.rpc.wire import METHODS, read_secret
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
+from afo_am.metrics import served
 from afo_am.runtime import make_runtime
 
 log = logging.getLogger("afo.am")
@@ -73,14 +76,26 @@ def run(config: AmConfig) -> None:
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
-        driver.run(
-            ev.AmStarted(
-                am_attempt=am_attempt, incarnation=incarnation, address=server.address, host=host, pid=os.getpid()
-            )
-        )
+        with _metrics(config, driver, host) as metrics:
+            driver.run(
+                ev.AmStarted(
+                    am_attempt=am_attempt, incarnation=incarnation, address=server.address, host=host, pid=os.getpid(),
+                    metrics=metrics,
+                )
+            )  # fmt: skip
     finally:
         server.stop()
         runtime.close()
+
+
+@contextmanager
+def _metrics(config: AmConfig, driver: Driver, host: str) -> Iterator[str]:
+    """Where they are; '' for a job that wants none."""
+    if not config.job.am.metrics:
+        yield ""
+        return
+    with served(driver.status, host) as address:
+        yield address
 
 
 def _publish_job(config: AmConfig, paths: JobPaths) -> None:

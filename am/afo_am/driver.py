@@ -60,12 +60,16 @@ class Driver:
     def ask(self, message: m.Message) -> m.Message:
         """Hand a message to the core and wait for its reply. Raises what the core answers with."""
         if isinstance(message, m.StatusRequest):
-            with self._lock:
-                return status_of(self._core, self._paths.job_id, time.monotonic())
+            return self.status()
         try:
             return self._tell(message).result(timeout=_PATIENCE_S)
         except TimeoutError as error:
             raise ClusterUnreachable("the journal of the Application Master is stuck") from error
+
+    def status(self) -> m.StatusReply:
+        """The job now."""
+        with self._lock:
+            return status_of(self._core, self._paths.job_id, time.monotonic())
 
     def _tell(self, stimulus: object) -> "Future[m.Message]":
         """Let the core decide; the future is done when everything it decided is durable."""

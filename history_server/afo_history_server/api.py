@@ -118,13 +118,21 @@ def api_blueprint(store: JobStore) -> Blueprint:
 
 
 def metrics_blueprint(store: JobStore, telemetry: Telemetry) -> Blueprint:
-    """What Prometheus asks for."""
+    """What Prometheus asks for: this server's numbers, and where those of running jobs are (`http_sd_configs`)."""
     routes = Blueprint("metrics", __name__)
 
     @routes.get("/metrics")
     def metrics() -> Response:
         store.jobs()
         return Response(telemetry.text(), content_type=CONTENT_TYPE)
+
+    @routes.get("/metrics/jobs")
+    def targets() -> Response:
+        running = (job for job in visible(store.jobs()).jobs if job.metrics_address)
+        found = [{"targets": [job.metrics_address], "labels": {"job_id": job.job_id, "name": job.name,
+                                                               "user": job.user, "queue": job.queue}}
+                 for job in running]  # fmt: skip
+        return Response(msgspec.json.encode(found), mimetype="application/json")
 
     return routes
 

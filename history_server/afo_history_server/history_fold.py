@@ -101,9 +101,11 @@ class HistoryFold:
                 self._job = finished(self._job, event)
             case ev.KillRequested():
                 self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
-            case ev.AmStarted() if event.am_attempt > 1 or event.incarnation > 1:
-                what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
-                self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}"))
+            case ev.AmStarted():
+                self._change(metrics_address=event.metrics)
+                if event.am_attempt > 1 or event.incarnation > 1:
+                    what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
+                    self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}"))
             case _:
                 return
 

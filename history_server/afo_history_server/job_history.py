@@ -167,6 +167,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     started: float = 0.0
     seconds: float | None = None
     last_event: float = 0.0
+    #: `host:port` where its Application Master answers `/metrics`; '' where it does not.
+    metrics_address: str = ""
     step: int = 0
     samples: int = 0
     samples_per_s: float | None = None

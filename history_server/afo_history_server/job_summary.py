@@ -32,6 +32,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     #: When something was heard of it last; 0 once it has ended.
     last_event: float = 0.0
     auc: float | None = None
+    #: `host:port` where its Application Master answers `/metrics`; '' where it does not, and once it has ended.
+    metrics_address: str = ""
     #: Known once it has ended.
     core_hours: float | None = None
     #: Share of its time.
@@ -110,6 +112,7 @@ def of_history(job: JobHistory) -> JobSummary:
         job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
         acls=job.acls, state=job.state, cause=job.cause, submitted=job.submitted, started=job.started,
         seconds=job.seconds, last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"),
+        metrics_address="" if job.ended else job.metrics_address,
         core_hours=job.core_hours, input_wait=job.input_wait,
     )  # fmt: skip
 

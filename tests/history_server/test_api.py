@@ -1,11 +1,13 @@
 """Answers for programs."""
 
 import re
+from collections.abc import Callable
 
 import msgspec
 import pytest
 from flask.testing import FlaskClient
 
+from afo import events as ev
 from afo import storage
 from afo_history_server.api import DESCRIBED
 from job_writer import DONE, FAILED, RUNNING, JobWriter
@@ -97,3 +99,14 @@ def test_metrics(client: FlaskClient, done: JobWriter, failed: JobWriter, runnin
     assert 'afo_history_jobs{state="FAILED"} 1.0' in answer.text
     assert "afo_history_parse_errors_total 2.0" in answer.text
     assert re.search(r"afo_history_scan_seconds_count 1\.0", answer.text)
+
+
+def test_where_the_metrics_of_running_jobs_are(
+    client: FlaskClient, done: JobWriter, writer: Callable[..., JobWriter]
+) -> None:
+    running = writer("local_1763000000000_0005", "talks", user="ann").begin()
+    running.log(ev.AmStarted(am_attempt=1, incarnation=2, address="h:1", host="h", pid=1, metrics="h:9100"))
+    assert client.get("/metrics/jobs").json == [
+        {"targets": ["h:9100"],
+         "labels": {"job_id": "local_1763000000000_0005", "name": "talks", "user": "ann", "queue": "default"}}
+    ]  # fmt: skip

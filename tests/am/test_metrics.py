@@ -1,0 +1,51 @@
+"""What the Application Master tells Prometheus."""
+
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from afo.rpc.messages import StatusReply, TaskStatus, Usage
+from afo.train_task import Progress
+from afo_am.metrics import served
+from job_writer import task_id
+
+STATUS = StatusReply(
+    job_id="local_1_0001", name="n", state="TRAINING", generation=2, message="", step=40, samples=4000,
+    samples_per_s=12.5, input_wait=0.25, loss=None, metrics={"auc": 0.75}, splits_done=3, splits_total=8, started=1.0,
+    restarts=1,
+    tasks=(
+        TaskStatus(task=task_id("worker"), state="registered", usage=Usage(rss=7, cpu_s=1.5, written_bytes=9),
+                   progress=Progress(phase="training", samples=4000, input_wait_s=0.5)),
+        TaskStatus(task=task_id("worker", 1), state="requested"),
+        TaskStatus(task=task_id("ps"), state="registered"),
+    ),
+)  # fmt: skip
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    """Name and labels → number."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_job_is_told_as_it_is_now() -> None:
+    replies = [STATUS]
+    with served(lambda: replies[-1], "127.0.0.1") as address:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            found = values(answer.read().decode())
+        assert found["afo_job_step",] == 40
+        assert found["afo_job_samples_total",] == 4000
+        assert found["afo_job_input_wait_ratio",] == 0.25
+        assert found["afo_job_metric", "auc"] == 0.75
+        assert found["afo_tasks", "worker", "registered"] == found["afo_tasks", "worker", "requested"] == 1
+        assert found["afo_task_memory_bytes", "worker:0"] == 7
+        assert found["afo_task_cpu_seconds_total", "worker:0"] == 1.5
+        assert found["afo_task_input_wait_seconds_total", "worker:0"] == 0.5
+        assert ("afo_task_samples_total", "worker:1") not in found, "it has no process"
+        assert ("afo_job_loss",) not in found
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://{address}/metrics", timeout=10)
