@@ -59,7 +59,10 @@ class RegisterRequest(Message, frozen=True):
 #: stacks      where each thread of the task's process stands
 #: kill        end the task's process; the task comes back as after any other end
 #: checkpoint  have the chief save at its next step
-OrderKind = Literal["exec", "stacks", "kill", "checkpoint"]
+#: profile     have the task's process take a profile of itself for so many seconds (its argument)
+OrderKind = Literal["exec", "stacks", "kill", "checkpoint", "profile"]
+#: Those with arguments.
+WITH_ARGUMENTS: tuple[OrderKind, ...] = ("exec", "profile")
 
 
 class Order(Message, frozen=True):
@@ -366,7 +369,7 @@ class OrderRequest(Message, frozen=True):
     kind: OrderKind
     role: Role = "worker"
     index: int = 0
-    #: Of `exec` alone: program and arguments; no shell reads them.
+    #: Of `exec`: program and arguments; no shell reads them. Of `profile`: the seconds.
     argv: tuple[str, ...] = ()
 
 

@@ -65,6 +65,7 @@ def _run(task: TrainTask) -> None:
     if task.role == "evaluator":
         await_training(task)
     run = importlib.import_module(_ROLES[task.role]).run
+    importlib.import_module("afo.train.profiler").profile_on_request(task.work_dir)
     run(importlib.import_module("afo.train.setup").Setup(task))
 
 

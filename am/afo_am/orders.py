@@ -55,8 +55,8 @@ class Orders:
     def give(self, request: m.OrderRequest) -> m.OrderReply:
         """Take an order. Raises `PermissionDenied`, `NotFound`, or `ProtocolError` for a task that cannot take it."""
         self._check_right(request)
-        if (request.kind == "exec") != bool(request.argv):
-            raise ProtocolError("`exec` needs a program to run, and no other order takes one")
+        if (request.kind in m.WITH_ARGUMENTS) != bool(request.argv):
+            raise ProtocolError("`exec` needs a program to run, `profile` its seconds, and no other order an argument")
         return m.OrderReply(order=self.place(self._addressee(request), request.kind, request.user, request.argv))
 
     def _check_right(self, request: m.OrderRequest) -> None:
@@ -75,7 +75,7 @@ class Orders:
         if len(self.open_of(task.id)) >= MAX_OPEN:
             raise ProtocolError(f"{task.id} has {MAX_OPEN} orders to carry out already; wait for one of them")
         order = m.Order(order=self._core.state.orders + 1, kind=kind, argv=argv)
-        program = argv[0] if argv else ""
+        program = argv[0] if argv and kind == "exec" else ""
         self._core.record(ev.OrderGiven(task=task.id, order=order.order, kind=kind, user=user, program=program))
         self._given[order.order] = _Given(task.id, order)
         self._forget()

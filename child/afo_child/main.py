@@ -63,7 +63,7 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     host = advertised_host(config.runtime)
     mirror = Mirror(work_dir / launch.MODEL_DIR, config.checkpoint_url)
     model_dir = ModelDir(mirror, use_of(config.job, task), wake.set)
-    orders = Orders(task, trainer, output, work_dir, wake.set)
+    orders = Orders(task, trainer, output, work_dir, config.summary_url, wake.set)
     agent = Agent(config, task, host, Master(client), trainer, orders, model_dir, output, wake)
     if config.job.program:
         model_dir.start()

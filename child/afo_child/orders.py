@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from afo.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
+from afo.errors import AfoError
+from afo.profile_request import Wanted
 from afo.rpc import messages as m
-from afo_child import stacks
+from afo_child import profiles, stacks
 from afo_child.output import Output
 from afo_child.trainer import Trainer
 
@@ -28,9 +31,12 @@ class Orders:
     """
 
     def __init__(
-        self, task: m.TaskId, trainer: Trainer, output: Output, work_dir: Path, wake: Callable[[], None]
-    ) -> None:
+        self, task: m.TaskId, trainer: Trainer, output: Output, work_dir: Path, summary_url: str,
+        wake: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._task, self._trainer, self._output, self._work_dir, self._wake = task, trainer, output, work_dir, wake
+        self._summary_url = summary_url
+        self._stopping = threading.Event()
         self._results: dict[int, m.OrderResult | None] = {}
         self._running: dict[int, tuple[BoundedCommand, threading.Thread]] = {}
         #: Highest number taken so far: the AM repeats what it is not sure we have.
@@ -67,6 +73,7 @@ class Orders:
 
     def stop(self) -> None:
         """End what runs; the results say so."""
+        self._stopping.set()
         for command, thread in self._running.values():
             if thread.is_alive():
                 command.kill()
@@ -84,6 +91,8 @@ class Orders:
             self._signal_chief(order.order, pid)
         elif order.kind == "stacks":
             self._run(order, stacks.reader_command(pid), dict(os.environ), functools.partial(self._stacks, pid))
+        elif order.kind == "profile":
+            self._run(order, stacks.reader_command(pid), dict(os.environ), functools.partial(self._profile, pid, order))
         else:
             self._run(order, list(order.argv), self._trainer.environment, self._executed)
 
@@ -117,6 +126,16 @@ class Orders:
         self._output.note(f"stacks of process {pid}\n{text}\nend of stacks")
         more = ran.truncated or len(text) > LIMIT_BYTES
         return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=stacks.place(text, pid))
+
+    def _profile(self, pid: int, order: m.Order, blank: m.OrderResult, ran: Ran) -> m.OrderResult:
+        """Its stacks were read; the rest is the process's own work."""
+        place = f"{self._summary_url}/profile-{self._task.role}_{self._task.index}-{order.order}"
+        try:
+            wanted = convert({"number": order.order, "seconds": float(order.argv[0])}, Wanted)
+            text = stacks.describe(pid, ran, self._work_dir)
+            return replace(blank, output=profiles.take(self._work_dir, wanted, place, text, self._stopping))
+        except (AfoError, OSError, ValueError) as error:
+            return replace(blank, failed=True, output=str(error))
 
     def _signal_chief(self, order: int, pid: int) -> None:
         if stacks.catches(pid, CHECKPOINT_SIGNAL):

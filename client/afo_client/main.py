@@ -33,6 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "scale": ("afo_client.cmd_scale", "Change the number of workers of a live job."),
     "top": ("afo_client.cmd_top", "Show what each task of a live job does now."),
     "exec": ("afo_client.cmd_exec", "Run a command beside a live task."),
+    "profile": ("afo_client.cmd_profile", "Take a TensorFlow profile of a live task."),
     "stacks": ("afo_client.cmd_stacks", "Show where a live task stands."),
     "tb": ("afo_client.cmd_tb", "Show a job's summaries in TensorBoard."),
     "evaluate": ("afo_client.cmd_evaluate", "Measure a saved model on files."),

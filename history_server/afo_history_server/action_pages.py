@@ -1,5 +1,7 @@
 """The buttons of a job's page, and the same for programs that hold the token."""
 
+import re
+
 from flask import Blueprint, Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -10,8 +12,16 @@ from afo_history_server.job_actions import JobActions, Order
 from afo_history_server.job_store import JobStore
 from afo_history_server.signing_in import access_of_app, check_form, viewer
 
-ACTIONS = ("kill", "checkpoint", "delete")
+ACTIONS = ("kill", "checkpoint", "profile", "delete")
 _MAX_REASON = 500
+
+
+def _seconds() -> float:
+    """Of a profile; 10 if the form says nothing. Raises `UsageError`."""
+    given = request.form.get("seconds", "10")
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given):
+        raise UsageError(f"seconds is {given[:40]!r}; allowed is a number")
+    return float(given)
 
 
 def actions_blueprint(store: JobStore, actions: JobActions) -> Blueprint:
@@ -25,7 +35,9 @@ def actions_blueprint(store: JobStore, actions: JobActions) -> Blueprint:
         reason = request.form.get("reason", "").strip() or "asked for in the history server"
         if len(reason) > _MAX_REASON:
             raise UsageError(f"reason has {len(reason)} characters; allowed are {_MAX_REASON}")
-        getattr(actions, action)(Order(job=job, user=viewer().name, reason=reason))
+        task = request.form.get("task", "")
+        order = Order(job=job, user=viewer().name, reason=reason, task=task, seconds=_seconds())
+        getattr(actions, action)(order)
 
     def from_page(job_id: str, action: str) -> AnyResponse:
         act(job_id, action)

@@ -55,6 +55,12 @@ DESCRIBED = (
     Described(f"{PREFIX}/fleet", "All jobs of a time together.", a.FleetAnswer, _FLEET),
     Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, method="post"),
     Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, method="post"),
+    Described(
+        f"{PREFIX}{_JOB}/profile",
+        "Profile a `task` for some `seconds`; needs the token.",
+        a.ActionAnswer,
+        method="post",
+    ),
     Described(f"{PREFIX}{_JOB}/delete", "Remove an ended job; needs the token.", a.ActionAnswer, method="post"),
 )
 

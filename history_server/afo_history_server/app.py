@@ -22,6 +22,7 @@ from afo_history_server.log_pages import log_pages_blueprint
 from afo_history_server.origins import Names, use_names
 from afo_history_server.pages import pages_blueprint
 from afo_history_server.problems import answer_problems
+from afo_history_server.profile_pages import profile_blueprint
 from afo_history_server.security import protect
 from afo_history_server.signing_in import know_viewers
 from afo_history_server.telemetry import Telemetry
@@ -62,6 +63,7 @@ def create_app(
     app.register_blueprint(fleet_blueprint(store))
     app.register_blueprint(job_pages_blueprint(store))
     app.register_blueprint(log_pages_blueprint(store))
+    app.register_blueprint(profile_blueprint(store))
     app.register_blueprint(api_blueprint(store))
     app.register_blueprint(metrics_blueprint(store, telemetry))
     boards = TensorBoards()

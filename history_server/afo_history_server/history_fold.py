@@ -19,6 +19,7 @@ from afo_history_server.job_history import (
     Export,
     FileProgress,
     JobHistory,
+    Profile,
     Restart,
     UsePoint,
     finished,
@@ -29,6 +30,7 @@ from afo_history_server.thinned import Thinned
 KEPT_EVENTS = 500
 KEPT_POINTS = 200
 KEPT_IN_PLACE = 50
+KEPT_PROFILES = 50
 #: Points of a curve.
 CURVE_POINTS = 400
 #: Points of what one attempt used.
@@ -53,6 +55,8 @@ class HistoryFold:
         self._use: dict[TaskId, Thinned[UsePoint]] = {}
         self._used_at: dict[TaskId, float] = {}
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
+        #: Orders to take one that are not done.
+        self._profiles_wanted: dict[int, TaskId] = {}
         self._data = DataFold()
 
     def take(self, record: AnyRecord) -> None:
@@ -133,6 +137,12 @@ class HistoryFold:
                     export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
                                   checks=event.checks)
                 )  # fmt: skip
+            case ev.OrderGiven() if event.kind == "profile":
+                self._profiles_wanted[event.order] = event.task
+            case ev.OrderDone() if (task := self._profiles_wanted.pop(event.order, None)) and not event.failed:
+                name = f"profile-{task.role}_{task.index}-{event.order}"
+                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name)
+                self._change(profiles=(profile, *self._job.profiles)[:KEPT_PROFILES])
             case ev.CheckpointBegun():
                 self._saving_since = time
             case ev.CheckpointWritten():

@@ -8,6 +8,7 @@ from msgspec import Struct
 from afo import resource_manager, storage
 from afo.errors import ClusterUnreachable, NotFound, PermissionDenied, UsageError
 from afo.paths import JobPaths
+from afo.profile_request import MAX_S
 from afo.rpc import messages as m
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
@@ -29,6 +30,9 @@ class Order(Struct, frozen=True, kw_only=True):
     job: JobHistory
     user: str
     reason: str = ""
+    #: Of a profile: `worker:0`, and for how long.
+    task: str = ""
+    seconds: float = 0.0
 
 
 class JobActions:
@@ -60,6 +64,22 @@ class JobActions:
         with closing(self._master(order.job.job_id)) as master:
             master.give_order(m.OrderRequest(user=order.user, kind="checkpoint"))
         _audit("checkpoint", order)
+
+    def profile(self, order: Order) -> None:
+        """Ask a live task for a profile; returns before it is taken."""
+        _must_run(order.job)
+        live = [each for each in order.job.attempts if each.name == order.task and each.registered and not each.ended]
+        if not live or not 0 < order.seconds <= MAX_S:
+            raise UsageError(
+                f"a profile of {order.task[:40]!r} for {order.seconds:g} s; allowed is a task that runs, like "
+                f"worker:0, and up to {MAX_S:g} s"
+            )
+        request = m.OrderRequest(
+            user=order.user, kind="profile", role=live[0].role, index=live[0].index, argv=(f"{order.seconds:g}",)
+        )
+        with closing(self._master(order.job.job_id)) as master:
+            master.give_order(request)
+        _audit("profile", order)
 
     def delete(self, order: Order) -> None:
         """Remove the job's directory. It vanishes from the list at once, even if the rest takes long or fails."""

@@ -141,6 +141,14 @@ class Export(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
+class Profile(Struct, frozen=True, kw_only=True):
+    """One that was taken of a live task."""
+
+    time: float
+    task: str
+    name: str
+
+
 class Restart(Struct, frozen=True, kw_only=True):
     """Something began again."""
 
@@ -182,6 +190,7 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    profiles: tuple[Profile, ...] = ()
     beginning: Beginning | None = None
     export: Export | None = None
     restarts: tuple[Restart, ...] = ()

@@ -93,7 +93,7 @@ class Container:
         config = ChildConfig(
             job=job, job_id="local_1_1", runtime="local", am_address_url=self.address_url,
             secret_file=str(self.secret_file), schema_file="schema.yaml", files_url="f",
-            checkpoint_url=str(self.saved), export_url="e", summary_url="s",
+            checkpoint_url=str(self.saved), export_url="e", summary_url=str(self.root / "summaries"),
             logs_url=str(self.logs), python=python, heartbeat_s=0.05, stop_s=0.3,
         )  # fmt: skip
         jsonfile.write_private(self.root / "child.json", config)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import psutil
 
+from afo import jsonfile
 from afo.bounded_command import BoundedCommand
+from afo.profile_request import OPERATORS, STACKS, WANTED, Operators
 from afo_child import stacks
 from fake_master import FakeMaster, until
 
@@ -125,6 +127,50 @@ def test_stacks_name_every_frame_and_the_place(container, master: FakeMaster) ->
     assert result.place.endswith("in inner")
     assert "/program:" in result.place
     assert "in inner" in (container.work / "logs" / "stderr").read_text(), "so that they are there when the task is not"
+
+
+#: Answers as `afo.train.profiler` does.
+PROFILES = """
+mark('up', str(os.getpid()))
+from pathlib import Path
+import time
+from afo import jsonfile
+from afo.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operators, Wanted
+while not Path(WANTED).exists():
+    time.sleep(0.05)
+wanted = jsonfile.read(WANTED, Wanted)
+place = Path(FOLDER, str(wanted.number))
+(place / 'plugins').mkdir(parents=True)
+(place / 'plugins' / 'x.xplane.pb').write_bytes(b'x')
+jsonfile.write_private(place / OPERATORS, Operators(seconds=wanted.seconds, operators=()))
+jsonfile.write_private(DONE, Done(number=wanted.number))
+forever()
+"""
+
+
+def test_a_profile_is_sent_to_the_job_s_directory(container, master: FakeMaster) -> None:
+    _running(container, master, PROFILES)
+    master.order(3, "profile", "2")
+    result = master.order_result(3)
+    assert not result.failed, result.output
+    place = Path(result.output)
+    assert place.name.startswith("profile-")
+    assert place.name.endswith("-3")
+    assert (place / "plugins" / "x.xplane.pb").read_bytes() == b"x"
+    assert (place / STACKS).stat().st_size > 100
+    assert jsonfile.read(place / OPERATORS, Operators).seconds == 2
+
+
+def test_a_profile_that_cannot_be_taken_says_why(container, master: FakeMaster) -> None:
+    pid = _running(container, master)
+    master.order(1, "profile", "0")
+    assert "Expected `float` > 0.0" in master.order_result(1).output
+    master.order(2, "profile", "soon")
+    assert "could not convert" in master.order_result(2).output
+    master.order(3, "profile", "0.1")
+    until((container.work / WANTED).exists, "it is asked for")
+    psutil.Process(pid).kill()
+    assert "the process ends" in master.order_result(3).output
 
 
 def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:

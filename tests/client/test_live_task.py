@@ -101,6 +101,15 @@ def test_stacks_and_kill(master: Master, capsys: pytest.CaptureFixture[str]) -> 
     assert [order.kind for order in master.orders] == ["stacks", "kill"]
 
 
+def test_profile(master: Master, capsys: pytest.CaptureFixture[str]) -> None:
+    master.reply = m.OrderStatusReply(state="done", output="hdfs://a/summaries/profile-worker_0-1")
+    assert run(["profile", "worker:0", "--seconds", "2.5"]) == 0
+    assert capsys.readouterr().out == "hdfs://a/summaries/profile-worker_0-1\n"
+    assert (master.orders[0].kind, master.orders[0].argv) == ("profile", ("2.5",))
+    assert run(["profile", "worker:0", "--seconds", "31"]) == 2
+    assert "0.1<=x<=30" in capsys.readouterr().err
+
+
 def test_refusals(master: Master, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["stacks", "worker:1"]) == 5
     assert "it has worker:0" in capsys.readouterr().err

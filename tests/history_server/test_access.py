@@ -25,7 +25,7 @@ SERVED = {"auth": "proxy", "proxies": (PROXY,), "admins": ("admin",)}
 #: A value for each part of an address.
 PARTS = {"job_id": DONE, "task": "worker_1", "attempt": "0", "stream": "stderr", "proof": "x", "jobs": DONE,
          "rest": "r",
-         "filename": "afo.css"}  # fmt: skip
+         "filename": "afo.css", "name": "profile-worker_1-3"}  # fmt: skip
 
 
 @pytest.fixture

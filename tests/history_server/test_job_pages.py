@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from afo import events as ev
 from afo import jsonfile, storage
 from afo.gate import Check
+from afo.profile_request import OPERATORS, STACKS, Operator, Operators
 from afo.rpc.messages import Usage
 from afo_history_server.advice import advice
 from afo_history_server.job_history import Attempt, Checkpoint, DataProgress, JobHistory
@@ -258,3 +259,30 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
     for part in ("It began with hdfs://a/manifest-40 , step 40: 2 parts kept, made new device: new, dropped liked: not",
                  "Passed over: m-39: refused", "Not exported: m-80 , step 80.", "auc 0.61 is not within"):  # fmt: skip
         assert part in found
+
+
+def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobWriter) -> None:
+    worker = task_id("worker")
+    running.log(ev.OrderGiven(task=worker, order=4, kind="profile", user="alice"))
+    assert "Profiles" not in page(client, running)
+    running.log(
+        ev.OrderDone(task=worker, order=4, failed=False),
+        ev.OrderGiven(task=worker, order=5, kind="profile", user="alice"),
+        ev.OrderDone(task=worker, order=5, failed=True),
+    )
+    found = page(client, running)
+    assert f'href="/jobs/{RUNNING}/profiles/profile-worker_0-4"' in found
+    assert "profile-worker_0-5" not in found
+    folder = f"{running.paths.summaries}/profile-worker_0-4"
+    hot = Operator(name="MatMul<b>", milliseconds=1500.0, calls=300)
+    storage.write_bytes(f"{folder}/{OPERATORS}", jsonfile.encode(Operators(seconds=3.0, operators=(hot,))))
+    storage.write_bytes(f"{folder}/{STACKS}", b"File <model.py>, line 1")
+    storage.write_bytes(f"{folder}/plugins/profile/2026/h.xplane.pb", b"\x00trace")
+    shown = page(client, running, "/profiles/profile-worker_0-4")
+    assert "MatMul&lt;b&gt; 1,500 50 % 300 5,000" in words(shown)
+    assert "File &lt;model.py&gt;, line 1" in shown
+    answer = client.get(f"/jobs/{RUNNING}/profiles/profile-worker_0-4/download")
+    assert (answer.data, answer.content_type) == (b"\x00trace", "application/octet-stream")
+    for name in ("profile-worker_0-5", "..", "worker_0", "profile-worker_0-4%2f.."):
+        for more in ("", "/download"):
+            assert client.get(f"/jobs/{RUNNING}/profiles/{name}{more}").status_code == 404

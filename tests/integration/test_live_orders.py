@@ -13,6 +13,8 @@ import yaml
 from afo import events as ev
 from afo import storage
 from afo.config import user_name
+from afo.jsonfile import decode
+from afo.profile_request import OPERATORS, STACKS, Operators
 from afo_client import open_job
 from click_records import SCHEMA, write_files
 from live_job import AFO, LiveJob, afo
@@ -123,6 +125,21 @@ def test_exec_runs_beside_the_task(job: LiveJob) -> None:
     assert "worker:0" in missing.stderr
 
 
+def test_a_profile_is_kept_with_the_job(job: LiveJob) -> None:
+    for task in ("worker:1", "ps:0"):
+        done = afo("profile", task, "--seconds", "2")
+        assert done.returncode == 0, done.stderr
+        place = done.stdout.strip()
+        assert place.startswith(f"{job.paths.summaries}/profile-{task.replace(':', '_')}-")
+        found = decode(storage.read_bytes(f"{place}/{OPERATORS}"), Operators, place)
+        assert found.seconds == 2
+        if task == "worker:1":
+            assert sum(each.calls for each in found.operators) > 100
+            assert "MatMul" in {each.name.removeprefix("_Mkl").removeprefix("_Fused") for each in found.operators}
+        assert "hread" in storage.read_bytes(f"{place}/{STACKS}").decode()
+        assert storage.glob(f"{place}/plugins/profile/*/*.xplane.pb")
+
+
 def test_stacks_name_the_code(job: LiveJob) -> None:
     done = afo("stacks", "worker:0", "--json")
     assert done.returncode == 0, done.stderr
@@ -167,4 +184,4 @@ def test_a_task_that_is_killed_comes_back(job: LiveJob) -> None:
 
     job.wait(trains_again, "worker:1 trains again", 120)
     assert job.trainer("worker", 1).pid != before
-    assert {each.kind for each in job.events(ev.OrderGiven)} == {"exec", "stacks", "kill"}
+    assert {each.kind for each in job.events(ev.OrderGiven)} == {"exec", "stacks", "profile", "kill"}

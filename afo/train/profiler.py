@@ -1,0 +1,72 @@
+"""Takes a profile of this process when somebody wants one (`afo profile`)."""
+
+import re
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from afo import jsonfile
+from afo.errors import NotFound, SpecError
+from afo.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operator, Operators, Wanted
+
+_POLL_S = 0.5
+#: Kinds of operators that are kept.
+_HOTTEST = 50
+#: `node:Kind`, as TensorFlow's executors name what they run; other names are those of its own functions.
+_KIND = re.compile(r"[^: ]+:(\w+)")
+
+
+def profile_on_request(work_dir: str) -> None:
+    """Have this process do so until its end, in a thread that costs a look at a file twice a second."""
+    threading.Thread(target=_answer, args=(Path(work_dir),), name="profiler", daemon=True).start()
+
+
+def _answer(folder: Path) -> None:
+    answered = _wanted(folder)  # what an earlier process of this task was asked for
+    while True:
+        time.sleep(_POLL_S)
+        wanted = _wanted(folder)
+        if wanted is not None and (answered is None or wanted.number != answered.number):
+            answered = wanted
+            jsonfile.write_private(folder / DONE, _profiled(folder, wanted))
+
+
+def _wanted(folder: Path) -> Wanted | None:
+    try:
+        return jsonfile.read(folder / WANTED, Wanted)
+    except (NotFound, SpecError):
+        return None
+
+
+def _profiled(folder: Path, wanted: Wanted) -> Done:
+    place = folder / FOLDER / str(wanted.number)
+    try:
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
+        tf.profiler.experimental.start(str(place), options=options)
+        time.sleep(wanted.seconds)
+        tf.profiler.experimental.stop()
+        found = Operators(seconds=wanted.seconds, operators=hottest(place))
+        jsonfile.write_private(place / OPERATORS, found)
+    except (tf.errors.OpError, OSError) as error:
+        return Done(number=wanted.number, problem=f"TensorFlow took no profile: {error}")
+    return Done(number=wanted.number)
+
+
+def hottest(place: Path) -> tuple[Operator, ...]:
+    """The operators in the profile below a directory, by kind. Raises `OSError`."""
+    took, calls = Counter[str](), Counter[str]()
+    for file in place.rglob("*.xplane.pb"):
+        for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes:
+            kinds = {number: _KIND.fullmatch(each.name) for number, each in plane.event_metadata.items()}
+            for event in (event for line in plane.lines for event in line.events):
+                if kind := kinds.get(event.metadata_id):
+                    took[kind[1]] += event.duration_ps
+                    calls[kind[1]] += 1
+    return tuple(
+        Operator(name=name, milliseconds=round(picoseconds / 1e9, 3), calls=calls[name])
+        for name, picoseconds in took.most_common(_HOTTEST)
+    )

@@ -1,0 +1,40 @@
+"""Has the training process take a profile of itself, adds the stacks of its threads, and keeps both with the job."""
+
+import threading
+import time
+from pathlib import Path
+
+from afo import jsonfile, storage
+from afo.errors import AfoError, NotFound, SpecError
+from afo.profile_request import DONE, FOLDER, STACKS, WANTED, Done, Wanted
+
+#: Beyond the profile's own seconds: TensorFlow writes some MB, and counts them.
+_PATIENCE_S = 60.0
+_POLL_S = 0.1
+
+
+def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: threading.Event) -> str:
+    """Where the profile lies now. Raises `AfoError` with the reason where there is none, at once when `stopping`."""
+    jsonfile.write_private(work_dir / WANTED, wanted)
+    done = _awaited(work_dir, wanted, stopping)
+    if done.problem:
+        raise AfoError(done.problem)
+    folder = work_dir / FOLDER / str(wanted.number)
+    (folder / STACKS).write_text(stacks, encoding="utf-8")
+    for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        storage.upload(str(file), storage.join(url, str(file.relative_to(folder))))
+    return url
+
+
+def _awaited(work_dir: Path, wanted: Wanted, stopping: threading.Event) -> Done:
+    deadline = time.monotonic() + wanted.seconds + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if stopping.wait(_POLL_S):
+            raise NotFound("the process ends")
+        try:
+            done = jsonfile.read(work_dir / DONE, Done)
+        except (NotFound, SpecError):  # not yet
+            continue
+        if done.number == wanted.number:
+            return done
+    raise NotFound("the process takes no profile: it is no training process, or it has not come so far yet")
