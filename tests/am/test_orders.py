@@ -95,7 +95,11 @@ def test_only_the_owner_gives_orders(cluster: FakeCluster) -> None:
             "it has worker:0, worker:1",
         ),
         (m.OrderRequest(user="alice", kind="exec", role="worker", index=1), ProtocolError, "needs a program"),
-        (m.OrderRequest(user="alice", kind="kill", role="ps", argv=("ls",)), ProtocolError, "no other order an argument"),
+        (
+            m.OrderRequest(user="alice", kind="kill", role="ps", argv=("ls",)),
+            ProtocolError,
+            "no other order an argument",
+        ),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused(

@@ -208,6 +208,22 @@ def status(address: str) -> int:
         return int(answer.status)
 
 
+def test_what_tasks_use_is_drawn_and_told_to_prometheus(page: Page, server: str, jobs: Jobs) -> None:
+    page.goto(f"{server}/jobs/{jobs.running.id}")
+    for task in ("worker-0-0", "ps-0-0"):
+        expect(page.locator(f"#{task} svg.spark path").first).to_be_attached(timeout=150_000)
+    targets = {
+        each["labels"]["job_id"]: each["targets"][0] for each in page.request.get(f"{server}/metrics/jobs").json()
+    }
+    assert set(targets) >= {jobs.running.id, jobs.talks.id}
+    with urllib.request.urlopen(f"http://{targets[jobs.running.id]}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    step = re.search(r"^afo_job_step (\d+)\.0$", text, re.M)
+    assert step is not None
+    assert int(step[1]) > 0
+    assert re.search(r'^afo_task_memory_bytes\{task="worker:0"\} [1-9]', text, re.M)
+
+
 @pytest.mark.usefixtures("jobs")
 def test_kill_9_of_the_server_loses_nothing(context: BrowserContext, server: str) -> None:
     page = context.new_page()
@@ -247,7 +263,7 @@ def test_hdfs_that_is_lost_for_a_while(context: BrowserContext, server: str, job
     jobs.running.wait(lambda: jobs.running.splits_done() > before, "it trains on")
 
 
-def test_a_job_is_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> None:
+def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> None:
     page.goto(f"{server}/jobs/{jobs.running.id}")
     expect(page.get_by_text("To kill it or have it save from here, sign in")).to_be_visible()
     page.goto(afo("history", "login").stdout.strip())
@@ -258,6 +274,16 @@ def test_a_job_is_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> N
     page.get_by_role("button", name="Save now").click()
     expect(page.get_by_text("The chief was asked to save at its next step.")).to_be_visible()
     jobs.running.wait(lambda: len(jobs.running.events(ev.OrderGiven)) > saved, "the order is there")
+
+    page.get_by_text("Profile…").click()
+    page.get_by_label("Task").select_option("worker:0")
+    page.get_by_label("Seconds").fill("2")
+    page.get_by_role("button", name="Take a profile").click()
+    page.locator("h2", has_text="Profiles").locator("+ ul").get_by_role("link", name="worker:0").click(timeout=90_000)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert "MatMul" in page.locator("table").inner_text()
+    picture(page, "profile")
+    page.go_back()
 
     page.get_by_text("Kill…").click()
     page.get_by_label("Reason, kept with the job").fill("seen enough")
