@@ -135,7 +135,8 @@ class Driver:
 
     def _release(self, outcome: Outcome, future: "Future[m.Message]") -> None:
         for event in outcome.events:
-            log.info("%s", event)
+            # Numbers of all tasks, once a minute, would fill the log without telling anybody anything.
+            log.log(logging.DEBUG if isinstance(event, ev.TasksUsed) else logging.INFO, "%s", event)
         for command in outcome.commands:
             self._commands.put(command)
         if outcome.error is not None:
