@@ -14,12 +14,14 @@ from afo.errors import ClusterUnreachable, NotFound
 from afo.history_site import Keep
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
+from afo_history_server.app import close_app, create_app
 from afo_history_server.job_actions import DELETED
 from afo_history_server.job_store import JobStore
 from afo_history_server.retention import Ended, Retention, outlived
 from afo_history_server.telemetry import Telemetry
 from afo_history_server.vanished import FORGOTTEN_S, SILENT_S, VanishedJobs
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
+from pages import browser
 
 GONE = "application_1763000000000_0009"
 
@@ -187,6 +189,11 @@ def test_old_jobs_go_but_models_and_running_jobs_stay(
     assert left == {"job.json", "verdict.json", "export"}
     assert store.job(DONE)[0].metrics == {"auc": 0.7512}, "the list still knows it"
     assert retention.apply() == []
+    app = create_app(root)
+    page = browser(app).get(f"/jobs/{DONE}").text
+    assert "Its event log is not there (any more)" in page
+    assert "0.7512" in page
+    close_app(app)
 
 
 def test_the_oldest_go_while_all_together_are_too_large(
