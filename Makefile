@@ -3,6 +3,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# What has no target of its own. Tests that share the one Hadoop run one after the other.
+QUICK := not soak and not kills and not equivalence and not faults and not compare_faults
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint typecheck format bench sim test-faults soak kills equivalence compare-faults wheel clean
 
@@ -22,8 +25,8 @@ demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes 
 
 test: $(INSTALLED) ## Run every test; installs what tests need
 	.ci/system-packages python hadoop browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration
-	$(BIN)/python -m pytest tests/integration
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(QUICK) and not hadoop"
+	$(BIN)/python -m pytest -m "$(QUICK) and hadoop"
 
 lint: $(INSTALLED) ## Style, imports, layers
 	$(BIN)/ruff check .
