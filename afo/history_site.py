@@ -60,6 +60,8 @@ class HistorySite(Section, frozen=True):
     def _check_reach(self) -> None:
         if self.auth == "none" and (self.listen != LOOPBACK or self.name):
             raise ValueError("`listen` and `name` beyond this machine need `auth: token` or `auth: proxy`")
+        if self.listen != LOOPBACK and not self.name:
+            raise ValueError("`listen` beyond this machine needs `name`: a request for any other name is refused")
         if (self.auth == "proxy") != bool(self.proxies):
             raise ValueError("`auth: proxy` and `proxies` need each other")
         if bool(self.tensorboard_name) != bool(self.name) or (self.name and self.name == self.tensorboard_name):

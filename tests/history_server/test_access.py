@@ -246,6 +246,7 @@ def test_a_program_with_the_token_needs_no_form(
         ({"listen": "0.0.0.0"}, "beyond this machine need `auth"),
         ({"name": "h.example", "tensorboard_name": "t.example"}, "beyond this machine need `auth"),
         ({"listen": "localhost"}, "is no IP address"),
+        ({"auth": "token", "listen": "10.0.0.7"}, "needs `name`"),
         ({"auth": "proxy"}, "need each other"),
         ({"proxies": ("10.0.0.1",)}, "need each other"),
         ({"auth": "proxy", "proxies": ("proxy",)}, "is no IP address"),
