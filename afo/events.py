@@ -358,6 +358,8 @@ class Sample(Event, frozen=True):
     samples_per_s: float
     input_wait: float
     loss: float | None
+    #: Updates by others between two of a worker, in the mean; None where that is not known.
+    staleness: float | None = None
 
 
 class TaskUse(Struct, frozen=True, kw_only=True):

@@ -61,6 +61,9 @@ class Progress(Struct, frozen=True, kw_only=True):
     input_wait_s: float = 0.0
     step_s: float = 0.0
     loss: float | None = None
+    #: Running mean of the updates by other workers between two of this one: how stale its gradients are at most, for
+    #: the variables are read after the first of the two. None before the second.
+    staleness: float | None = None
     #: Records that could not be read and were skipped.
     bad_records: int = 0
     message: str = ""

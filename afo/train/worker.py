@@ -22,7 +22,7 @@ READY_POLL_S = 0.2
 INPUT_POLL_S = 0.5
 #: Time between two questions whether the training is to end early, where it may.
 STOP_POLL_S = 5.0
-#: Weight of the newest loss in the running mean that is reported.
+#: Weight of the newest value in the running means that are reported.
 LOSS_WEIGHT = 0.05
 
 
@@ -52,6 +52,9 @@ class Worker:
         self._samples = 0
         self._step_s = 0.0
         self._loss: float | None = None
+        #: The step that this worker made last, and the running mean of the steps of others between two of its own.
+        self._own_step: int | None = None
+        self._staleness: float | None = None
 
     def run(self) -> None:
         """From waiting for the variables to the last acknowledgement."""
@@ -128,12 +131,20 @@ class Worker:
         if batch.size:
             result = self._stepped(batch)
             self._step = int(result.step)
+            self._note_staleness(self._step)
             loss = float(result.loss)
             self._loss = loss if self._loss is None else self._loss + LOSS_WEIGHT * (loss - self._loss)
             self._splits.applied(result.files.numpy(), result.positions.numpy())
             self._samples += batch.size
         for ended in batch.ended:
             self._splits.acknowledge(ended)
+
+    def _note_staleness(self, step: int) -> None:
+        if self._own_step is not None:
+            others = float(max(0, step - self._own_step - 1))
+            before = others if self._staleness is None else self._staleness
+            self._staleness = before + LOSS_WEIGHT * (others - before)
+        self._own_step = step
 
     def _stepped(self, batch: Batch) -> StepResult:
         """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
@@ -159,4 +170,5 @@ class Worker:
             input_wait_s=0.0 if self._input is None else self._input.wait_s,
             step_s=self._step_s,
             loss=self._loss,
+            staleness=self._staleness,
         )

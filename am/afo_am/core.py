@@ -300,7 +300,7 @@ class Core:
             self.record(
                 ev.Sample(
                     step=rates.step, samples=rates.samples, samples_per_s=rates.samples_per_s(self._now),
-                    input_wait=rates.input_wait, loss=rates.loss,
+                    input_wait=rates.input_wait, loss=rates.loss, staleness=rates.staleness,
                 )
             )  # fmt: skip
             total = self.state.splits.total

@@ -21,6 +21,8 @@ class Rates:
         self.loss: float | None = None
         #: Monotonic clock of the last change in any task's progress; None before the first.
         self.changed_at: float | None = None
+        #: By role and index, of workers that train.
+        self._staleness: dict[tuple[str, int], float] = {}
         self._last: dict[TaskId, Progress] = {}
         #: Tasks whose counters began before this AM did.
         self._counted: set[TaskId] = set()
@@ -36,6 +38,7 @@ class Rates:
     def reset(self, step: int) -> None:
         """A generation begins at `step`."""
         self.step = step
+        self._staleness.clear()
 
     def take(self, task: TaskId, progress: Progress, now: float) -> None:
         """Add what `task` did since its last report; smaller counters than before mean a new process."""
@@ -53,11 +56,23 @@ class Rates:
         self._wait_s += progress.input_wait_s - last.input_wait_s
         self._step_s += progress.step_s - last.step_s
         self.step = max(self.step, progress.step)
+        self._note_staleness(task, progress)
         if progress.loss is not None:
             self.loss = progress.loss if math.isfinite(progress.loss) else None
         self._window.append((now, self.samples))
         while len(self._window) > 2 and self._window[0][0] < now - WINDOW_S:
             self._window.popleft()
+
+    def _note_staleness(self, task: TaskId, progress: Progress) -> None:
+        if progress.staleness is not None and progress.phase == "training":
+            self._staleness[task.role, task.index] = progress.staleness
+        else:
+            self._staleness.pop((task.role, task.index), None)
+
+    @property
+    def staleness(self) -> float | None:
+        """Mean over the workers that train (`Progress.staleness`); None while none has told."""
+        return sum(self._staleness.values()) / len(self._staleness) if self._staleness else None
 
     def samples_per_s(self, now: float) -> float:
         """Samples per second of all workers over the last seconds; 0 when nothing came for longer."""

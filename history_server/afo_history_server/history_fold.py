@@ -120,7 +120,7 @@ class HistoryFold:
                              input_wait=event.input_wait, loss=event.loss)  # fmt: skip
                 self._curve.add(
                     CurvePoint(time=time, step=event.step, samples_per_s=event.samples_per_s,
-                               input_wait=event.input_wait, loss=event.loss)
+                               input_wait=event.input_wait, loss=event.loss, staleness=event.staleness)
                 )  # fmt: skip
             case ev.Evaluated():
                 self._change(metrics=event.metrics)

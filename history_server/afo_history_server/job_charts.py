@@ -31,10 +31,17 @@ def charts(named: Mapping[str, JobHistory], metrics: Iterable[str], marks: Itera
     drawn = [
         *(draw(_title(name), partial(_metric, name), metric) for name in metrics),
         draw("Training loss", lambda job: [(each.time, each.loss) for each in job.curve], metric),
+        draw("Staleness, updates", _staleness, metric),
         draw("Samples per second", lambda job: [(each.time, each.samples_per_s) for each in job.curve], number),
         draw("Waiting for input", lambda job: [(each.time, each.input_wait) for each in job.curve], percent),
     ]
     return [each for each in drawn if each is not None]
+
+
+def _staleness(job: JobHistory) -> list[Value]:
+    """Nothing of a job with one worker, whose gradients are never stale."""
+    values = [(each.time, each.staleness) for each in job.curve]
+    return values if any(value for _, value in values) else []
 
 
 def _metric(name: str, job: JobHistory) -> list[Value]:

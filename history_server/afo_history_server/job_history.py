@@ -93,6 +93,7 @@ class CurvePoint(Struct, frozen=True, kw_only=True):
     samples_per_s: float
     input_wait: float
     loss: float | None
+    staleness: float | None = None
 
 
 class FileProgress(Struct, frozen=True, kw_only=True):

@@ -51,3 +51,15 @@ def test_only_a_change_is_progress() -> None:
     for now in (1.0, 2.0, 3.0):
         rates.take(A, progress(7), now=now)
     assert rates.changed_at == 1.0
+
+
+def test_staleness_is_the_mean_over_workers_that_train() -> None:
+    rates = Rates()
+    assert rates.staleness is None
+    rates.take(A, Progress(phase="training", samples=1, staleness=3.0), now=1.0)
+    rates.take(B, Progress(phase="training", samples=1, staleness=1.0), now=1.0)
+    assert rates.staleness == 2.0
+    rates.take(B, Progress(phase="done", samples=1, staleness=1.0), now=2.0)
+    assert rates.staleness == 3.0
+    rates.reset(0)
+    assert rates.staleness is None

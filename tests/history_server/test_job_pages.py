@@ -286,3 +286,13 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     for name in ("profile-worker_0-5", "..", "worker_0", "profile-worker_0-4%2f.."):
         for more in ("", "/download"):
             assert client.get(f"/jobs/{RUNNING}/profiles/{name}{more}").status_code == 404
+
+
+def test_staleness_is_drawn_where_there_is_any(client: FlaskClient, running: JobWriter) -> None:
+    def sample(step: int, staleness: float | None) -> ev.Sample:
+        return ev.Sample(step=step, samples=step, samples_per_s=1.0, input_wait=0.0, loss=0.5, staleness=staleness)
+
+    running.log(sample(1, None), sample(2, 0.0), sample(3, 0.0))
+    assert "Staleness" not in page(client, running)
+    running.log(sample(4, 3.25))
+    assert "Staleness, updates <b>3.2500</b>" in page(client, running)

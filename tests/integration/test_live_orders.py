@@ -140,6 +140,12 @@ def test_a_profile_is_kept_with_the_job(job: LiveJob) -> None:
         assert storage.glob(f"{place}/plugins/profile/*/*.xplane.pb")
 
 
+def test_two_workers_are_about_one_update_apart(job: LiveJob) -> None:
+    told = lambda: [event.staleness for event in job.events(ev.Sample) if event.staleness is not None]  # noqa: E731
+    job.wait(lambda: bool(told()), "a sample with staleness", 90)
+    assert 0.2 < told()[-1] < 5
+
+
 def test_stacks_name_the_code(job: LiveJob) -> None:
     done = afo("stacks", "worker:0", "--json")
     assert done.returncode == 0, done.stderr
