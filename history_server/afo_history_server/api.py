@@ -41,6 +41,11 @@ _FLEET = (
     Parameter("until", "string", "A day, which is included, or a moment; now if left out."),
     Parameter("by", "string", "`user`, `queue`, `name` or `tag:NAME`."),
 )
+_REASON = (Parameter("reason", "string", "Kept with the job, or in the server's log; at most 500 characters."),)
+_PROFILE = (
+    Parameter("task", "string", "One that runs, like `worker:0`."),
+    Parameter("seconds", "number", "10 if left out."),
+)
 _PAGE = (Parameter("page", "integer", "From 1."),)
 _LIMIT = (Parameter("limit", "integer", f"At most {KEPT_EVENTS}."),)
 _JOB, _A_LOG = "/jobs/{job_id}", "/jobs/{job_id}/logs/{task}/{attempt}/{stream}"
@@ -53,15 +58,10 @@ DESCRIBED = (
     Described(f"{PREFIX}{_JOB}/settings", "The job as submitted.", a.SettingsAnswer),
     Described(f"{PREFIX}{_A_LOG}", "Lines of a log.", a.LogAnswer, _LOG),
     Described(f"{PREFIX}/fleet", "All jobs of a time together.", a.FleetAnswer, _FLEET),
-    Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, method="post"),
-    Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, method="post"),
-    Described(
-        f"{PREFIX}{_JOB}/profile",
-        "Profile a `task` for some `seconds`; needs the token.",
-        a.ActionAnswer,
-        method="post",
-    ),
-    Described(f"{PREFIX}{_JOB}/delete", "Remove an ended job; needs the token.", a.ActionAnswer, method="post"),
+    Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, (), "post", _REASON),
+    Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, (), "post"),
+    Described(f"{PREFIX}{_JOB}/profile", "Profile a task; needs the token.", a.ActionAnswer, (), "post", _PROFILE),
+    Described(f"{PREFIX}{_JOB}/delete", "Remove an ended job; needs the token.", a.ActionAnswer, (), "post", _REASON),
 )
 
 

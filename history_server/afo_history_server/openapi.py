@@ -10,6 +10,7 @@ from afo_history_server.answers import API, Answer, ErrorAnswer
 
 _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"
+_FORM = "application/x-www-form-urlencoded"
 
 
 class Parameter(Struct, frozen=True):
@@ -28,6 +29,8 @@ class Described(Struct, frozen=True):
     answer: type[Answer]
     parameters: tuple[Parameter, ...] = ()
     method: str = "get"
+    #: What a POST may hold, as a form.
+    form: tuple[Parameter, ...] = ()
 
 
 def document(routes: Sequence[Described]) -> dict[str, Any]:
@@ -50,7 +53,9 @@ def _operation(route: Described, schemas: dict[type[Answer], dict[str, Any]]) ->
         {"name": each.name, "in": "query", "description": each.words, "schema": {"type": each.kind}}
         for each in route.parameters
     ]
-    return {
+    fields = {each.name: {"type": each.kind, "description": each.words} for each in route.form}
+    body = {"requestBody": {"content": {_FORM: {"schema": {"type": "object", "properties": fields}}}}} if fields else {}
+    return body | {
         "summary": route.words,
         "parameters": [*in_path, *in_query],
         "responses": {
