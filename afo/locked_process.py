@@ -9,11 +9,14 @@ import contextlib
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 #: The descriptor under which the process inherits its lock.
 _LOCK_FD = 3
+#: It is the first thing that a process does; seconds.
+_NOTED_S = 30.0
 _NOTE_PID = 'echo $$ > "$0" && exec "$@"'
 
 
@@ -68,8 +71,13 @@ def pid_of(lock: Path) -> int | None:
 
 
 def send_signal(lock: Path, number: signal.Signals) -> None:
-    """Signal the process of this lock file, and never another one; nothing happens when it is over."""
-    pid = pid_of(lock)
+    """Signal the process of this lock file, and never another one; nothing happens when it is over.
+
+    One that has just begun has not noted its process id yet: that is waited for.
+    """
+    deadline = time.monotonic() + _NOTED_S
+    while (pid := pid_of(lock)) is None and alive(lock) and time.monotonic() < deadline:
+        time.sleep(0.01)
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):
