@@ -2,15 +2,18 @@
 
 import os
 import sys
+from typing import cast
 
 import click
 
 from afo.config import load_config
 from afo.errors import NotFound
 from afo.history_site import LOOPBACK
-from afo.token_file import make_token
+from afo.token_file import make_token, read_token
 from afo_client import history_process
-from afo_client.console import print_json, print_result, say
+from afo_client.console import iso, print_json, print_result, say, span_text, table
+from afo_client.examples import examples
+from afo_client.history_api import HistoryApi, ListedJob
 
 _PORT = 18089
 
@@ -87,3 +90,63 @@ def status(as_json: bool) -> None:
         print_json({"address": server.address, "pid": server.pid, "root": server.root})
     else:
         print_result(server.address)
+
+
+@command.command(
+    "ls",
+    help="List jobs of the history server: of all users, however old, by WORDS that occur in the id, name, user, "
+    "queue, cause or tags.",
+    epilog=examples(
+        "afo history ls ctr --state FAILED --since 2026-11-01", "afo history ls --tag team=feeds --sort auc"
+    ),
+)
+@click.argument("words", nargs=-1)
+@click.option("--server", metavar="URL", help="Another one than this user's own.")
+@click.option("--state", multiple=True, metavar="STATE", help="May be given several times.")
+@click.option("--user", help="Who submitted it.")
+@click.option("--queue", help="Its queue.")
+@click.option("--cause", help="Why it ended.")
+@click.option("--tag", metavar="NAME[=VALUE]", help="Its tag.")
+@click.option("--since", metavar="TIME", help="A day, or a moment in UTC.")
+@click.option("--until", metavar="TIME", help="A day, which is included, or a moment.")
+@click.option("--sort", metavar="COLUMN", help="began, name, user, queue, state, seconds, auc or core_hours.")
+@click.option("--ascending", is_flag=True, help="The smallest first.")
+@click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="The server's answer.")
+def list_jobs(
+    words: tuple[str, ...], server: str | None, limit: int, ascending: bool, as_json: bool, **asked: object
+) -> None:
+    """Print a table, or JSON."""
+    states = tuple(str(each).upper() for each in cast(tuple[str, ...], asked.pop("state")))
+    order = "asc" if ascending else ""
+    question = {**asked, "q": " ".join(words), "state": states, "size": limit, "order": order}
+    body, page = _api(server).jobs(question)
+    if page.problem:
+        say(f"warning: the list is old: {page.problem}")
+    if as_json:
+        print_result(body.decode())
+    elif page.jobs:
+        head = ("JOB", "NAME", "USER", "STATE", "CAUSE", "BEGAN", "TOOK", "CORE-HOURS", "AUC")
+        print_result(table(head, [_row(job) for job in page.jobs]))
+        if page.total > len(page.jobs):
+            say(f"{page.total - len(page.jobs)} more; name a larger --limit, or more of what you look for")
+    else:
+        say("no job is like that")
+
+
+def _api(server: str | None) -> HistoryApi:
+    if server is not None:
+        return HistoryApi(server)
+    state_dir = load_config().state_dir
+    own = history_process.running(state_dir)
+    if own is None:
+        raise NotFound("no history server runs here; `afo history start` starts one, --server names another")
+    return HistoryApi(own.address, read_token(history_process.token_file(state_dir)))
+
+
+def _row(job: ListedJob) -> tuple[str, ...]:
+    return (
+        job.job_id, job.name, job.user, job.state, job.cause if job.state == "FAILED" else "",
+        iso(job.started or job.submitted or None) or "", "" if job.seconds is None else span_text(job.seconds),
+        "" if job.core_hours is None else f"{job.core_hours:.3g}", "" if job.auc is None else f"{job.auc:.4f}",
+    )  # fmt: skip

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from job_writer import DONE, FAILED, JobWriter
+
 ENTRY = "from afo_client.main import main; main()"
 
 
@@ -80,6 +82,30 @@ def test_signing_in(history: History, tmp_path: Path) -> None:
     history("stop")
     history("start", "--port", "0")
     assert token.read_text() != secret, "it ends with its server"
+
+
+def test_jobs_are_listed_by_the_server(history: History) -> None:
+    assert history("ls").returncode == 5
+    root = str(history.state / "jobs")
+    JobWriter(root, DONE, "feeds ctr").begin().end("SUCCEEDED", "succeeded", auc=0.75)
+    JobWriter(root, FAILED, "search", user="bob", tags={"team": "x"}).begin().end("FAILED", "user_exception")
+    address = history("start", "--port", "0").stdout.strip()
+    found = history("ls", "ctr", "feeds")
+    assert found.stdout.splitlines()[0].split()[:3] == ["JOB", "NAME", "USER"]
+    assert [line.split()[0] for line in found.stdout.splitlines()[1:]] == [DONE]
+    assert "0.7500" in found.stdout
+    failed = history("ls", "--state", "failed", "--tag", "team=x", "--server", address, "--json")
+    assert [job["job_id"] for job in json.loads(failed.stdout)["jobs"]] == [FAILED]
+    assert "1 more" in history("ls", "-n", "1").stderr
+    assert "no job is like that" in history("ls", "nothing").stderr
+    wrong = history("ls", "--sort", "speed")
+    assert wrong.returncode == 2
+    assert "allowed is began, name" in wrong.stderr
+    history("stop")
+    gone = history("ls", "--server", address)
+    assert gone.returncode == 6
+    assert "does not answer" in gone.stderr
+    assert history("ls", "--server", "nowhere").returncode == 6
 
 
 def test_which_directory_it_shows(history: History, tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Asks a history server over its REST interface."""
+
+import http
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
+
+_TIMEOUT_S = 60.0
+_KINDS: dict[int, type[AfoError]] = {
+    http.HTTPStatus.BAD_REQUEST: UsageError, http.HTTPStatus.UNAUTHORIZED: PermissionDenied,
+    http.HTTPStatus.FORBIDDEN: PermissionDenied, http.HTTPStatus.NOT_FOUND: NotFound,
+    http.HTTPStatus.SERVICE_UNAVAILABLE: ClusterUnreachable,
+}  # fmt: skip
+
+
+class ListedJob(Struct, frozen=True):
+    """A line of the list, as far as the client shows it."""
+
+    job_id: str
+    name: str = ""
+    user: str = ""
+    state: str = ""
+    cause: str = ""
+    started: float = 0.0
+    submitted: float = 0.0
+    seconds: float | None = None
+    auc: float | None = None
+    core_hours: float | None = None
+
+
+class JobsPage(Struct, frozen=True):
+    """`total` jobs were asked for; `problem` says why the list is older than it should be."""
+
+    jobs: tuple[ListedJob, ...]
+    total: int
+    problem: str = ""
+
+
+class HistoryApi:
+    """The server at `address`. `token`: of this user's own server, else ''."""
+
+    def __init__(self, address: str, token: str = "") -> None:
+        self._address, self._token = address.rstrip("/"), token
+
+    def jobs(self, asked: Mapping[str, object]) -> tuple[bytes, JobsPage]:
+        """The answer as it came, and what it says. Raises `AfoError` with the server's words."""
+        query = {name: value for name, value in asked.items() if value not in (None, "", ())}
+        body = self._get(f"/api/v1/jobs?{urllib.parse.urlencode(query, doseq=True)}")
+        try:
+            return body, msgspec.json.decode(body, type=JobsPage)
+        except msgspec.MsgspecError as error:
+            raise ProtocolError(f"{self._address} answers, but not as a history server does: {error}") from error
+
+    def _get(self, path: str) -> bytes:
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        try:
+            request = urllib.request.Request(self._address + path, headers=headers)
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _translated(self._address, error) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise ClusterUnreachable(f"the history server at {self._address} does not answer: {reason}") from error
+
+
+def _translated(address: str, error: urllib.error.HTTPError) -> AfoError:
+    try:
+        words = str(msgspec.json.decode(error.read())["error"]["message"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        words = f"HTTP {error.code} {error.reason}"
+    return _KINDS.get(error.code, ProtocolError)(f"the history server at {address} says: {words}")
