@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from afo_history_server.fleet import Fleet
 from afo_history_server.job_history import FileProgress, JobHistory
+from afo_history_server.job_profiles import HotOperator
 from afo_history_server.job_settings import Setting
 from afo_history_server.job_summary import JobSummary
 from afo_history_server.log_range import LogLine
@@ -110,6 +111,7 @@ class FleetAnswer(Answer, frozen=True):
     since: float
     until: float
     fleet: Fleet
+    operators: tuple[HotOperator, ...] = ()
 
 
 class Problem(Struct, frozen=True, kw_only=True):

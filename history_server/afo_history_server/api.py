@@ -118,7 +118,9 @@ def api_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/fleet")
     def fleet() -> Response:
         asked = asked_fleet(store)
-        return json_response(a.FleetAnswer(since=asked.since, until=asked.until, fleet=asked.fleet))
+        return json_response(
+            a.FleetAnswer(since=asked.since, until=asked.until, fleet=asked.fleet, operators=asked.operators)
+        )
 
     return routes
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 from afo.errors import UsageError
 from afo_history_server import query
 from afo_history_server.fleet import GROUPS, Fleet, fleet, group_of, waited
+from afo_history_server.job_profiles import MAX_JOBS, HotOperator, hottest
 from afo_history_server.job_store import JobStore
 from afo_history_server.signing_in import visible
 
@@ -23,6 +24,8 @@ class AskedFleet(Struct, frozen=True, kw_only=True):
     left_out: int
     problem: str
     fleet: Fleet
+    #: Of the profiles of these jobs, the newest 500 at most.
+    operators: tuple[HotOperator, ...] = ()
 
 
 def fleet_blueprint(store: JobStore) -> Blueprint:
@@ -52,5 +55,5 @@ def asked_fleet(store: JobStore) -> AskedFleet:
     return AskedFleet(
         since=since, until=until, by=by, tags=tuple(sorted({key for job in jobs for key in job.tags})),
         scanned=found.scanned, left_out=found.left_out, problem=found.problem,
-        fleet=fleet(jobs, group),
+        fleet=fleet(jobs, group), operators=hottest(store.profiles(job) for job in jobs[:MAX_JOBS]),
     )  # fmt: skip

@@ -6,13 +6,15 @@ from pathlib import Path
 
 from msgspec import structs
 
-from afo.errors import AfoError, NotFound, SpecError
+from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.job import Acls
 from afo.paths import JobPaths, checked_job_id
+from afo.profile_request import Operators
 from afo_history_server.ended_jobs import EndedJobs
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.job_index import JobIndex, JobList
+from afo_history_server.job_profiles import JobProfiles
 from afo_history_server.job_settings import Setting, settings_of
 from afo_history_server.job_summary import JobSummary, before, of_history, train_files
 from afo_history_server.live_job import MAX_DOCUMENT, LiveJob, read_head, summary_of_ended
@@ -43,6 +45,7 @@ class JobStore:
         self._telemetry = telemetry
         self._index = JobIndex(self.files, self._summary, EndedJobs(index), clock, max_jobs)
         self._open: Lru[str, LiveJob] = Lru(MAX_OPEN)
+        self._profiles = JobProfiles(self.files)
         self._scan_lock = threading.Lock()
         self._list: JobList | None = None
         self._tried = 0.0
@@ -99,6 +102,13 @@ class JobStore:
         """The job is not there any more."""
         self._open.drop(job_id)
         self._tried = 0.0
+
+    def profiles(self, job: JobSummary) -> tuple[Operators, ...]:
+        """What was profiled of a job; nothing of one that cannot be read. Raises `ClusterUnreachable`."""
+        try:
+            return self._profiles.of(self.paths(job.job_id), job.ended)
+        except (NotFound, PermissionDenied, StorageError):
+            return ()
 
     def job_and_files(self, job_id: str) -> tuple[JobHistory, dict[int, FileProgress]]:
         """A job now, and row of a training file → the newest pass over it. Raises as `job`."""

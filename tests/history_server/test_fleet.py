@@ -8,7 +8,10 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afo import jsonfile, storage
+from afo.profile_request import OPERATORS, Operator, Operators
 from afo_history_server.fleet import fleet, group_of, waited
+from afo_history_server.job_files import JobFiles
 from afo_history_server.job_summary import JobSummary
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import text, words
@@ -92,3 +95,40 @@ def test_groups_add_up_and_the_largest_come_first(jobs: list[JobSummary]) -> Non
     assert 0 <= found.total.wasted <= 1 + 1e-9
     assert sum(count for _, count in found.causes) == found.total.failed
     assert [waited(job) for job in found.slowest] == sorted(map(waited, found.slowest), reverse=True)
+
+
+def profile(job: JobWriter, order: int, **milliseconds: float) -> None:
+    """One of a worker."""
+    operators = tuple(Operator(name=name, milliseconds=took, calls=1) for name, took in milliseconds.items())
+    place = f"{job.paths.summaries}/profile-worker_0-{order}/{OPERATORS}"
+    storage.write_bytes(place, jsonfile.encode(Operators(seconds=1.0, operators=operators)))
+
+
+@pytest.mark.usefixtures("done", "failed")
+def test_without_a_profile_the_page_says_how_to_take_one(client: FlaskClient) -> None:
+    assert "No profile was taken of these jobs" in text(client, "/fleet")
+
+
+@pytest.mark.usefixtures("running")
+def test_profiles_of_jobs_are_added_up_and_read_once(
+    client: FlaskClient, done: JobWriter, failed: JobWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile(done, 1, MatMul=30.0, Gather=10.0)
+    profile(done, 2, MatMul=30.0)
+    profile(failed, 1, Gather=30.0)
+    storage.write_bytes(f"{failed.paths.summaries}/profile-worker_0-2/{OPERATORS}", b"{")
+    read: list[str] = []
+    read_file = JobFiles.read
+
+    def counted(self: JobFiles, url: str, limit: int) -> bytes:
+        read.append(url)
+        return read_file(self, url, limit)
+
+    monkeypatch.setattr(JobFiles, "read", counted)
+    for _ in range(2):
+        found = client.get("/api/v1/fleet").json["operators"]
+        assert [(each["name"], each["share"], each["milliseconds"], each["jobs"]) for each in found] == [
+            ("MatMul", 0.6, 60.0, 1), ("Gather", 0.4, 40.0, 2),
+        ]  # fmt: skip
+    assert len([url for url in read if url.endswith(OPERATORS)]) == 4
+    assert tables(text(client, "/fleet"))[-1] == ["MatMul 60 % 60 1", "Gather 40 % 40 2"]
