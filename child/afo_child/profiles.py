@@ -1,5 +1,6 @@
 """Has the training process take a profile of itself, adds the stacks of its threads, and keeps both with the job."""
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: thread
     (folder / STACKS).write_text(stacks, encoding="utf-8")
     for file in sorted(each for each in folder.rglob("*") if each.is_file()):
         storage.upload(str(file), storage.join(url, str(file.relative_to(folder))))
+    shutil.rmtree(folder)  # some MB, and others may follow
     return url
 
 

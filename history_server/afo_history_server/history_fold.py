@@ -66,7 +66,7 @@ class HistoryFold:
         if isinstance(record, UnknownRecord):
             self._change(unknown_events=self._job.unknown_events + 1)
             return
-        for apply in (self._of_job, self._of_training, self._of_attempt, self._data.take):
+        for apply in (self._of_job, self._of_training, self._of_model, self._of_attempt, self._data.take):
             apply(record.event, record.time)
 
     def files(self) -> dict[int, FileProgress]:
@@ -127,22 +127,6 @@ class HistoryFold:
                 point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
                 self._evaluations.append(point)
                 self._metric_curve.add(point)
-            case ev.WarmStarted():
-                self._change(
-                    beginning=Beginning(source=event.source, step=event.step, kept=event.kept,
-                                        made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
-                )  # fmt: skip
-            case ev.ExportDecided():
-                self._change(
-                    export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
-                                  checks=event.checks)
-                )  # fmt: skip
-            case ev.OrderGiven() if event.kind == "profile":
-                self._profiles_wanted[event.order] = event.task
-            case ev.OrderDone() if (task := self._profiles_wanted.pop(event.order, None)) and not event.failed:
-                name = f"profile-{task.role}_{task.index}-{event.order}"
-                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name)
-                self._change(profiles=(profile, *self._job.profiles)[:KEPT_PROFILES])
             case ev.CheckpointBegun():
                 self._saving_since = time
             case ev.CheckpointWritten():
@@ -160,6 +144,28 @@ class HistoryFold:
             case ev.VariablesReady() if event.kept:
                 why = f"the updates of {event.lost_samples:,} samples are missing in what was restored"
                 self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
+            case _:
+                return
+
+    def _of_model(self, event: ev.AnyEvent, time: float) -> None:
+        """What the model began with, what became of it, and what was profiled."""
+        match event:
+            case ev.WarmStarted():
+                self._change(
+                    beginning=Beginning(source=event.source, step=event.step, kept=event.kept,
+                                        made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
+                )  # fmt: skip
+            case ev.ExportDecided():
+                self._change(
+                    export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
+                                  checks=event.checks)
+                )  # fmt: skip
+            case ev.OrderGiven() if event.kind == "profile":
+                self._profiles_wanted[event.order] = event.task
+            case ev.OrderDone() if (task := self._profiles_wanted.pop(event.order, None)) and not event.failed:
+                name = f"profile-{task.role}_{task.index}-{event.order}"
+                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name)
+                self._change(profiles=(profile, *self._job.profiles)[:KEPT_PROFILES])
             case _:
                 return
 

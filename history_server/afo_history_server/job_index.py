@@ -56,6 +56,8 @@ class JobIndex:
         self._look, self._kept, self._clock, self._max_jobs = look, kept, clock, max_jobs
         self._ended: dict[str, Line] | None = None
         self._sorted: list[Line] = []
+        #: The ids of the scan before, the same object where none came or went.
+        self._seen: Sequence[str] | None = None
         #: Job id → its line and when it was looked at.
         self._others: dict[str, tuple[Line, float]] = {}
 
@@ -64,7 +66,7 @@ class JobIndex:
         ids = self._ids.now()
         ended, wanted = self._known(ids), ids[: self._max_jobs]
         self._read([job_id for job_id in wanted if job_id not in ended and self._is_due(job_id)])
-        others = [self._others[job_id][0] for job_id in wanted if job_id in self._others]
+        others = [line for line, _ in self._others.values()]
         # Two sorted runs for the most part, so this takes little more than a walk.
         lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
         return JobList(lines=tuple(lines), scanned=self._clock(), left_out=max(0, len(ids) - self._max_jobs))
@@ -74,6 +76,9 @@ class JobIndex:
         if self._ended is None:
             self._ended = {job_id: line_of(job) for job_id, job in self._kept.load().items()}
             self._sort()
+        if ids is self._seen:
+            return self._ended
+        self._seen = ids
         there = set(ids[: self._max_jobs])
         if gone := self._ended.keys() - there:
             self._ended = {job_id: line for job_id, line in self._ended.items() if job_id in there}

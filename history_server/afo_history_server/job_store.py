@@ -94,9 +94,9 @@ class JobStore:
         return job, newest
 
     def rights(self, job_id: str) -> tuple[str, str, Acls]:
-        """(id, owner, access lists) of a job. Raises as `job`."""
-        job, _ = self.job(job_id)
-        return job.job_id, job.user, job.acls
+        """(id, owner, access lists) of a job, as submitted: its log is not read for it. Raises as `job`."""
+        submitted = self._opened(self.paths(job_id)).before
+        return submitted.job_id, submitted.user, submitted.acls
 
     def forget(self, job_id: str) -> None:
         """The job is not there any more."""

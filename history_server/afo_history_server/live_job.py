@@ -45,6 +45,8 @@ class LiveJob:
 
     def __init__(self, files: JobFiles, paths: JobPaths, before: JobHistory) -> None:
         self._files, self._paths = files, paths
+        #: The job as submitted: whose it is, and who else may see it.
+        self.before = before
         self._lock = threading.Lock()
         self._log = EventLog(files, paths.events)
         self._fold = HistoryFold(before)

@@ -50,9 +50,9 @@ class Retention:
 
     def apply(self) -> list[str]:
         """The jobs that lost something. One that cannot be changed is passed over. Raises `ClusterUnreachable`."""
+        _finish_deleting(self._store.files)
         if self._keep == Keep():
             return []
-        _finish_deleting(self._store.files)
         old = outlived(list(self._ended()), self._keep, self._clock())
         return [job_id for job_id in old if self._forget(job_id)]
 

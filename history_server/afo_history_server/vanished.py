@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from afo import storage
-from afo.errors import AlreadyExists, NotFound
+from afo.errors import AlreadyExists, NotFound, PermissionDenied, StorageError
 from afo.events import JobFinished
 from afo.resource_manager import Application
 from afo_history_server.job_history import JobHistory
@@ -36,21 +36,34 @@ class VanishedJobs:
 
     def __init__(self, store: JobStore, cluster: Callable[[], Cluster], clock: Callable[[], float] = time.time) -> None:
         self._store, self._cluster, self._clock = store, cluster, clock
+        #: Jobs that this server may not read or close; it says so once.
+        self._refused: set[str] = set()
 
     def close_all(self) -> list[str]:
-        """The jobs that were closed. Raises what the cluster and `afo.storage` raise."""
-        return [job.job_id for job in self._silent(self._store.jobs().jobs) if self._close(job)]
+        """The jobs that were closed. Raises `ClusterUnreachable`; a job that cannot be closed is passed over."""
+        silent = list(self._silent(self._store.jobs().jobs))
+        cluster = self._cluster() if silent else None
+        return [job.job_id for job in silent if cluster and self._closes(job.job_id, cluster)]
 
     def _silent(self, jobs: Iterable[JobSummary]) -> Iterable[JobSummary]:
         now = self._clock()
         for job in jobs:
             silent = now - max(job.last_event, job.since) > SILENT_S
-            if silent and not job.ended and not job.problem and job.runtime == "yarn":
+            asked = job.runtime == "yarn" and job.job_id not in self._refused
+            if silent and asked and not job.ended and not job.problem:
                 yield job
 
-    def _close(self, summary: JobSummary) -> bool:
-        job, _ = self._store.job(summary.job_id)
-        verdict = None if job.ended else self._verdict(job)
+    def _closes(self, job_id: str, cluster: Cluster) -> bool:
+        try:
+            return self._close(job_id, cluster)
+        except (PermissionDenied, NotFound, StorageError) as error:
+            self._refused.add(job_id)
+            _LOG.warning("%s may have vanished, and cannot be closed from here: %s", job_id, error)
+            return False
+
+    def _close(self, job_id: str, cluster: Cluster) -> bool:
+        job, _ = self._store.job(job_id)
+        verdict = None if job.ended else self._verdict(job, cluster)
         if verdict is None:
             return False
         try:
@@ -61,10 +74,10 @@ class VanishedJobs:
         _LOG.warning("%s had vanished and is closed: %s", job.job_id, verdict.diagnostics)
         return True
 
-    def _verdict(self, job: JobHistory) -> JobFinished | None:
+    def _verdict(self, job: JobHistory, cluster: Cluster) -> JobFinished | None:
         """None for a job that may go on."""
         try:
-            found = self._cluster().application(job.job_id)
+            found = cluster.application(job.job_id)
         except NotFound:
             forgotten = job.started and self._clock() - job.last_event > FORGOTTEN_S
             return closed(job, None) if forgotten else None

@@ -7,7 +7,7 @@ import psutil
 
 from afo import jsonfile
 from afo.bounded_command import BoundedCommand
-from afo.profile_request import OPERATORS, STACKS, WANTED, Operators
+from afo.profile_request import FOLDER, OPERATORS, STACKS, WANTED, Operators
 from afo_child import stacks
 from fake_master import FakeMaster, until
 
@@ -159,6 +159,7 @@ def test_a_profile_is_sent_to_the_job_s_directory(container, master: FakeMaster)
     assert (place / "plugins" / "x.xplane.pb").read_bytes() == b"x"
     assert (place / STACKS).stat().st_size > 100
     assert jsonfile.read(place / OPERATORS, Operators).seconds == 2
+    assert list((container.work / FOLDER).iterdir()) == [], "nothing stays behind"
 
 
 def test_a_profile_that_cannot_be_taken_says_why(container, master: FakeMaster) -> None:

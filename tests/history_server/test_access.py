@@ -294,3 +294,15 @@ def test_a_job_belongs_to_whom_its_file_belongs_to(
     assert strict.get("/jobs/application_1763000000000_0077", **by("alice")).status_code == 404
     problems = {job["job_id"]: job["problem"] for job in strict.get("/api/v1/jobs", **by("admin")).json["jobs"]}
     assert problems[RUNNING].endswith(f"says that alice submitted the job, but belongs to {me}")
+
+
+def test_the_right_to_see_a_job_costs_no_look_at_its_log(
+    serve: Callable[..., FlaskClient], running: JobWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(**SERVED)
+    assert client.get(f"/jobs/{RUNNING}", **by("alice")).status_code == 200
+    listed: list[str] = []
+    list_dir = JobFiles.list_dir
+    monkeypatch.setattr(JobFiles, "list_dir", lambda self, url: listed.append(url) or list_dir(self, url))
+    assert client.get(f"/jobs/{RUNNING}/events", **by("alice")).status_code == 200
+    assert listed == [running.paths.events], "the page itself looks once"

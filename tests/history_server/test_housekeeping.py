@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from afo import events as ev
 from afo import storage
-from afo.errors import ClusterUnreachable, NotFound
+from afo.errors import ClusterUnreachable, NotFound, PermissionDenied
 from afo.history_site import Keep
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
@@ -135,6 +135,25 @@ def test_a_cluster_that_does_not_answer_closes_nothing(vanished: VanishedJobs, y
     assert not storage.exists(gone.paths.verdict)
 
 
+def test_a_job_that_cannot_be_closed_keeps_no_other_open(
+    vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    other = writer("application_1763000000000_0008", runtime="yarn").begin()
+    yarn.answer = application("FAILED", gone.at + 5)
+    write = storage.write_bytes
+
+    def refuses(url: str, data: bytes, **options: bool) -> None:
+        if url == gone.paths.verdict:
+            raise PermissionDenied(f"cannot write {url}")
+        write(url, data, **options)
+
+    monkeypatch.setattr(storage, "write_bytes", refuses)
+    assert vanished.close_all() == [other.paths.job_id]
+    assert vanished.close_all() == []
+    assert caplog.text.count(f"{GONE} may have vanished, and cannot be closed from here: cannot write") == 1
+
+
 @pytest.mark.usefixtures("done", "failed", "running")
 def test_nobody_is_asked_about_jobs_that_end_or_talk_or_run_here(vanished: VanishedJobs, yarn: Yarn) -> None:
     vanished.close_all()
@@ -210,5 +229,6 @@ def test_the_oldest_go_while_all_together_are_too_large(
 @pytest.mark.usefixtures("done")
 def test_without_a_word_nothing_is_deleted(store: JobStore, clock: list[float], root: str) -> None:
     clock[0] = T0 * 2
+    storage.make_dirs(f"{root}/{DELETED}application_1_1/logs")  # by somebody, before the server was killed
     assert Retention(store, Keep(), lambda: clock[0]).apply() == []
-    assert len(list(Path(root).iterdir())) == 1
+    assert [path.name for path in Path(root).iterdir()] == [DONE]

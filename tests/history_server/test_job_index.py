@@ -18,22 +18,24 @@ from job_writer import DONE, FAILED, JobWriter
 from pages import browser
 
 
+def noted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """URLs that a method of `JobFiles` is called with from now on."""
+    urls: list[str] = []
+    method = getattr(JobFiles, name)
+    monkeypatch.setattr(JobFiles, name, lambda self, url: urls.append(url) or method(self, url))  # type: ignore[func-returns-value]
+    return urls
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """URLs of the files that were opened since."""
-    urls: list[str] = []
-    open_file = JobFiles.open
-    monkeypatch.setattr(JobFiles, "open", lambda self, url: urls.append(url) or open_file(self, url))  # type: ignore[func-returns-value]
-    return urls
+    return noted(monkeypatch, "open")
 
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """URLs of the directories that were listed since."""
-    urls: list[str] = []
-    list_dir = JobFiles.list_dir
-    monkeypatch.setattr(JobFiles, "list_dir", lambda self, url: urls.append(url) or list_dir(self, url))  # type: ignore[func-returns-value]
-    return urls
+    return noted(monkeypatch, "list_dir")
 
 
 def ids(client: FlaskClient) -> list[str]:
