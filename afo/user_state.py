@@ -1,12 +1,12 @@
-"""What the client keeps between two commands in the user's own directory: secrets and submissions, the last job."""
+"""What the client keeps between two commands in a directory of the user: secrets, submissions, the last job."""
 
 import os
 import re
 from pathlib import Path
 
-from afo.errors import PermissionDenied
+from afo.errors import NotFound, PermissionDenied
 from afo.paths import checked_job_id
-from afo.rpc.wire import read_secret
+from afo.rpc.wire import new_secret, read_secret
 
 #: Submissions that are kept: they matter until the job's own directory holds them.
 _KEPT = 100
@@ -35,6 +35,14 @@ class UserState:
     def forget_secret(self, job_id: str) -> None:
         """The job has ended: nobody listens for the secret any more."""
         self.secret_file(job_id).unlink(missing_ok=True)
+
+    def token_file(self, foreground: bool = False) -> Path:
+        """Where the token of this user's history server lies; a server in the foreground has its own."""
+        return self.folder / "history" / ("token-foreground" if foreground else "token")
+
+    def make_token(self, foreground: bool = False) -> None:
+        """A new one: who held the one before is signed out."""
+        self._write(self.token_file(foreground), new_secret())
 
     def keep_submission(self, job_id: str, encoded: bytes) -> None:
         """Keep what was submitted, an encoded `afo.am_config.AmConfig`; the newest 100 stay."""
@@ -79,6 +87,13 @@ class UserState:
         except OSError as error:
             what = f"cannot write {file}: {error.strerror}; set AFO_STATE_DIR to a writable directory"
             raise PermissionDenied(what) from error
+
+
+def read_token(file: Path) -> str:
+    """The token of a history server. Raises `NotFound` or `PermissionDenied`."""
+    if not file.exists():
+        raise NotFound(f"there is no token of a history server in {file}; `afo history start` makes one")
+    return read_secret(file)
 
 
 def _age(file: Path) -> int:

@@ -51,16 +51,16 @@ def encode(message: m.Message) -> bytes:
 
 
 def new_secret() -> str:
-    """A fresh secret of 256 bits for one job."""
+    """A fresh secret of 256 bits: of a job, or of a history server."""
     return secrets.token_hex(32)
 
 
 def read_secret(path: str | Path) -> str:
-    """The job's secret from its file. Raises `PermissionDenied` if it cannot be read or is empty."""
+    """A secret from its file. Raises `PermissionDenied` if it cannot be read or is empty."""
     try:
         text = Path(path).read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
-        raise PermissionDenied(f"cannot read the job's secret from {path}: {error}") from error
+        raise PermissionDenied(f"cannot read the secret from {path}: {error}") from error
     if not text:
-        raise PermissionDenied(f"the file of the job's secret, {path}, is empty")
+        raise PermissionDenied(f"the file of the secret, {path}, is empty")
     return text

@@ -20,8 +20,10 @@ _SETTLED_S = 0.3
 _WAIT_S = 5.0
 _FRAME = re.compile(r'^\s*(?:\(Python\) )?File "([^"]+)", line (\d+),? in (\S+)')
 _THREAD = re.compile(r"^(?:Traceback for thread (\d+) |(?:Current t|T)hread 0x)")
-#: Code that is seldom to blame: libraries and the standard library, but not afo itself.
-_FOREIGN = re.compile(r"/(?:site|dist)-packages/(?!afo(?:_\w+)?/)|/lib/python3\.\d+/(?!site-packages)|^<frozen")
+#: Code that is seldom to blame: libraries and the standard library; of afo itself only what waits for an answer.
+_FOREIGN = re.compile(
+    r"/(?:site|dist)-packages/(?!afo(?:_\w+)?/)|/lib/python3\.\d+/(?!site-packages)|^<frozen|/afo/rpc/\w+\.py$"
+)
 
 
 def reader_command(pid: int) -> list[str]:

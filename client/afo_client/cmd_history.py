@@ -9,7 +9,7 @@ import click
 from afo.config import load_config
 from afo.errors import NotFound
 from afo.history_site import LOOPBACK
-from afo.token_file import make_token, read_token
+from afo.user_state import UserState, read_token
 from afo_client import history_process
 from afo_client.console import iso, print_json, print_result, say, span_text, table
 from afo_client.examples import examples
@@ -38,7 +38,7 @@ def start(port: int, root: str | None, runtime: str | None, foreground: bool) ->
     shown = root or config.history_directory.value or config.jobs_root(config.runtime.value)
     arguments = history_process.command_line(config.state_dir, shown, port, foreground)
     if foreground:
-        make_token(history_process.token_file(config.state_dir, foreground))
+        UserState(config.state_dir).make_token(foreground)
         say("`afo history login --foreground` prints an address that signs you in")
         sys.stdout.flush()
         os.execv(arguments[0], arguments)
@@ -69,7 +69,7 @@ def stop() -> None:
 def login(foreground: bool, port: int) -> None:
     """The address holds the server's token: it is for this user alone."""
     config = load_config()
-    token = history_process.token_file(config.state_dir, foreground)
+    token = UserState(config.state_dir).token_file(foreground)
     if foreground:
         print_result(history_process.sign_in_address(f"http://{config.history.name or LOOPBACK}:{port}", token))
         return
@@ -141,7 +141,7 @@ def _api(server: str | None) -> HistoryApi:
     own = history_process.running(state_dir)
     if own is None:
         raise NotFound("no history server runs here; `afo history start` starts one, --server names another")
-    return HistoryApi(own.address, read_token(history_process.token_file(state_dir)))
+    return HistoryApi(own.address, read_token(UserState(state_dir).token_file()))
 
 
 def _row(job: ListedJob) -> tuple[str, ...]:

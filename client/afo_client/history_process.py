@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from afo import jsonfile
 from afo.errors import AfoError, NotFound, SpecError, WaitTimeout
-from afo.token_file import make_token, read_token
+from afo.user_state import UserState, read_token
 
 #: From start to the first answer; reading libraries from a slow disk included.
 START_S = 60.0
@@ -37,12 +37,7 @@ def command_line(state_dir: Path, root: str, port: int, foreground: bool = False
     """How the server is started."""
     index = state_dir / "history" / f"jobs-{hashlib.sha256(root.encode()).hexdigest()[:16]}.sqlite"
     command = [sys.executable, "-m", "afo_history_server", "--root", root, "--port", str(port)]
-    return [*command, "--index", str(index), "--token-file", str(token_file(state_dir, foreground))]
-
-
-def token_file(state_dir: Path, foreground: bool = False) -> Path:
-    """Where the token of a server lies; one in the foreground has its own."""
-    return state_dir / "history" / ("token-foreground" if foreground else "token")
+    return [*command, "--index", str(index), "--token-file", str(UserState(state_dir).token_file(foreground))]
 
 
 def sign_in_address(address: str, token: Path) -> str:
@@ -63,7 +58,7 @@ def start(state_dir: Path, command: list[str]) -> HistoryServer:
     """Start it and wait until it takes connections. Raises `AfoError` with its last words if it does not."""
     folder = _note(state_dir).parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_token(token_file(state_dir))
+    UserState(state_dir).make_token()
     log = folder / "server.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as errors:
         process = subprocess.Popen(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from afo.config import load_config
 from afo.errors import AfoError, NotFound
-from afo.token_file import read_token
+from afo.user_state import read_token
 
 _NEEDED = ("flask", "waitress")
 

@@ -212,3 +212,16 @@ Traceback for thread 7 (python) [] (most recent call last):
 """
     assert stacks.place(text, 7) == "keras/src/layer.py:90 in call, called from job/my_ctr.py:12 in build"
     assert stacks.place(text, 1) == ""
+
+
+def test_the_place_is_who_asks_where_the_code_waits_for_an_answer() -> None:
+    text = """\
+Current thread 0x1 (most recent call first):
+  File "/env/lib/python3.11/site-packages/grpc/_channel.py", line 11 in _blocking
+  File "/env/lib/python3.11/site-packages/afo/rpc/client.py", line 97 in _once
+  File "/env/lib/python3.11/site-packages/afo/train/feed.py", line 5 in next_split
+"""
+    assert (
+        stacks.place(text, 7)
+        == "site-packages/grpc/_channel.py:11 in _blocking, called from afo/train/feed.py:5 in next_split"
+    )
