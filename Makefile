@@ -12,10 +12,16 @@ QUICK := not soak and not kills and not equivalence and not faults and not compa
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(INSTALLED): pyproject.toml conf/constraints.txt
-	.ci/system-packages python
+# A change of these builds the operations anew, as part of the install.
+NATIVE := $(wildcard afo/core/*.h afo/core/*.cc afo/ops/*.h afo/ops/*.cc afo/ops/*/*.cc afo/*/CMakeLists.txt)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt
+
+# What the build needs goes into the environment itself: pip would else unpack a second TensorFlow for its headers.
+$(INSTALLED): pyproject.toml conf/constraints.txt afo/ops/build_hook.py $(NATIVE)
+	.ci/system-packages python native
 	.ci/make-venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[dev]'
+	$(PIP_INSTALL) hatchling editables cmake 'tensorflow-cpu==2.21.*'
+	$(PIP_INSTALL) --no-build-isolation -e '.[dev]'
 	touch $@
 
 install: $(INSTALLED) ## Install afo and its tools into .venv
@@ -24,7 +30,7 @@ demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes 
 	$(BIN)/afo demo --dir build/demo
 
 test: $(INSTALLED) ## Run every test; installs what tests need
-	.ci/system-packages python hadoop browser
+	.ci/system-packages python native doctest hadoop browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(QUICK) and not hadoop"
 	$(BIN)/python -m pytest -m "$(QUICK) and hadoop"
 

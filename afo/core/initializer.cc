@@ -1,0 +1,80 @@
+#include "initializer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hash.h"
+
+namespace afo {
+namespace {
+
+constexpr int kPointBits = 12;
+constexpr int kPoints = 1 << kPointBits;
+
+double NormalBelow(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+// The value below which a normal one lies with this probability, by bisection: once a table, and without tables of
+// coefficients. 80 halvings of 16 leave less than the last bit of a float.
+double NormalQuantile(double probability) {
+  double low = -8.0, high = 8.0;
+  for (int i = 0; i < 80; ++i) {
+    const double middle = (low + high) / 2;
+    (NormalBelow(middle) < probability ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+double Quantile(const InitializerOptions& options, double probability) {
+  switch (options.distribution) {
+    case Distribution::kUniform:
+      return options.first + (options.second - options.first) * probability;
+    case Distribution::kNormal: {
+      // The ends of the table would be infinite; half a point inside of them is what the outermost interval means.
+      const double edge = 0.5 / kPoints;
+      return options.first + options.second * NormalQuantile(std::min(std::max(probability, edge), 1 - edge));
+    }
+    case Distribution::kTruncatedNormal: {
+      const double cut = NormalBelow(-2.0);
+      return options.first + options.second * NormalQuantile(cut + probability * (1 - 2 * cut));
+    }
+    case Distribution::kConstant:
+      break;
+  }
+  return options.first;
+}
+
+}  // namespace
+
+Initializer::Initializer(const InitializerOptions& options)
+    : seed_(Mix(options.seed)),
+      is_constant_(options.distribution == Distribution::kConstant),
+      constant_(static_cast<float>(options.first)) {
+  if (is_constant_) return;
+  quantiles_.resize(kPoints + 1);
+  for (int i = 0; i <= kPoints; ++i) {
+    quantiles_[i] = static_cast<float>(Quantile(options, static_cast<double>(i) / kPoints));
+  }
+}
+
+void Initializer::Fill(std::int64_t key, float* weights, std::int32_t count) const {
+  if (is_constant_) {
+    std::fill_n(weights, count, constant_);
+    return;
+  }
+  // SplitMix64 from a state of the key's own: two values of 32 bits a step.
+  std::uint64_t state = HashOf(key) ^ seed_;
+  const float* table = quantiles_.data();
+  const auto draw = [table](std::uint32_t bits) {
+    const std::uint32_t point = bits >> (32 - kPointBits);
+    const float part = static_cast<float>(bits & ((1u << (32 - kPointBits)) - 1)) * (1.0f / (1u << (32 - kPointBits)));
+    return table[point] + part * (table[point + 1] - table[point]);
+  };
+  for (std::int32_t i = 0; i < count; i += 2) {
+    state += 0x9e3779b97f4a7c15ull;
+    const std::uint64_t bits = Mix(state);
+    weights[i] = draw(static_cast<std::uint32_t>(bits));
+    if (i + 1 < count) weights[i + 1] = draw(static_cast<std::uint32_t>(bits >> 32));
+  }
+}
+
+}  // namespace afo

@@ -1,0 +1,32 @@
+#include "kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace afo {
+namespace {
+
+bool HasV4() { return __builtin_cpu_supports("x86-64-v4"); }
+
+const Kernels& Choose() {
+  const char* wanted = std::getenv("AFO_ISA");
+  if (wanted != nullptr) {
+    if (const Kernels* named = KernelsNamed(wanted)) return *named;
+  }
+  return HasV4() ? v4::Get() : v3::Get();
+}
+
+}  // namespace
+
+const Kernels* KernelsNamed(const char* name) {
+  if (std::strcmp(name, "v3") == 0) return &v3::Get();
+  if (std::strcmp(name, "v4") == 0 && HasV4()) return &v4::Get();
+  return nullptr;
+}
+
+const Kernels& ActiveKernels() {
+  static const Kernels& chosen = Choose();
+  return chosen;
+}
+
+}  // namespace afo

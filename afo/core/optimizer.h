@@ -1,0 +1,64 @@
+// Update rules of rows. Each runs in one pass over the row: weights and slots lie behind one another.
+#pragma once
+
+#include <cstdint>
+
+namespace afo {
+
+enum class Rule : std::int32_t {
+  kSgd = 0,
+  kAdagrad = 1,
+  kAdam = 2,
+  kFtrl = 3,
+  kMomentum = 4,
+  kAdagradDecay = 5,
+  kAdamW = 6,
+  kGroupFtrl = 7,
+};
+constexpr int kRules = 8;
+
+// What a table's rule is made of. A field that a rule does not name is not read.
+struct OptimizerOptions {
+  Rule rule = Rule::kSgd;
+  float learning_rate = 0.01f;
+  float initial_accumulator = 0.1f;  // adagrad, adagrad_decay, ftrl, group_ftrl
+  float epsilon = 0.0f;              // adagrad, adagrad_decay, adam, adamw: beside the root
+  float beta_1 = 0.9f;               // adam, adamw
+  float beta_2 = 0.999f;             // adam, adamw
+  float l1 = 0.0f;                   // ftrl, group_ftrl
+  float l2 = 0.0f;                   // ftrl, group_ftrl
+  float l21 = 0.0f;                  // group_ftrl
+  float momentum = 0.9f;             // momentum
+  bool nesterov = false;             // momentum
+  float weight_decay = 0.0f;         // adamw
+  float decay_rate = 1.0f;           // adagrad_decay
+  std::uint32_t decay_steps = 1;     // adagrad_decay
+  float clip_value = 0.0f;           // each element of a row's gradient to +- this; 0: not
+  float clip_norm = 0.0f;            // a row's gradient to this length, after `clip_value`; 0: not
+
+  bool operator==(const OptimizerOptions& other) const;
+};
+
+// Slots behind the weights, each of the row's width.
+std::int32_t SlotsOf(Rule rule);
+
+// What the slots of a new row are, after its weights are.
+void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim);
+
+// What one batch's update adds to the options.
+struct Update {
+  float rate = 0.0f;         // the learning rate with its schedule and, for Adam, its correction
+  float decay = 0.0f;        // what is taken of each weight apart from its gradient (adamw)
+  float gradient_scale = 1;  // what a schedule does to FTRL's gradients, whose old rates are in its state
+};
+
+// `powers` counts Adam's updates of a table on its server, this one included.
+Update UpdateOf(const OptimizerOptions& options, float schedule, std::uint64_t powers);
+
+// Applies `gradients[i]` to `rows[i]`, the weights of a row with its slots behind them, for i below `count`.
+// `decays[i]`: by how many powers of `decay_rate` the row's accumulator shrinks first (adagrad_decay alone).
+using ApplyRows = void (*)(const OptimizerOptions& options, const Update& update, float* const* rows,
+                           const float* const* gradients, const std::uint32_t* decays, std::int32_t count,
+                           std::int32_t dim);
+
+}  // namespace afo

@@ -1,0 +1,128 @@
+#include "pooling.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels.h"
+
+namespace afo {
+namespace {
+
+constexpr std::int64_t kAhead = 8;
+
+float WeightOf(const Bags& bags, std::int64_t id) { return bags.weights == nullptr ? 1.0f : bags.weights[id]; }
+
+// What a sample's sum is multiplied by.
+float Share(const Bags& bags, std::int64_t first, std::int64_t last) {
+  if (bags.combiner == Combiner::kNone || bags.combiner == Combiner::kSum) return 1.0f;
+  double sum = 0;
+  for (std::int64_t i = first; i < last; ++i) {
+    const double weight = WeightOf(bags, i);
+    sum += bags.combiner == Combiner::kMean ? weight : weight * weight;
+  }
+  if (sum == 0) return 0.0f;
+  return static_cast<float>(1 / (bags.combiner == Combiner::kMean ? sum : std::sqrt(sum)));
+}
+
+float Length(const float* row, std::int32_t dim) {
+  float squares = 0;
+  for (std::int32_t i = 0; i < dim; ++i) squares += row[i] * row[i];
+  return std::sqrt(squares);
+}
+
+float Shortened(const Bags& bags, const float* row, std::int32_t dim) {
+  if (bags.max_norm <= 0) return 1.0f;
+  const float length = Length(row, dim);
+  return length > bags.max_norm ? bags.max_norm / length : 1.0f;
+}
+
+// Of y = c x / |x| the gradient is c / |x| (g - x (x . g) / |x|^2): a row at its longest moves along the sphere alone.
+void AddThroughNorm(float* target, const float* row, const float* gradient, float factor, float max_norm,
+                    std::int32_t dim) {
+  const float length = Length(row, dim);
+  if (length <= max_norm) {
+    ActiveKernels().add_scaled(target, gradient, factor, dim);
+    return;
+  }
+  float along = 0;
+  for (std::int32_t i = 0; i < dim; ++i) along += row[i] * gradient[i];
+  along /= length * length;
+  const float share = factor * max_norm / length;
+  for (std::int32_t i = 0; i < dim; ++i) target[i] += share * (gradient[i] - row[i] * along);
+}
+
+void Spread(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out) {
+  const std::size_t width = static_cast<std::size_t>(rows.dim) * sizeof(float);
+  for (std::int64_t i = first; i < last; ++i) {
+    if (i + kAhead < last) __builtin_prefetch(rows.at(bags.places[i + kAhead]));
+    std::memcpy(out + i * rows.dim, rows.at(bags.places[i]), width);
+  }
+}
+
+}  // namespace
+
+void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out) {
+  if (bags.splits == nullptr && bags.weights == nullptr && bags.max_norm <= 0) {
+    return Spread(rows, bags, first, last, out);
+  }
+  const auto add_scaled = ActiveKernels().add_scaled;
+  for (std::int64_t sample = first; sample < last; ++sample) {
+    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
+    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
+    float* target = out + sample * rows.dim;
+    std::memset(target, 0, static_cast<std::size_t>(rows.dim) * sizeof(float));
+    const float share = Share(bags, begin, end);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) __builtin_prefetch(rows.at(bags.places[i + kAhead]));
+      const float* row = rows.at(bags.places[i]);
+      add_scaled(target, row, WeightOf(bags, i) * share * Shortened(bags, row, rows.dim), rows.dim);
+    }
+  }
+}
+
+void PoolGradient(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
+                  const float* out, std::int32_t part, std::int32_t parts) {
+  const auto add_scaled = ActiveKernels().add_scaled;
+  const std::int32_t dim = gradients.dim;
+  for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
+    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
+    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
+    const float share = Share(bags, begin, end);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (parts > 1 && bags.places[i] % parts != part) continue;
+      const float factor = share * WeightOf(bags, i);
+      float* target = gradients.at(bags.places[i]);
+      const float* gradient = out + sample * dim;
+      if (bags.max_norm > 0) {
+        AddThroughNorm(target, rows.at(bags.places[i]), gradient, factor, bags.max_norm, dim);
+      } else {
+        add_scaled(target, gradient, factor, dim);
+      }
+    }
+  }
+}
+
+void PoolWeightGradient(const TableRows<const float>& rows, const Bags& bags, const float* out, std::int64_t first,
+                        std::int64_t last, float* weights) {
+  for (std::int64_t sample = first; sample < last; ++sample) {
+    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
+    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
+    const float* gradient = out + sample * rows.dim;
+    const float share = Share(bags, begin, end);
+    double along = 0;  // the sample itself times its gradient
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* row = rows.at(bags.places[i]);
+      double product = 0;
+      for (std::int32_t k = 0; k < rows.dim; ++k) product += double{row[k]} * gradient[k];
+      weights[i] = static_cast<float>(product * Shortened(bags, row, rows.dim));
+      along += double{WeightOf(bags, i)} * weights[i] * share;
+    }
+    if (bags.combiner == Combiner::kNone || bags.combiner == Combiner::kSum) continue;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double taken = bags.combiner == Combiner::kMean ? along : along * share * WeightOf(bags, i);
+      weights[i] = static_cast<float>(share * (weights[i] - taken));
+    }
+  }
+}
+
+}  // namespace afo

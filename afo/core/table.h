@@ -1,0 +1,117 @@
+// An embedding table: 64-bit keys, rows that come when they are first asked for, and one pass of memory for an update.
+//
+// A table is cut into shards, each an index, its rows and a lock. A batch is first ordered by shard; a shard is then
+// worked on by one thread, in batches of keys whose memory is fetched before it is used. Lookups of a shard share its
+// lock, inserts and updates have it alone, so a row is never read half written, and a snapshot of it is one instant's.
+// Row numbers that a lookup returned stay valid while the table grows; an update checks them by the key, since a row
+// may have been removed in between.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <vector>
+
+#include "index.h"
+#include "initializer.h"
+#include "optimizer.h"
+#include "row_store.h"
+
+namespace afo {
+
+constexpr std::int32_t kMaxDim = 4096;
+constexpr std::int32_t kMaxShards = 1 << kMaxShardBits;
+
+enum class [[nodiscard]] Status { kOk, kOutOfMemory };
+
+struct TableOptions {
+  std::int32_t dim = 0;  // 1 to kMaxDim
+  OptimizerOptions optimizer;
+  InitializerOptions initializer;
+  int shard_bits = 4;  // 0 to kMaxShardBits
+
+  bool operator==(const TableOptions& other) const {
+    return dim == other.dim && optimizer == other.optimizer && initializer == other.initializer &&
+           shard_bits == other.shard_bits;
+  }
+};
+
+// Positions of a batch by shard: those of shard s are positions[starts[s]] to positions[starts[s + 1] - 1].
+struct ShardOrder {
+  std::vector<std::uint32_t> positions;
+  std::vector<std::uint32_t> starts;
+};
+
+// What an update says apart from its gradients.
+struct Moment {
+  float schedule = 1.0f;   // factor of the learning rate
+  std::uint32_t step = 0;  // of the training, below kFreeStep
+};
+
+class Table {
+ public:
+  explicit Table(const TableOptions& options);
+
+  const TableOptions& options() const { return options_; }
+  const RowLayout& layout() const { return layout_; }
+  std::int32_t shards() const { return static_cast<std::int32_t>(shards_.size()); }
+  std::int64_t size() const;
+  // Memory of indexes and rows that the kernel was asked for.
+  std::size_t bytes() const;
+
+  void OrderByShard(const std::int64_t* keys, std::int64_t count, ShardOrder* order) const;
+
+  // For the keys of one shard: weights to values[position * dim] and row numbers to rows[position]. A new key gets its
+  // first values. `rows` may be null.
+  Status LookupOrInsert(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, float* values,
+                        std::uint32_t* rows);
+  // The same without inserting: an absent key has its first values, and kNoRow.
+  void Lookup(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, float* values,
+              std::uint32_t* rows) const;
+
+  // One more update of this table: to be called once for a batch, before `Apply` of its shards. Thread-safe.
+  Update NextUpdate(float schedule);
+  // Applies gradients[position * dim]; the keys of a batch differ. `rows` is what the lookup returned, or null; keys
+  // that are not there (any more) are inserted first. `counts`: how often a key was in the batch; null means once.
+  Status Apply(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, const std::uint32_t* rows,
+               const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
+
+  // Returns how many of them were there.
+  std::int64_t Remove(const std::int64_t* keys, std::int64_t count);
+
+  std::uint64_t powers() const { return powers_.load(std::memory_order_relaxed); }
+  void set_powers(std::uint64_t powers) { powers_.store(powers, std::memory_order_relaxed); }
+
+ private:
+  // Locks of neighbours on one line of the cache would cost each other's threads time.
+  struct alignas(64) Shard {
+    explicit Shard(RowLayout layout) : rows(layout) {}
+    mutable std::shared_mutex mutex;
+    Index index;
+    RowStore rows;
+  };
+
+  std::uint32_t FindAll(const Shard& shard, const std::uint32_t* positions, std::uint32_t count,
+                        const std::int64_t* keys, std::uint32_t* found) const;
+  bool InsertMissing(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                     std::uint32_t* found);
+  std::uint32_t NewRow(Shard& shard, std::int64_t key, std::uint64_t hash);
+  void Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+               const std::uint32_t* rows, std::uint32_t* found) const;
+  // Rows that are not (any more) their key's become kNoRow.
+  void DropStale(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                 std::uint32_t* found) const;
+  void ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,
+                  const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
+
+  const TableOptions options_;
+  const RowLayout layout_;
+  const Initializer initializer_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::atomic<std::uint64_t> powers_{0};
+  std::atomic<std::uint8_t> epoch_{0};
+};
+
+}  // namespace afo

@@ -1,0 +1,16 @@
+"""Embedding variables: hash tables of rows that grow, on the native engine."""
+
+from afo.embedding.group import TableGroup
+from afo.embedding.lookup import embedding_lookup, embedding_lookup_sparse, group_embedding_lookup_sparse
+from afo.embedding.tape import EmbeddingTape
+from afo.embedding.variable import EmbeddingVariable, get_embedding_variable
+
+__all__ = [
+    "EmbeddingTape",
+    "EmbeddingVariable",
+    "TableGroup",
+    "embedding_lookup",
+    "embedding_lookup_sparse",
+    "get_embedding_variable",
+    "group_embedding_lookup_sparse",
+]

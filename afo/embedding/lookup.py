@@ -1,0 +1,104 @@
+"""Lookups of embedding variables, under the names that TensorFlow and DeepRec give them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from afo.embedding import tape
+from afo.embedding.exchange import COMBINERS, Asked, Exchange
+from afo.embedding.variable import EmbeddingVariable, keys_of
+from afo.errors import ModelError
+
+
+def embedding_lookup(variable: EmbeddingVariable, ids: Any, max_norm: float | None = None) -> Any:
+    """Rows of `ids`: [...] → float32 [..., embedding_dim]; ragged ids give ragged rows."""
+    if isinstance(ids, tf.RaggedTensor):
+        return ids.with_flat_values(embedding_lookup(variable, ids.flat_values, max_norm))
+    ids = tf.convert_to_tensor(ids)
+    asked = Asked(variable.number, tf.reshape(keys_of(ids), [-1]), max_norm=max_norm)
+    [rows] = _exchanged(variable.group, [asked])
+    shape = tf.concat([tf.shape(ids), [variable.embedding_dim]], axis=0)
+    return tf.ensure_shape(tf.reshape(rows, shape), [*ids.shape, variable.embedding_dim])
+
+
+def embedding_lookup_sparse(
+    variable: EmbeddingVariable,
+    sp_ids: Any,
+    sp_weights: Any = None,
+    combiner: str = "mean",
+    max_norm: float | None = None,
+) -> Any:
+    """Pooled rows of each sample: float32 [samples, embedding_dim]; a sample without ids has zeros.
+
+    `sp_ids`: a SparseTensor or RaggedTensor of rank 2, or a dense [samples, n]. `sp_weights`: as `sp_ids`, or None.
+    `combiner`: sum, mean (divided by the sum of weights) or sqrtn (by the root of the sum of their squares).
+    """
+    return group_embedding_lookup_sparse([variable], [sp_ids], [combiner], [sp_weights], [max_norm])[0]
+
+
+def group_embedding_lookup_sparse(
+    variables: Sequence[EmbeddingVariable],
+    sp_ids: Sequence[Any],
+    combiners: Sequence[str | None],
+    sp_weights: Sequence[Any] | None = None,
+    max_norms: Sequence[float | None] | None = None,
+) -> list[Any]:
+    """`embedding_lookup_sparse` of many features at once: one question to each server, whatever their number.
+
+    The variables are of one group; one may be there more than once. A combiner of None wants ids of rank 1, and gives
+    a row for each.
+    """
+    count = len(variables)
+    weights = list(sp_weights) if sp_weights is not None else [None] * count
+    norms = list(max_norms) if max_norms is not None else [None] * count
+    lengths = {"sp_ids": len(sp_ids), "combiners": len(combiners), "sp_weights": len(weights), "max_norms": len(norms)}
+    for name, length in lengths.items():
+        if length != count:
+            raise ModelError(f"group_embedding_lookup_sparse has {count} variables and {length} {name}")
+    if len({id(variable.group) for variable in variables}) > 1:
+        raise ModelError("group_embedding_lookup_sparse: the variables are of more than one group")
+    asked = [_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
+    return _exchanged(variables[0].group, asked)
+
+
+def _exchanged(group: Any, asked: list[Asked]) -> list[Any]:
+    recording = tape.active()
+    exchange = Exchange(group, asked, insert=recording is not None)
+    if recording is not None:
+        recording.record(exchange)
+    return exchange.pooled()
+
+
+def _asked(variable: EmbeddingVariable, ids: Any, weights: Any, combiner: str | None, max_norm: float | None) -> Asked:
+    if combiner not in COMBINERS:
+        allowed = ", ".join(str(name) for name in COMBINERS)
+        raise ModelError(f"embedding variable `{variable.name}`: combiner is {combiner!r}; allowed are {allowed}")
+    if combiner is None:
+        return Asked(variable.number, tf.reshape(keys_of(tf.convert_to_tensor(ids)), [-1]), max_norm=max_norm)
+    ragged = _ragged(variable, ids)
+    flat = None
+    if weights is not None:
+        flat = tf.cast(_ragged(variable, weights).values, tf.float32)
+    return Asked(
+        variable.number, keys_of(ragged.values), tf.cast(ragged.row_splits, tf.int64), flat, combiner, max_norm
+    )
+
+
+def _ragged(variable: EmbeddingVariable, ids: Any) -> Any:
+    """Rank 2, its values one behind the other."""
+    if isinstance(ids, tf.SparseTensor):
+        ids = tf.RaggedTensor.from_value_rowids(ids.values, ids.indices[:, 0], nrows=ids.dense_shape[0], validate=False)
+    elif not isinstance(ids, tf.RaggedTensor):
+        dense = tf.convert_to_tensor(ids)
+        if dense.shape.rank != 2:
+            raise ModelError(
+                f"embedding variable `{variable.name}`: ids to be pooled must be [samples, n], and have the shape"
+                f" {dense.shape}"
+            )
+        ids = tf.RaggedTensor.from_tensor(dense)
+    if ids.shape.rank != 2:
+        raise ModelError(
+            f"embedding variable `{variable.name}`: ids to be pooled must be of rank 2 and are of rank {ids.shape.rank}"
+        )
+    return ids

@@ -1,0 +1,79 @@
+"""An embedding variable: a table of 64-bit keys that grows with what it sees."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from afo.embedding.group import Table, TableGroup
+from afo.embedding.initializers import initializer_of
+from afo.embedding.optimizers import Adagrad, RowOptimizer
+
+_default: list[TableGroup] = []
+
+
+class EmbeddingVariable:
+    """Rows of `embedding_dim` weights by key, with the optimizer's slots, in the tables of a group.
+
+    Keys are int64, all of them allowed, or strings, which stand for their 64-bit fingerprint. A row comes when a lookup
+    under an `EmbeddingTape` first names its key; elsewhere an absent key has the values that it would begin with.
+    """
+
+    def __init__(self, group: TableGroup, number: int) -> None:
+        self.group = group
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        """Once in its group."""
+        return self.group.tables[self.number].name
+
+    @property
+    def embedding_dim(self) -> int:
+        """Weights of a row."""
+        return self.group.tables[self.number].dim
+
+    def total_count(self) -> int:
+        """Keys that have a row, on all servers."""
+        return int(self.group.sizes()[0][:, self.number].sum())
+
+    def memory_bytes(self) -> int:
+        """Memory of its rows and indexes, on all servers."""
+        return int(self.group.sizes()[1][:, self.number].sum())
+
+    def remove(self, keys: Any) -> int:
+        """Removes the rows of `keys`; returns how many there were. A key that comes again begins anew."""
+        return self.group.remove(self.number, np.asarray(keys_of(tf.convert_to_tensor(keys))))
+
+    def __repr__(self) -> str:
+        return f"<EmbeddingVariable {self.name} dim={self.embedding_dim} on {self.group.servers} server(s)>"
+
+
+def get_embedding_variable(
+    name: str,
+    embedding_dim: int,
+    *,
+    initializer: Any = None,
+    optimizer: RowOptimizer | None = None,
+    seed: int = 0,
+    group: TableGroup | None = None,
+) -> EmbeddingVariable:
+    """A new embedding variable. Without `group` it lives in this process.
+
+    `initializer`: a number, or one of Keras' (`afo.embedding.initializers`). `optimizer`: AdaGrad if left out; its
+    slots are in the row, so it belongs to the variable. Raises SpecError and Unsupported.
+    """
+    if group is None:
+        if not _default:
+            _default.append(TableGroup())
+        group = _default[0]
+    table = Table(name, embedding_dim, optimizer or Adagrad(), initializer_of(initializer, embedding_dim, seed))
+    return EmbeddingVariable(group, group.add(table))
+
+
+def keys_of(values: Any) -> Any:
+    """int64 keys of integers or strings: of a string its FarmHash fingerprint, the same as `tf.fingerprint` gives."""
+    if values.dtype == tf.string:
+        prints = tf.fingerprint(tf.reshape(values, [-1]))
+        return tf.reshape(tf.bitcast(prints, tf.int64), tf.shape(values))
+    return tf.cast(values, tf.int64)

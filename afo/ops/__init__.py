@@ -1,0 +1,1 @@
+"""TensorFlow operations in C++ over the engine in `afo/core`."""

@@ -1,0 +1,64 @@
+"""Builds the operations while afo is installed: a hook of hatchling, and nothing that runs later.
+
+Where there is no g++, or TensorFlow has no wheel, afo is installed without them: the AM, the history server and the
+client need none, and `afo.ops.library` says what is missing.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_SOURCES = Path(__file__).parent
+#: Only its headers and its library's name are used; `tensorflow` with GPUs has the same.
+_NEEDED = ["cmake>=3.25", "tensorflow-cpu==2.21.*"]
+
+
+class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not there when types are checked
+    """Adds the shared library to an editable install and to a wheel, whose tag then names the platform."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What the build needs beside hatchling."""
+        return _NEEDED if _is_possible() and self.target_name == "wheel" else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Builds. A compiler that fails is an error: half an installation would be found out at night."""
+        # The project's own package is not installed yet; this module of it needs the standard library alone.
+        sys.path.insert(0, self.root)
+        from afo.ops.library import file_name, installed_tensorflow
+
+        tensorflow = installed_tensorflow()
+        if not _is_possible() or tensorflow is None:
+            self.app.display_warning("afo is installed without native operations: no g++ or no TensorFlow here")
+            return
+        target = _SOURCES / file_name(tensorflow)
+        shutil.copy2(_compiled(Path(self.root) / "build" / "ops"), target)
+        build_data["artifacts"].append(f"/afo/ops/{target.name}")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+def _compiled(work: Path) -> Path:
+    """The library, built in `work`."""
+    found = importlib.util.find_spec("tensorflow")
+    if found is None or found.origin is None:
+        raise RuntimeError("TensorFlow is installed and cannot be found")
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if cmake is None:
+        raise RuntimeError("CMake is missing: pip install cmake")
+    where = f"-DTENSORFLOW={Path(found.origin).parent}"
+    subprocess.run([cmake, "-S", str(_SOURCES), "-B", str(work), where, "-DCMAKE_BUILD_TYPE=Release"], check=True)
+    subprocess.run([cmake, "--build", str(work), "--parallel", str(os.cpu_count() or 1)], check=True)
+    return work / "_afo_ops.so"
+
+
+def _is_possible() -> bool:
+    return shutil.which("g++") is not None and sys.platform == "linux"

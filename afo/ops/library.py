@@ -1,0 +1,79 @@
+"""The shared library of the operations: found, checked against this machine, loaded once a process."""
+
+import functools
+import importlib.metadata
+import re
+from pathlib import Path
+from typing import Any
+
+from afo.errors import Unsupported
+
+#: What x86-64-v3 means in the words of /proc/cpuinfo, where it goes beyond every 64-bit server of this century.
+_CPU_FLAGS = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
+_NAME = re.compile(r"^_afo_ops\.tensorflow-(\d+\.\d+)\.so$")
+_REBUILD = "install afo again beside it (`pip install --force-reinstall --no-deps afo`), where g++ and CMake are"
+
+
+def file_name(tensorflow_version: str) -> str:
+    """Name of the library for a version of TensorFlow: its binary interface holds within a minor version."""
+    return f"_afo_ops.tensorflow-{'.'.join(tensorflow_version.split('.')[:2])}.so"
+
+
+def find(directory: Path, tensorflow_version: str) -> Path:
+    """The library for this TensorFlow. Raises Unsupported where there is none, or one for another version alone."""
+    path = directory / file_name(tensorflow_version)
+    if path.exists():
+        return path
+    others = [match.group(1) for each in sorted(directory.glob("*.so")) if (match := _NAME.match(each.name))]
+    if others:
+        raise Unsupported(
+            f"afo's operations were built for TensorFlow {', '.join(others)}, and TensorFlow {tensorflow_version} is"
+            f" installed; {_REBUILD}, or install TensorFlow {others[-1]}"
+        )
+    raise Unsupported(f"this installation of afo has no native operations ({path.name} is missing); {_REBUILD}")
+
+
+def check_cpu(cpuinfo: str) -> None:
+    """Raises Unsupported for a processor below x86-64-v3, on which the library would die by SIGILL."""
+    line = next((each for each in cpuinfo.splitlines() if each.startswith("flags")), "")
+    flags = set(line.partition(":")[2].split())
+    missing = [flag for flag in _CPU_FLAGS if flag not in flags]
+    if missing:
+        raise Unsupported(
+            f"afo's operations need a processor of x86-64-v3 (Haswell of 2013, Zen of 2017, or later); this one lacks"
+            f" {', '.join(missing)}"
+        )
+
+
+@functools.cache
+def load() -> Any:
+    """The module of the operations (`afo_unique` and so on). To be called before the first graph reaches this process.
+
+    Raises Unsupported where they cannot run: another TensorFlow, an older processor, or never built.
+    """
+    import tensorflow as tf
+
+    path = find(Path(__file__).parent, tf.__version__)
+    check_cpu(Path("/proc/cpuinfo").read_text())
+    try:
+        return tf.load_op_library(str(path))
+    except tf.errors.NotFoundError as error:
+        raise Unsupported(
+            f"TensorFlow {tf.__version__} cannot load {path.name}: {error.message}; {_REBUILD}"
+        ) from error
+
+
+def installed_tensorflow() -> str | None:
+    """Version of the TensorFlow that is installed, without importing it."""
+    for name in ("tensorflow-cpu", "tensorflow"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def is_built() -> bool:
+    """Whether there is a library for the TensorFlow that is installed. Imports no TensorFlow."""
+    version = installed_tensorflow()
+    return version is not None and (Path(__file__).parent / file_name(version)).exists()

@@ -1,0 +1,434 @@
+// What a worker does around an exchange: the different keys of a batch by server, and rows back to samples.
+
+#include <memory>
+#include <vector>
+
+#include "../../core/pooling.h"
+#include "../../core/unique.h"
+#include "../resource.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace afo {
+namespace {
+
+using tensorflow::OpInputList;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::OpOutputList;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+
+// ids: one tensor a feature. run_tables: the table of each, below `num_tables`. For each server its keys, where in them
+// a table begins, and how often each was in the batch; for each id the place of its key.
+REGISTER_OP("AfoUnique")
+    .Input("ids: num_runs * int64")
+    .Attr("num_runs: int >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("num_tables: int >= 1")
+    .Attr("num_servers: int >= 1")
+    .Output("keys: num_servers * int64")
+    .Output("splits: num_servers * int32")
+    .Output("counts: num_servers * int32")
+    .Output("places: num_runs * int32")
+    .SetShapeFn([](InferenceContext* c) {
+      int runs, servers;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
+      for (int i = 0; i < 3 * servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+      for (int i = 0; i < runs; ++i) {
+        c->set_output(3 * servers + i, c->Vector(c->NumElements(c->input(i))));
+      }
+      return absl::OkStatus();
+    });
+
+// values, splits: each server's answer to its keys. For each feature its places; where each sample's ids begin, or
+// empty if each id is a sample; a weight for each id, or empty.
+REGISTER_OP("AfoPool")
+    .Input("values: num_servers * float")
+    .Input("splits: num_servers * int32")
+    .Input("places: num_runs * int32")
+    .Input("bags: num_runs * int64")
+    .Input("weights: num_runs * float")
+    .Attr("num_servers: int >= 1")
+    .Attr("num_runs: int >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("dims: list(int) >= 1")
+    .Attr("combiners: list(int) >= 1")
+    .Attr("max_norms: list(float) >= 1")
+    .Output("pooled: num_runs * float")
+    .SetShapeFn([](InferenceContext* c) {
+      int runs;
+      std::vector<int> tables, dims;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("run_tables", &tables));
+      TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
+      if (static_cast<int>(tables.size()) != runs) return absl::InvalidArgumentError("a table for each run");
+      for (int i = 0; i < runs; ++i) {
+        if (tables[i] < 0 || tables[i] >= static_cast<int>(dims.size())) {
+          return absl::InvalidArgumentError("run_tables names no table");
+        }
+        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[tables[i]]));
+      }
+      return absl::OkStatus();
+    });
+
+// The gradient of AfoPool with regard to `values`, flat as they are.
+REGISTER_OP("AfoPoolGradient")
+    .Input("gradients: num_runs * float")
+    .Input("values: num_servers * float")
+    .Input("splits: num_servers * int32")
+    .Input("places: num_runs * int32")
+    .Input("bags: num_runs * int64")
+    .Input("weights: num_runs * float")
+    .Attr("num_servers: int >= 1")
+    .Attr("num_runs: int >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("dims: list(int) >= 1")
+    .Attr("combiners: list(int) >= 1")
+    .Attr("max_norms: list(float) >= 1")
+    .Output("summed: num_servers * float")
+    .SetShapeFn([](InferenceContext* c) {
+      int runs, servers;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
+      for (int i = 0; i < servers; ++i) c->set_output(i, c->input(runs + i));
+      return absl::OkStatus();
+    });
+
+// The same with regard to `weights`: one element an id, also where the weights are left out.
+REGISTER_OP("AfoPoolWeightGradient")
+    .Input("gradients: num_runs * float")
+    .Input("values: num_servers * float")
+    .Input("splits: num_servers * int32")
+    .Input("places: num_runs * int32")
+    .Input("bags: num_runs * int64")
+    .Input("weights: num_runs * float")
+    .Attr("num_servers: int >= 1")
+    .Attr("num_runs: int >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("dims: list(int) >= 1")
+    .Attr("combiners: list(int) >= 1")
+    .Attr("max_norms: list(float) >= 1")
+    .Output("of_weights: num_runs * float")
+    .SetShapeFn([](InferenceContext* c) {
+      int runs, servers;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
+      for (int i = 0; i < runs; ++i) c->set_output(i, c->input(runs + 2 * servers + i));
+      return absl::OkStatus();
+    });
+
+class UniqueOp : public OpKernel {
+ public:
+  explicit UniqueOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_tables", &tables_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
+    for (const int table : run_tables_) {
+      OP_REQUIRES(context, table >= 0 && table < tables_, absl::InvalidArgumentError("run_tables names no table"));
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    OpInputList ids;
+    OP_REQUIRES_OK(context, context->input_list("ids", &ids));
+    OP_REQUIRES(context, ids.size() == static_cast<int>(run_tables_.size()),
+                absl::InvalidArgumentError("a table for each run"));
+    std::vector<IdRun> runs;
+    int64_t all = 0;
+    for (int i = 0; i < ids.size(); ++i) {
+      runs.push_back({ids[i].flat<int64_t>().data(), ids[i].NumElements(), run_tables_[i]});
+      all += ids[i].NumElements();
+    }
+    OP_REQUIRES(context, all < (int64_t{1} << 31),
+                absl::InvalidArgumentError(absl::StrCat("a batch may have 2^31 ids and has ", all)));
+    // A kernel may run for several batches at once; each thread keeps its own scratch.
+    thread_local UniquePartition partition;
+    thread_local UniqueKeys found;
+    thread_local std::vector<std::int32_t> places;
+    places.resize(all);
+    OP_REQUIRES(context, partition.Run(runs, tables_, servers_, places.data(), &found),
+                absl::InvalidArgumentError("a batch has too many different keys for so many servers"));
+    OP_REQUIRES_OK(context, Emit(context, found, places));
+  }
+
+ private:
+  template <typename From>
+  static absl::Status Copy(const From* from, int64_t count, int number, OpOutputList* list) {
+    Tensor* to = nullptr;
+    TF_RETURN_IF_ERROR(list->allocate(number, {count}, &to));
+    std::memcpy(to->data(), from, count * sizeof(From));
+    return absl::OkStatus();
+  }
+
+  absl::Status Emit(OpKernelContext* context, const UniqueKeys& found, const std::vector<std::int32_t>& places) {
+    OpOutputList keys, splits, counts, places_out;
+    TF_RETURN_IF_ERROR(context->output_list("keys", &keys));
+    TF_RETURN_IF_ERROR(context->output_list("splits", &splits));
+    TF_RETURN_IF_ERROR(context->output_list("counts", &counts));
+    TF_RETURN_IF_ERROR(context->output_list("places", &places_out));
+    int64_t first = 0;
+    for (int server = 0; server < servers_; ++server) {
+      const std::int32_t* ends = found.splits.data() + int64_t{server} * (tables_ + 1);
+      TF_RETURN_IF_ERROR(Copy(found.keys.data() + first, ends[tables_], server, &keys));
+      TF_RETURN_IF_ERROR(Copy(found.counts.data() + first, ends[tables_], server, &counts));
+      TF_RETURN_IF_ERROR(Copy(ends, tables_ + 1, server, &splits));
+      first += ends[tables_];
+    }
+    int64_t at = 0;
+    for (int run = 0; run < places_out.size(); ++run) {
+      const int64_t count = context->input(run).NumElements();
+      TF_RETURN_IF_ERROR(Copy(places.data() + at, count, run, &places_out));
+      at += count;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<int32_t> run_tables_;
+  int tables_;
+  int servers_;
+};
+
+// What AfoPool and its gradient have in common: the features' bags, and where each table begins in the answers.
+class PoolBase : public OpKernel {
+ public:
+  explicit PoolBase(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("num_runs", &runs_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
+    OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
+    OP_REQUIRES_OK(context, context->GetAttr("dims", &dims_));
+    OP_REQUIRES_OK(context, context->GetAttr("combiners", &combiners_));
+    OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
+    const auto runs = static_cast<std::size_t>(runs_);
+    OP_REQUIRES(context, run_tables_.size() == runs && combiners_.size() == runs && max_norms_.size() == runs,
+                absl::InvalidArgumentError("a table, a combiner and a norm for each run"));
+    for (int i = 0; i < runs_; ++i) {
+      OP_REQUIRES(context,
+                  run_tables_[i] >= 0 && run_tables_[i] < static_cast<int>(dims_.size()) && combiners_[i] >= 0 &&
+                      combiners_[i] <= 3,
+                  absl::InvalidArgumentError("a run's table or combiner is out of its range"));
+    }
+  }
+
+ protected:
+  struct Inputs {
+    OpInputList values, splits;
+    std::vector<Bags> bags;
+    std::vector<tensorflow::TensorShape> ids;
+    // [tables][servers]: the floats of a server's answer before a table, and its rows.
+    std::vector<std::vector<int64_t>> floats_before, rows;
+  };
+
+  absl::Status Read(OpKernelContext* context, Inputs* in) const {
+    OpInputList places, bags, weights;
+    TF_RETURN_IF_ERROR(context->input_list("values", &in->values));
+    TF_RETURN_IF_ERROR(context->input_list("splits", &in->splits));
+    TF_RETURN_IF_ERROR(context->input_list("places", &places));
+    TF_RETURN_IF_ERROR(context->input_list("bags", &bags));
+    TF_RETURN_IF_ERROR(context->input_list("weights", &weights));
+    TF_RETURN_IF_ERROR(ReadAnswers(in));
+    for (int run = 0; run < runs_; ++run) {
+      in->bags.emplace_back();
+      in->ids.push_back(places[run].shape());
+      TF_RETURN_IF_ERROR(ReadBags(places[run], bags[run], weights[run], run, &in->bags.back()));
+      TF_RETURN_IF_ERROR(CheckPlaces(*in, places[run], run));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadWithGradients(OpKernelContext* context, Inputs* in, OpInputList* gradients) const {
+    TF_RETURN_IF_ERROR(Read(context, in));
+    TF_RETURN_IF_ERROR(context->input_list("gradients", gradients));
+    for (int run = 0; run < runs_; ++run) {
+      if ((*gradients)[run].NumElements() != in->bags[run].samples * dims_[run_tables_[run]]) {
+        return absl::InvalidArgumentError("a gradient has another shape than what it is of");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Float>
+  TableRows<Float> RowsOf(const Inputs& in, int table, const std::vector<Float*>& answers) const {
+    TableRows<Float> rows;
+    rows.shift = PlaceShift(servers_);
+    rows.dim = dims_[table];
+    for (int server = 0; server < servers_; ++server) {
+      rows.first.push_back(answers[server] + in.floats_before[table][server]);
+    }
+    return rows;
+  }
+
+  std::vector<const float*> Answers(const Inputs& in) const {
+    std::vector<const float*> found;
+    for (const Tensor& values : in.values) found.push_back(values.flat<float>().data());
+    return found;
+  }
+
+  int runs_;
+  int servers_;
+  std::vector<int32_t> run_tables_, dims_, combiners_;
+  std::vector<float> max_norms_;
+
+ private:
+  absl::Status ReadAnswers(Inputs* in) const {
+    const auto tables = static_cast<int64_t>(dims_.size());
+    in->floats_before.assign(tables, std::vector<int64_t>(servers_));
+    in->rows.assign(tables, std::vector<int64_t>(servers_));
+    for (int server = 0; server < servers_; ++server) {
+      const Tensor& splits = in->splits[server];
+      const int64_t keys = splits.NumElements() == 0 ? 0 : splits.flat<int32_t>()(splits.NumElements() - 1);
+      TF_RETURN_IF_ERROR(CheckedSplits(splits, tables, keys));
+      const auto ends = splits.vec<int32_t>();
+      int64_t floats = 0;
+      for (int64_t table = 0; table < tables; ++table) {
+        in->floats_before[table][server] = floats;
+        in->rows[table][server] = ends(table + 1) - ends(table);
+        floats += in->rows[table][server] * dims_[table];
+      }
+      if (floats != in->values[server].NumElements()) {
+        return absl::InvalidArgumentError(absl::StrCat("server ", server, " answered ",
+                                                       in->values[server].NumElements(), " values instead of ",
+                                                       floats));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadBags(const Tensor& places, const Tensor& bags, const Tensor& weights, int run, Bags* out) const {
+    const int64_t ids = places.NumElements();
+    out->places = places.flat<int32_t>().data();
+    out->combiner = static_cast<Combiner>(combiners_[run]);
+    out->max_norm = max_norms_[run];
+    out->samples = ids;
+    if (bags.NumElements() > 0) {
+      const auto splits = bags.flat<int64_t>();
+      out->samples = bags.NumElements() - 1;
+      out->splits = splits.data();
+      for (int64_t i = 0; i < out->samples; ++i) {
+        if (splits(i) > splits(i + 1)) return absl::InvalidArgumentError("bags must not fall");
+      }
+      if (splits(0) != 0 || splits(out->samples) != ids) {
+        return absl::InvalidArgumentError(absl::StrCat("bags must go from 0 to the number of ids, ", ids));
+      }
+    }
+    if (weights.NumElements() > 0) {
+      if (weights.NumElements() != ids) return absl::InvalidArgumentError("a weight for each id");
+      out->weights = weights.flat<float>().data();
+    }
+    return absl::OkStatus();
+  }
+
+  // Places are this library's own, but a graph may bring others; nothing outside of an answer may be read.
+  absl::Status CheckPlaces(const Inputs& in, const Tensor& places, int run) const {
+    const int shift = PlaceShift(servers_);
+    const std::vector<int64_t>& rows = in.rows[run_tables_[run]];
+    const auto all = places.flat<int32_t>();
+    bool fits = true;
+    for (int64_t i = 0; i < all.size(); ++i) {
+      const auto bits = static_cast<std::uint32_t>(all(i));
+      const std::uint32_t server = bits >> shift;
+      fits &= server < static_cast<std::uint32_t>(servers_) &&
+              static_cast<int64_t>(bits & ((1u << shift) - 1)) < rows[server < rows.size() ? server : 0];
+    }
+    return fits ? absl::OkStatus() : absl::InvalidArgumentError("a place is outside of the answers");
+  }
+};
+
+class PoolOp : public PoolBase {
+ public:
+  using PoolBase::PoolBase;
+
+  void Compute(OpKernelContext* context) override {
+    Inputs in;
+    OP_REQUIRES_OK(context, Read(context, &in));
+    OpOutputList pooled;
+    OP_REQUIRES_OK(context, context->output_list("pooled", &pooled));
+    const std::vector<const float*> answers = Answers(in);
+    for (int run = 0; run < runs_; ++run) {
+      const TableRows<const float> rows = RowsOf(in, run_tables_[run], answers);
+      const Bags& bags = in.bags[run];
+      Tensor* out = nullptr;
+      OP_REQUIRES_OK(context, pooled.allocate(run, {bags.samples, rows.dim}, &out));
+      float* target = out->flat<float>().data();
+      const int64_t ids = in.ids[run].num_elements();
+      const int64_t cost = bags.samples == 0 ? 0 : 6 + kIdCost * ids / bags.samples;
+      ThreadsOf(context)(bags.samples, cost,
+                         [&](int64_t first, int64_t last) { Pool(rows, bags, first, last, target); });
+    }
+  }
+
+ private:
+  static constexpr int64_t kIdCost = 8;
+};
+
+class PoolGradientOp : public PoolBase {
+ public:
+  using PoolBase::PoolBase;
+
+  void Compute(OpKernelContext* context) override {
+    Inputs in;
+    OpInputList gradients;
+    OP_REQUIRES_OK(context, ReadWithGradients(context, &in, &gradients));
+    OpOutputList summed;
+    OP_REQUIRES_OK(context, context->output_list("summed", &summed));
+    std::vector<float*> sums;
+    for (int server = 0; server < servers_; ++server) {
+      Tensor* out = nullptr;
+      OP_REQUIRES_OK(context, summed.allocate(server, in.values[server].shape(), &out));
+      sums.push_back(out->flat<float>().data());
+      std::memset(sums.back(), 0, out->NumElements() * sizeof(float));
+    }
+    const std::vector<const float*> answers = Answers(in);
+    const int parts = Parts(context, in);
+    // Each part of the rows belongs to one thread, whatever the feature: they never add to the same row.
+    ThreadsOf(context)(parts, int64_t{1} << 20, [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        for (int run = 0; run < runs_; ++run) {
+          const int table = run_tables_[run];
+          PoolGradient(RowsOf(in, table, sums), RowsOf(in, table, answers), in.bags[run],
+                       gradients[run].flat<float>().data(), static_cast<std::int32_t>(part), parts);
+        }
+      }
+    });
+  }
+
+ private:
+  // One for each thread, but not for few ids: each part goes over all of them.
+  static int Parts(OpKernelContext* context, const Inputs& in) {
+    int64_t floats = 0;
+    for (const Tensor& values : in.values) floats += values.NumElements();
+    const int threads = context->device()->tensorflow_cpu_worker_threads()->num_threads;
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({threads, 8, floats / 16384})));
+  }
+};
+
+class PoolWeightGradientOp : public PoolBase {
+ public:
+  using PoolBase::PoolBase;
+
+  void Compute(OpKernelContext* context) override {
+    Inputs in;
+    OpInputList gradients;
+    OP_REQUIRES_OK(context, ReadWithGradients(context, &in, &gradients));
+    OpOutputList weights;
+    OP_REQUIRES_OK(context, context->output_list("of_weights", &weights));
+    const std::vector<const float*> answers = Answers(in);
+    for (int run = 0; run < runs_; ++run) {
+      Tensor* out = nullptr;
+      OP_REQUIRES_OK(context, weights.allocate(run, in.ids[run], &out));
+      PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run], gradients[run].flat<float>().data(), 0,
+                         in.bags[run].samples, out->flat<float>().data());
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AfoUnique").Device(tensorflow::DEVICE_CPU), UniqueOp);
+REGISTER_KERNEL_BUILDER(Name("AfoPool").Device(tensorflow::DEVICE_CPU), PoolOp);
+REGISTER_KERNEL_BUILDER(Name("AfoPoolGradient").Device(tensorflow::DEVICE_CPU), PoolGradientOp);
+REGISTER_KERNEL_BUILDER(Name("AfoPoolWeightGradient").Device(tensorflow::DEVICE_CPU), PoolWeightGradientOp);
+
+}  // namespace
+}  // namespace afo

@@ -1,0 +1,160 @@
+"""What a graph may hand to the operations: nothing of it may read or write outside, and all of it is said."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.embedding.optimizers import Sgd  # noqa: E402
+from afo.ops.library import load  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+InvalidArgument = tf.errors.InvalidArgumentError
+
+
+@pytest.fixture(scope="module")
+def ops() -> Any:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def tables(ops: Any) -> Any:
+    handle = ops.afo_embedding_tables(shared_name="test/operations")
+    add(ops, handle, 0, 2)
+    add(ops, handle, 1, 3)
+    return handle
+
+
+def add(ops: Any, handle: Any, number: int, dim: int, **changed: Any) -> None:
+    options = {
+        "rule": 0, "optimizer": Sgd().numbers(), "distribution": 0, "initializer": [1.0, 0.0], "seed": 0,
+        "shard_bits": 2,
+    }  # fmt: skip
+    ops.afo_add_table(handle, number=number, dim=dim, **{**options, **changed})
+
+
+def test_a_table_is_created_once_and_alike(ops: Any, tables: Any) -> None:
+    add(ops, tables, 0, 2)
+    with pytest.raises(tf.errors.AlreadyExistsError, match="embedding table 0 is there with another width"):
+        add(ops, tables, 0, 4)
+    for changed in ({"rule": 99}, {"distribution": 4}, {"shard_bits": 9}, {"initializer": [1.0]}, {"optimizer": [1.0]}):
+        with pytest.raises(InvalidArgument, match="out of its range"):
+            add(ops, tables, 5, 2, **changed)
+    with pytest.raises(InvalidArgument, match="out of its range"):
+        add(ops, tables, 5, 5000)
+
+
+def test_tables_that_are_not_there(ops: Any, tables: Any) -> None:
+    with pytest.raises(tf.errors.FailedPreconditionError, match="no embedding table 7 on this server"):
+        ops.afo_lookup_rows(tables, [1], [0, 1], numbers=[7], insert=True)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="no embedding table -1"):
+        ops.afo_lookup_rows(tables, [1], [0, 1], numbers=[-1], insert=True)
+    with pytest.raises(tf.errors.NotFoundError):
+        ops.afo_lookup_rows(ops.afo_embedding_tables(shared_name="test/none"), [1], [0, 1], numbers=[0], insert=True)
+
+
+@pytest.mark.parametrize("splits", [[0, 2], [0, 1, 3], [0, 3, 2], [1, 1, 2], [0, 0, 1], [[0, 1, 2]], [0, -1, 2]])
+def test_splits_that_do_not_cover_the_keys(ops: Any, tables: Any, splits: Any) -> None:
+    with pytest.raises(InvalidArgument, match="splits must"):
+        ops.afo_lookup_rows(tables, [1, 2], splits, numbers=[0, 1], insert=True)
+
+
+def test_keys_of_another_rank(ops: Any, tables: Any) -> None:
+    with pytest.raises(InvalidArgument, match="keys must be a vector"):
+        ops.afo_lookup_rows(tables, [[1, 2]], [0, 1, 2], numbers=[0, 1], insert=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts", "floats", "words"),
+    [
+        ([1], [], 5, "rows and counts must be empty or have 2"),
+        ([], [1, 1, 1], 5, "rows and counts must be empty or have 2"),
+        ([], [], 4, "gradients must have 5 elements for these keys, and have 4"),
+    ],
+)
+def test_updates_of_other_sizes(ops: Any, tables: Any, rows: Any, counts: Any, floats: int, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        ops.afo_apply_rows(
+            tables, [1, 2], [0, 1, 2], tf.constant(rows, tf.int32), tf.constant(counts, tf.int32), tf.ones([floats]),
+            1.0, tf.constant(0, tf.int64), numbers=[0, 1],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [[-1, -1], [5, 10**6], [1, 0]])
+def test_row_numbers_are_a_hint_and_never_believed(ops: Any, tables: Any, rows: list[int]) -> None:
+    keys = np.array([11, 12], np.int64)
+    ops.afo_remove_rows(tables, keys, number=0)
+    ops.afo_lookup_rows(tables, keys, [0, 2], numbers=[0], insert=True)
+    ops.afo_apply_rows(
+        tables, keys, [0, 2], tf.constant(rows, tf.int32), tf.constant([], tf.int32), [1.0, 1.0, 100.0, 100.0], 100.0,
+        tf.constant(0, tf.int64), numbers=[0],
+    )  # fmt: skip
+    found = ops.afo_lookup_rows(tables, keys, [0, 2], numbers=[0], insert=False).values
+    np.testing.assert_allclose(found, [0, 0, -99, -99], atol=1e-5)
+
+
+class TestPooling:
+    """Two servers: key 1 of table 0 (width 2), key 2 of table 1 (width 3) at the first; nothing at the second."""
+
+    VALUES = ([1.0, 2, 3, 4, 5], [])
+    SPLITS = ([0, 1, 2], [0, 0, 0])
+
+    def pool(self, ops: Any, **changed: Any) -> Any:
+        given = {
+            "values": self.VALUES, "splits": self.SPLITS, "places": ([0], [0]), "bags": ([], []), "weights": ([], []),
+            "run_tables": [0, 1], "dims": [2, 3], "combiners": [0, 0], "max_norms": [0.0, 0.0], **changed,
+        }  # fmt: skip
+        kinds = {"values": tf.float32, "splits": tf.int32, "places": tf.int32, "bags": tf.int64, "weights": tf.float32}
+        return ops.afo_pool(
+            **{name: [tf.constant(each, kinds[name]) for each in given[name]] for name in kinds},
+            **{name: value for name, value in given.items() if name not in kinds},
+        )
+
+    def test_as_they_should_be(self, ops: Any) -> None:
+        first, second = self.pool(ops)
+        np.testing.assert_array_equal(first, [[1, 2]])
+        np.testing.assert_array_equal(second, [[3, 4, 5]])
+
+    @pytest.mark.parametrize(
+        ("changed", "words"),
+        [
+            ({"places": ([1], [0])}, "a place is outside of the answers"),
+            ({"places": ([-1], [0])}, "a place is outside of the answers"),
+            ({"places": ([1 << 30], [0])}, "a place is outside of the answers"),
+            ({"values": ([1.0, 2, 3, 4], [])}, "server 0 answered 4 values instead of 5"),
+            ({"values": ([1.0, 2, 3, 4, 5], [6.0])}, "server 1 answered 1 values instead of 0"),
+            ({"splits": ([0, 1], [0, 0, 0])}, "splits must have 3 elements"),
+            ({"bags": ([0, 2], [])}, "bags must go from 0 to the number of ids, 1"),
+            ({"bags": ([0, 1, 0, 1], [])}, "bags must not fall"),
+            ({"weights": ([1.0, 2.0], [])}, "a weight for each id"),
+            ({"run_tables": [0, 2]}, "names no table|out of its range"),
+            ({"combiners": [0, 9]}, "out of its range"),
+            ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
+        ],
+    )
+    def test_what_does_not_fit(self, ops: Any, changed: dict[str, Any], words: str) -> None:
+        with pytest.raises((InvalidArgument, ValueError), match=words):
+            self.pool(ops, **changed)
+
+
+def test_the_keys_of_a_batch_by_server(ops: Any) -> None:
+    draw = np.random.default_rng(1)
+    runs = [draw.integers(-20, 20, size) for size in (500, 0, 300, 1)]
+    tables = [0, 1, 0, 2]
+    for servers in (1, 2, 3, 8):
+        found = ops.afo_unique(
+            [tf.constant(run, tf.int64) for run in runs], run_tables=tables, num_tables=3, num_servers=servers
+        )
+        bits = 31 - max(0, (servers - 1).bit_length())
+        for run, table, places in zip(runs, tables, found.places, strict=True):
+            for key, place in zip(run, places.numpy(), strict=True):
+                server, number = int(place) >> bits, int(place) & ((1 << bits) - 1)
+                splits = found.splits[server].numpy()
+                assert number < splits[table + 1] - splits[table]
+                assert found.keys[server].numpy()[splits[table] + number] == key
+        assert sum(int(tf.reduce_sum(each)) for each in found.counts) == 801
+        different = {(table, key) for run, table in zip(runs, tables, strict=True) for key in run.tolist()}
+        assert sum(each.shape[0] for each in found.keys) == len(different)
