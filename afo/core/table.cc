@@ -246,19 +246,24 @@ Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const st
   return Status::kOk;
 }
 
+bool Table::RemoveOne(std::int64_t key, std::uint64_t hash) {
+  Shard& shard = *shards_[ShardOf(hash, options_.shard_bits)];
+  std::unique_lock writing(shard.mutex);
+  if (shard.index.bytes() == 0) return false;
+  const std::uint32_t row = shard.index.Find(key, hash, shard.rows);
+  if (row == kNoRow) return false;
+  shard.index.Remove(hash, row);
+  shard.rows.Free(row);
+  // Nobody asks for removals before the first epoch began: there is no checkpoint that a delta could stand on.
+  if (keeps_removals_.load(std::memory_order_relaxed)) {
+    shard.removed.push_back({key, epoch_.load(std::memory_order_relaxed)});
+  }
+  return true;
+}
+
 std::int64_t Table::Remove(const std::int64_t* keys, std::int64_t count) {
   std::int64_t removed = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint64_t hash = HashOf(keys[i]);
-    Shard& shard = *shards_[ShardOf(hash, options_.shard_bits)];
-    std::unique_lock writing(shard.mutex);
-    if (shard.index.bytes() == 0) continue;
-    const std::uint32_t row = shard.index.Find(keys[i], hash, shard.rows);
-    if (row == kNoRow) continue;
-    shard.index.Remove(hash, row);
-    shard.rows.Free(row);
-    ++removed;
-  }
+  for (std::int64_t i = 0; i < count; ++i) removed += RemoveOne(keys[i], HashOf(keys[i]));
   return removed;
 }
 

@@ -19,7 +19,9 @@ class RowOptimizer(msgspec.Struct, frozen=True, kw_only=True):
     Raises SpecError for a number out of its range.
     """
 
+    #: As `Rule` of afo/core/optimizer.h, and `SlotsOf` it: values of a row's width behind its weights.
     rule: ClassVar[int]
+    slots: ClassVar[int]
 
     learning_rate: float
     clip_value: float | None = None
@@ -43,6 +45,7 @@ class Sgd(RowOptimizer, frozen=True, kw_only=True):
     """w -= learning_rate * g."""
 
     rule: ClassVar[int] = 0
+    slots: ClassVar[int] = 0
 
     learning_rate: float = 0.01
 
@@ -51,6 +54,7 @@ class Adagrad(RowOptimizer, frozen=True, kw_only=True):
     """n += g², w -= learning_rate * g / (sqrt(n) + epsilon). Duchi, Hazan and Singer (2011)."""
 
     rule: ClassVar[int] = 1
+    slots: ClassVar[int] = 1
 
     learning_rate: float = 0.05
     initial_accumulator: float = 0.1
@@ -62,6 +66,7 @@ class Adam(RowOptimizer, frozen=True, kw_only=True):
     for itself: no variable is shared by all of them."""
 
     rule: ClassVar[int] = 2
+    slots: ClassVar[int] = 2
 
     learning_rate: float = 0.001
     beta_1: float = 0.9
@@ -73,6 +78,7 @@ class Ftrl(RowOptimizer, frozen=True, kw_only=True):
     """FTRL-Proximal: McMahan et al. (2013), algorithm 1."""
 
     rule: ClassVar[int] = 3
+    slots: ClassVar[int] = 2
 
     learning_rate: float = 0.05
     initial_accumulator: float = 0.1
@@ -84,6 +90,7 @@ class Momentum(RowOptimizer, frozen=True, kw_only=True):
     """v = momentum * v + g, w -= learning_rate * v; with `nesterov` g + momentum * v in its place."""
 
     rule: ClassVar[int] = 4
+    slots: ClassVar[int] = 1
 
     learning_rate: float = 0.01
     momentum: float = 0.9
@@ -95,6 +102,7 @@ class AdagradDecay(RowOptimizer, frozen=True, kw_only=True):
     since the row's last update, but not below their first value. DeepRec's optimizer of this name."""
 
     rule: ClassVar[int] = 5
+    slots: ClassVar[int] = 1
 
     learning_rate: float = 0.05
     initial_accumulator: float = 0.1
@@ -107,6 +115,7 @@ class AdamW(RowOptimizer, frozen=True, kw_only=True):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), of the rows that a batch names."""
 
     rule: ClassVar[int] = 6
+    slots: ClassVar[int] = 2
 
     learning_rate: float = 0.001
     beta_1: float = 0.9
@@ -119,6 +128,7 @@ class GroupFtrl(RowOptimizer, frozen=True, kw_only=True):
     """FTRL whose `l21` sets whole rows to zero: Ni et al. (2019)."""
 
     rule: ClassVar[int] = 7
+    slots: ClassVar[int] = 2
 
     learning_rate: float = 0.05
     initial_accumulator: float = 0.1

@@ -1,0 +1,40 @@
+// Rows on their way to a checkpoint and back: a block of bytes that says how long it is and whether it is whole.
+//
+//   block := { magic u32 | floats u32 | rows u64 | removed u64 | removed keys i64[] | keys i64[] | steps u32[]
+//              | frequencies u32[] | values f32[rows][floats] | crc32c u32 of all before }, little-endian
+//
+// `floats` counts weights and slots of a row. A file is blocks, one behind the other; whoever reads them may have cut or
+// changed bytes before him, so a block is believed only after its length and its checksum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace afo {
+
+struct RowBlock {
+  std::uint32_t floats = 0;
+  // Keys that are gone since the checkpoint that a delta stands on. They count as removed before the rows below come.
+  std::vector<std::int64_t> removed;
+  std::vector<std::int64_t> keys;
+  std::vector<std::uint32_t> steps;
+  std::vector<std::uint32_t> frequencies;
+  std::vector<float> values;
+
+  bool empty() const { return keys.empty() && removed.empty(); }
+};
+
+enum class [[nodiscard]] BlockError { kNone, kShort, kNoBlock, kBadSum, kOtherWidth };
+
+// Appends to `bytes`.
+void Encode(const RowBlock& block, std::string* bytes);
+// Reads the block at the start of [data, data + size); `used` is how long it was. Nothing but kNone fills `block`.
+// `floats`: what the table has; another width is an error.
+BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowBlock* block, std::size_t* used);
+
+// CRC-32C (Castagnoli) of `size` bytes, as RFC 3720 has it.
+std::uint32_t Crc32c(const char* data, std::size_t size);
+
+}  // namespace afo

@@ -1,0 +1,90 @@
+// What of a table goes to a checkpoint, and comes back.
+
+#include <algorithm>
+#include <mutex>
+
+#include "table.h"
+
+namespace afo {
+
+bool Table::ChangedSince(std::uint8_t epoch, int since) const {
+  if (since == kAllEpochs) return true;
+  const std::uint8_t now = epoch_.load(std::memory_order_relaxed);
+  return static_cast<std::uint8_t>(now - epoch) <= static_cast<std::uint8_t>(now - since);
+}
+
+bool Table::Export(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, int since,
+                   RowBlock* block) const {
+  const Shard& shard = *shards_[shard_number];
+  std::shared_lock reading(shard.mutex);
+  block->floats = static_cast<std::uint32_t>(layout_.floats);
+  std::uint32_t taken = 0;
+  for (; *cursor < shard.rows.end() && taken < most; ++*cursor) {
+    const RowHeader& header = *shard.rows.header(*cursor);
+    if (header.is_free() || !ChangedSince(header.epoch(), since)) continue;
+    const float* values = shard.rows.values(*cursor);
+    block->keys.push_back(header.key);
+    block->steps.push_back(header.step);
+    block->frequencies.push_back(header.frequency());
+    block->values.insert(block->values.end(), values, values + layout_.floats);
+    ++taken;
+  }
+  return *cursor < shard.rows.end();
+}
+
+void Table::ExportRemoved(std::int32_t shard_number, int since, RowBlock* block) const {
+  const Shard& shard = *shards_[shard_number];
+  std::shared_lock reading(shard.mutex);
+  block->floats = static_cast<std::uint32_t>(layout_.floats);
+  for (const Removal& removal : shard.removed) {
+    if (ChangedSince(removal.epoch, since)) block->removed.push_back(removal.key);
+  }
+}
+
+void Table::ForgetRemoved(std::uint8_t before) {
+  for (const auto& shard : shards_) {
+    std::unique_lock writing(shard->mutex);
+    auto& removed = shard->removed;
+    const auto old = [&](const Removal& removal) { return !ChangedSince(removal.epoch, before); };
+    removed.erase(std::remove_if(removed.begin(), removed.end(), old), removed.end());
+  }
+}
+
+void Table::Clear() {
+  for (const auto& shard : shards_) {
+    std::unique_lock writing(shard->mutex);
+    shard->index = Index();
+    shard->rows = RowStore(layout_);
+    shard->removed.clear();
+  }
+}
+
+bool Table::ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash) {
+  Shard& shard = *shards_[ShardOf(hash, options_.shard_bits)];
+  std::unique_lock writing(shard.mutex);
+  if (!shard.rows.Reserve(1) || !shard.index.Reserve(1, shard.rows)) return false;
+  std::uint32_t row = shard.index.Find(block.keys[i], hash, shard.rows);
+  if (row == kNoRow) row = NewRow(shard, block.keys[i], hash);
+  RowHeader* header = shard.rows.header(row);
+  header->step = std::min(block.steps[i], kFreeStep - 1);
+  header->set_counters(block.frequencies[i], epoch_.load(std::memory_order_relaxed));
+  std::copy_n(block.values.data() + i * layout_.floats, layout_.floats, shard.rows.values(row));
+  return true;
+}
+
+std::int64_t Table::Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
+  for (const std::int64_t key : block.removed) {
+    const std::uint64_t hash = HashOf(key);
+    if (OwnerOf(hash, servers) == server) RemoveOne(key, hash);
+  }
+  std::int64_t imported = 0;
+  for (std::size_t i = 0; i < block.keys.size(); ++i) {
+    const std::uint64_t hash = HashOf(block.keys[i]);
+    if (OwnerOf(hash, servers) != server) continue;
+    if (!ImportRow(block, i, hash)) return -1;
+    ++imported;
+  }
+  return imported;
+}
+
+}  // namespace afo

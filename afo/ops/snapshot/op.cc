@@ -1,0 +1,274 @@
+// Tables to a checkpoint and back: blocks of rows as strings, which Python only moves.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "../resource.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace afo {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+
+absl::Status TwoVectors(InferenceContext* c) {
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(1, c->Vector(InferenceContext::kUnknownDim));
+  return absl::OkStatus();
+}
+
+// Changes from now on are of a new epoch. powers: how many updates each table has had.
+REGISTER_OP("AfoBeginEpoch")
+    .Input("tables: resource")
+    .Attr("numbers: list(int) >= 1")
+    .Output("epochs: int64")
+    .Output("powers: int64")
+    .SetIsStateful()
+    .SetShapeFn(TwoVectors);
+
+// A block of a table's rows, of shards `part`, `part` + `parts` and so on. cursor: 0, then what the last call returned,
+// until that is -1. since: an epoch, or -1 for all rows.
+REGISTER_OP("AfoExportBlock")
+    .Input("tables: resource")
+    .Input("cursor: int64")
+    .Input("since: int64")
+    .Attr("number: int >= 0")
+    .Attr("part: int >= 0")
+    .Attr("parts: int >= 1")
+    .Attr("most: int >= 1")
+    .Output("block: string")
+    .Output("next: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      c->set_output(1, c->Scalar());
+      return absl::OkStatus();
+    });
+
+// Removes and overwrites what a block names, where server `server` of `servers` owns it.
+REGISTER_OP("AfoImportBlock")
+    .Input("tables: resource")
+    .Input("block: string")
+    .Attr("number: int >= 0")
+    .Attr("server: int >= 0")
+    .Attr("servers: int >= 1")
+    .Output("rows: int64")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+
+REGISTER_OP("AfoClearTables")
+    .Input("tables: resource")
+    .Attr("numbers: list(int) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+
+REGISTER_OP("AfoForgetRemoved")
+    .Input("tables: resource")
+    .Input("before: int64")
+    .Attr("numbers: list(int) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+
+REGISTER_OP("AfoSetPowers")
+    .Input("tables: resource")
+    .Input("powers: int64")
+    .Attr("numbers: list(int) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+
+// What the kernels here have in common: some tables of the resource.
+class TablesOp : public OpKernel {
+ public:
+  explicit TablesOp(OpKernelConstruction* context) : OpKernel(context) {
+    if (context->HasAttr("numbers")) {
+      OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
+    } else {
+      numbers_.resize(1);
+      OP_REQUIRES_OK(context, context->GetAttr("number", &numbers_[0]));
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+    OP_REQUIRES_OK(context,
+                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    std::vector<Table*> found;
+    OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    OP_REQUIRES_OK(context, Run(context, found));
+  }
+
+ protected:
+  virtual absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) = 0;
+
+  absl::Status CheckOnePerTable(const Tensor& tensor) const {
+    if (tensor.NumElements() == static_cast<int64_t>(numbers_.size())) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("a number for each of ", numbers_.size(), " tables"));
+  }
+
+ private:
+  std::vector<int32_t> numbers_;
+};
+
+class BeginEpochOp : public TablesOp {
+ public:
+  using TablesOp::TablesOp;
+
+ protected:
+  absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
+    Tensor *epochs = nullptr, *powers = nullptr;
+    const auto count = static_cast<int64_t>(tables.size());
+    TF_RETURN_IF_ERROR(context->allocate_output(0, {count}, &epochs));
+    TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &powers));
+    for (int64_t i = 0; i < count; ++i) {
+      powers->vec<int64_t>()(i) = static_cast<int64_t>(tables[i]->powers());
+      epochs->vec<int64_t>()(i) = tables[i]->BeginEpoch();
+    }
+    return absl::OkStatus();
+  }
+};
+
+class ExportBlockOp : public TablesOp {
+ public:
+  explicit ExportBlockOp(OpKernelConstruction* context) : TablesOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("part", &part_));
+    OP_REQUIRES_OK(context, context->GetAttr("parts", &parts_));
+    OP_REQUIRES_OK(context, context->GetAttr("most", &most_));
+  }
+
+ protected:
+  // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each.
+  absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
+    const Table& table = *tables[0];
+    const int64_t cursor = context->input(1).scalar<int64_t>()();
+    const int64_t since = context->input(2).scalar<int64_t>()();
+    if (cursor < 0 || since < -1 || since > 255) {
+      return absl::InvalidArgumentError("the cursor must not be below 0, and since be from -1 to 255");
+    }
+    auto done = static_cast<int64_t>(cursor >> 32);
+    auto row = static_cast<std::uint32_t>(cursor);
+    RowBlock block;
+    block.floats = static_cast<std::uint32_t>(table.layout().floats);
+    for (; part_ + done * parts_ < table.shards(); ++done, row = 0) {
+      const auto shard = static_cast<std::int32_t>(part_ + done * parts_);
+      if (row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, static_cast<int>(since), &block);
+      const auto room = static_cast<std::uint32_t>(most_ - static_cast<int64_t>(block.keys.size()));
+      if (table.Export(shard, &row, room, static_cast<int>(since), &block)) break;
+    }
+    Tensor *bytes = nullptr, *next = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &bytes));
+    TF_RETURN_IF_ERROR(context->allocate_output(1, {}, &next));
+    const bool ends = part_ + done * parts_ >= table.shards();
+    next->scalar<int64_t>()() = ends ? -1 : (done << 32 | row);
+    if (!block.empty()) {
+      std::string encoded;
+      Encode(block, &encoded);
+      bytes->scalar<tensorflow::tstring>()() = encoded;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int part_, parts_, most_;
+};
+
+absl::Status StatusOfBlock(BlockError error) {
+  switch (error) {
+    case BlockError::kNone:
+      return absl::OkStatus();
+    case BlockError::kShort:
+      return absl::DataLossError("a block of rows is cut off");
+    case BlockError::kNoBlock:
+      return absl::DataLossError("these bytes are no block of rows");
+    case BlockError::kBadSum:
+      return absl::DataLossError("a block of rows has another checksum than it says");
+    case BlockError::kOtherWidth:
+      return absl::FailedPreconditionError("a block's rows have another width, or another optimizer, than the table's");
+  }
+  return absl::InternalError("unknown error of a block");
+}
+
+class ImportBlockOp : public TablesOp {
+ public:
+  explicit ImportBlockOp(OpKernelConstruction* context) : TablesOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("server", &server_));
+    OP_REQUIRES_OK(context, context->GetAttr("servers", &servers_));
+  }
+
+ protected:
+  absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
+    const tensorflow::tstring& bytes = context->input(1).scalar<tensorflow::tstring>()();
+    RowBlock block;
+    std::size_t used = 0;
+    TF_RETURN_IF_ERROR(StatusOfBlock(Decode(bytes.data(), bytes.size(),
+                                       static_cast<std::uint32_t>(tables[0]->layout().floats), &block, &used)));
+    if (used != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
+    Tensor* rows = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &rows));
+    const int64_t imported = tables[0]->Import(block, server_, servers_);
+    if (imported < 0) return StatusOf(Status::kOutOfMemory);
+    rows->scalar<int64_t>()() = imported;
+    return absl::OkStatus();
+  }
+
+ private:
+  int server_, servers_;
+};
+
+class ClearTablesOp : public TablesOp {
+ public:
+  using TablesOp::TablesOp;
+
+ protected:
+  absl::Status Run(OpKernelContext*, const std::vector<Table*>& tables) override {
+    for (Table* table : tables) table->Clear();
+    return absl::OkStatus();
+  }
+};
+
+class ForgetRemovedOp : public TablesOp {
+ public:
+  using TablesOp::TablesOp;
+
+ protected:
+  absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
+    const Tensor& before = context->input(1);
+    TF_RETURN_IF_ERROR(CheckOnePerTable(before));
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      tables[i]->ForgetRemoved(static_cast<std::uint8_t>(before.flat<int64_t>()(i)));
+    }
+    return absl::OkStatus();
+  }
+};
+
+class SetPowersOp : public TablesOp {
+ public:
+  using TablesOp::TablesOp;
+
+ protected:
+  absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
+    const Tensor& powers = context->input(1);
+    TF_RETURN_IF_ERROR(CheckOnePerTable(powers));
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      tables[i]->set_powers(static_cast<std::uint64_t>(std::max<int64_t>(powers.flat<int64_t>()(i), 0)));
+    }
+    return absl::OkStatus();
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AfoBeginEpoch").Device(tensorflow::DEVICE_CPU), BeginEpochOp);
+REGISTER_KERNEL_BUILDER(Name("AfoExportBlock").Device(tensorflow::DEVICE_CPU), ExportBlockOp);
+REGISTER_KERNEL_BUILDER(Name("AfoImportBlock").Device(tensorflow::DEVICE_CPU), ImportBlockOp);
+REGISTER_KERNEL_BUILDER(Name("AfoClearTables").Device(tensorflow::DEVICE_CPU), ClearTablesOp);
+REGISTER_KERNEL_BUILDER(Name("AfoForgetRemoved").Device(tensorflow::DEVICE_CPU), ForgetRemovedOp);
+REGISTER_KERNEL_BUILDER(Name("AfoSetPowers").Device(tensorflow::DEVICE_CPU), SetPowersOp);
+
+}  // namespace
+}  // namespace afo

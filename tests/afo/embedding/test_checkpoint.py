@@ -1,0 +1,341 @@
+"""Checkpoints of tables: whole and in deltas, onto other numbers of servers, damaged, and cut off at every write."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+tf = pytest.importorskip("tensorflow")
+
+from afo import embedding, storage  # noqa: E402
+from afo.embedding import checkpoint, optimizers  # noqa: E402
+from afo.embedding.checkpoint import TableSaver, read_manifest, restore  # noqa: E402
+from afo.errors import DataError, NotFound, StorageError  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+Factory = Callable[[int], Any]
+ADAM = optimizers.Adam(learning_rate=0.1)
+_numbers = itertools.count()
+
+
+def tables(group: Any) -> tuple[Any, Any]:
+    """Two tables of different widths and rules."""
+    return (
+        embedding.get_embedding_variable("user", 4, optimizer=ADAM, seed=1, group=group),
+        embedding.get_embedding_variable("item", 3, optimizer=optimizers.Adagrad(), seed=1, group=group),
+    )
+
+
+def train(variables: tuple[Any, ...], keys: Any, step: int = 0, factor: float = 1.0) -> None:
+    with embedding.EmbeddingTape() as tape:
+        rows = embedding.group_embedding_lookup_sparse(
+            variables, [np.asarray(keys, np.int64)] * len(variables), [None] * len(variables)
+        )
+        loss = factor * tf.add_n([tf.reduce_sum(tf.square(each - 1)) for each in rows])
+    tape.gradient(loss)
+    tape.apply(step=step)
+
+
+def seen(variable: Any, keys: Any) -> Any:
+    return embedding.embedding_lookup(variable, np.asarray(keys, np.int64)).numpy()
+
+
+@pytest.mark.parametrize("before", [1, 2, 5])
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_onto_any_number_of_servers_weights_slots_and_counts_come_back(
+    new_group: Factory, tmp_path: Path, before: int, after: int
+) -> None:
+    keys = np.arange(-300, 300) * 7919
+    old, new = tables(new_group(before)), tables(new_group(after))
+    for step in range(3):
+        train(old, keys, step)
+    url = TableSaver(old[0].group).save(str(tmp_path / "c"))
+    assert restore(new[0].group, url) == 1200
+    for own, theirs in zip(new, old, strict=True):
+        assert own.total_count() == 600
+        np.testing.assert_array_equal(seen(own, keys), seen(theirs, keys))
+    # The same again from here: slots and Adam's powers were there too.
+    train(old, keys, 3)
+    train(new, keys, 3)
+    for own, theirs in zip(new, old, strict=True):
+        np.testing.assert_array_equal(seen(own, keys), seen(theirs, keys))
+
+
+def test_a_delta_holds_what_changed_and_what_went(new_group: Factory, tmp_path: Path) -> None:
+    old = tables(new_group(2))
+    train(old, np.arange(1000))
+    saver = TableSaver(old[0].group)
+    whole = saver.save(str(tmp_path / "0"))
+    train(old, [5, 6, 2000])
+    assert old[0].remove([7, 8]) == 2
+    delta = saver.save(str(tmp_path / "1"), incremental=True)
+    assert read_manifest(delta).base == whole
+    sizes = [sum(file.size for file in read_manifest(url).files) for url in (whole, delta)]
+    assert sizes[1] < sizes[0] / 20
+    new = tables(new_group(3))
+    restore(new[0].group, delta)
+    assert [each.total_count() for each in new] == [999, 1001]
+    for own, theirs in zip(new, old, strict=True):
+        np.testing.assert_array_equal(seen(own, np.arange(2001)), seen(theirs, np.arange(2001)))
+    assert restore(tables(new_group(1))[0].group, whole) == 2000
+
+
+def test_a_delta_where_nothing_happened_is_empty_and_a_lookup_alone_is_a_change(
+    new_group: Factory, tmp_path: Path
+) -> None:
+    old = tables(new_group(1))
+    train(old, np.arange(10))
+    saver = TableSaver(old[0].group)
+    saver.save(str(tmp_path / "0"))
+    empty = saver.save(str(tmp_path / "1"), incremental=True)
+    assert sum(file.size for file in read_manifest(empty).files) == 0
+    with embedding.EmbeddingTape():
+        embedding.embedding_lookup(old[0], [77])
+    delta = saver.save(str(tmp_path / "2"), incremental=True)
+    new = tables(new_group(1))
+    restore(new[0].group, delta)
+    assert new[0].total_count() == 11
+
+
+class Incremental(RuleBasedStateMachine):
+    """Any order of training, removal, whole and incremental checkpoints: the newest is always what the tables are."""
+
+    @initialize(servers=st.integers(1, 3))
+    def begin(self, servers: int) -> None:
+        self.scratch = f"file:///tmp/afo-test-incremental-{next(_numbers)}-{threading.get_native_id()}"
+        self.old = tables(self.group(servers))
+        self.saver = TableSaver(self.old[0].group)
+        self.saves = 0
+
+    def group(self, servers: int) -> Any:
+        return embedding.TableGroup(["/device:CPU:0"] * servers, name=f"incremental/{next(_numbers)}")
+
+    @rule(keys=st.lists(st.integers(0, 60), min_size=1, max_size=20), factor=st.integers(1, 3))
+    def update(self, keys: list[int], factor: int) -> None:
+        train(self.old, keys, factor=factor)
+
+    @rule(keys=st.lists(st.integers(0, 60), min_size=1, max_size=20), table=st.integers(0, 1))
+    def remove(self, keys: list[int], table: int) -> None:
+        self.old[table].remove(keys)
+
+    @rule(incremental=st.booleans(), servers=st.integers(1, 4))
+    def save_and_restore(self, incremental: bool, servers: int) -> None:
+        self.saves += 1
+        url = self.saver.save(f"{self.scratch}/{self.saves}", incremental=incremental)
+        new = tables(self.group(servers))
+        restore(new[0].group, url)
+        for own, theirs in zip(new, self.old, strict=True):
+            assert own.total_count() == theirs.total_count()
+            np.testing.assert_array_equal(seen(own, np.arange(61)), seen(theirs, np.arange(61)))
+
+    def teardown(self) -> None:
+        storage.delete(self.scratch, recursive=True)
+
+
+TestIncremental = Incremental.TestCase
+TestIncremental.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+
+
+def test_after_a_hundred_deltas_there_is_a_whole_one(
+    new_group: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_MOST_EPOCHS", 3)
+    old = tables(new_group(1))
+    train(old, np.arange(10))
+    saver = TableSaver(old[0].group)
+    urls = [saver.save(str(tmp_path / str(i)), incremental=True) for i in range(6)]
+    assert [read_manifest(url).base is None for url in urls] == [True, False, False, False, True, False]
+
+
+class TestOfOthersReports:
+    """What users of other engines reported, replayed."""
+
+    def test_weights_and_slots_are_of_one_instant(self, new_group: Factory, tmp_path: Path) -> None:
+        """DeepRec #1023: weights and slots were saved at three instants, so keys came back without their slots.
+
+        Here SGD with momentum 1 and gradient 1 keeps w = -v (v + 1) / 2 in every row at every instant.
+        """
+        rule = optimizers.Momentum(learning_rate=1.0, momentum=1.0)
+
+        def table(servers: int) -> Any:
+            return embedding.get_embedding_variable("v", 8, optimizer=rule, initializer=0.0, group=new_group(servers))
+
+        old, stop = table(2), threading.Event()
+
+        def one_step(keys: Any) -> None:
+            with embedding.EmbeddingTape() as tape:
+                loss = tf.reduce_sum(embedding.embedding_lookup(old, keys))
+            tape.gradient(loss)
+            tape.apply()
+
+        def work() -> None:
+            draw = np.random.default_rng(1)
+            while not stop.is_set():
+                one_step(draw.permutation(3000)[:1000])
+
+        one_step(np.arange(3000))
+        worker = threading.Thread(target=work)
+        worker.start()
+        saver = TableSaver(old.group)
+        urls = [saver.save(str(tmp_path / str(i)), incremental=i % 2 == 1) for i in range(6)]
+        stop.set()
+        worker.join()
+        for url in urls:
+            new = table(3)
+            assert restore(new.group, url) >= 3000
+            before = seen(new, np.arange(3000))
+            with embedding.EmbeddingTape() as tape:
+                loss = tf.reduce_sum(embedding.embedding_lookup(new, np.arange(3000)))
+            tape.gradient(loss)
+            tape.apply()
+            velocity = before - seen(new, np.arange(3000)) - 1  # the step was by v + 1
+            np.testing.assert_array_equal(before, -velocity * (velocity + 1) / 2)
+            np.testing.assert_array_equal(velocity, np.repeat(velocity[:, :1], 8, axis=1))
+
+    def test_counts_and_weights_of_a_delta(self, new_group: Factory, tmp_path: Path) -> None:
+        """DeepRec #999: keys 0 to 3, twenty, forty, thirty and ten times; each update takes 0.01 off."""
+        rule = optimizers.Sgd(learning_rate=0.01)
+
+        def table() -> Any:
+            return embedding.get_embedding_variable("v", 2, optimizer=rule, initializer=1.0, group=new_group(2))
+
+        old = table()
+        saver = TableSaver(old.group)
+        steps = [key for key, count in enumerate((20, 40, 30, 10)) for _ in range(count)]
+
+        def step(key: int) -> None:
+            with embedding.EmbeddingTape() as tape:
+                loss = tf.reduce_sum(embedding.embedding_lookup(old, [key]))
+            tape.gradient(loss)
+            tape.apply()
+
+        for key in steps[:50]:
+            step(key)
+        saver.save(str(tmp_path / "whole"))
+        for key in steps[50:]:
+            step(key)
+        delta = saver.save(str(tmp_path / "delta"), incremental=True)
+        new = table()
+        restore(new.group, delta)
+        np.testing.assert_allclose(seen(new, range(4))[:, 0], [0.8, 0.6, 0.7, 0.9], atol=1e-5)
+
+    def test_from_many_servers_to_one(self, new_group: Factory, tmp_path: Path) -> None:
+        """TFRA #65: trained on several servers, restored on one machine."""
+        old, new = tables(new_group(7)), tables(new_group(1))
+        train(old, np.arange(500))
+        restore(new[0].group, TableSaver(old[0].group).save(str(tmp_path / "c")))
+        assert new[1].total_count() == 500
+
+
+class TestDamage:
+    def saved(self, new_group: Factory, tmp_path: Path) -> str:
+        old = tables(new_group(2))
+        train(old, np.arange(200))
+        return TableSaver(old[0].group).save(str(tmp_path / "c"))
+
+    def refused(self, new_group: Factory, url: str, words: str) -> None:
+        new = tables(new_group(2))
+        train(new, [1])
+        with pytest.raises((DataError, NotFound), match=words):
+            restore(new[0].group, url)
+        assert sum(each.total_count() for each in new) in (0, 2)  # nothing of it; as before where nothing was begun
+
+    @pytest.mark.parametrize("at", [0, 5, 12, 20, 100, -1])
+    def test_a_changed_byte(self, new_group: Factory, tmp_path: Path, at: int) -> None:
+        url = self.saved(new_group, tmp_path)
+        path = tmp_path / "c" / "rows-0001-0.afo"
+        content = bytearray(path.read_bytes())
+        content[at] ^= 0x10
+        path.write_bytes(content)
+        self.refused(new_group, url, "rows-0001-0.afo")
+
+    @pytest.mark.parametrize("size", [0, 3, 12, 40, 1000])
+    def test_a_file_that_is_cut_off(self, new_group: Factory, tmp_path: Path, size: int) -> None:
+        url = self.saved(new_group, tmp_path)
+        path = tmp_path / "c" / "rows-0000-0.afo"
+        path.write_bytes(path.read_bytes()[:size])
+        self.refused(new_group, url, "is cut off|is damaged")
+
+    def test_a_file_that_is_gone_and_a_manifest_that_is_none(self, new_group: Factory, tmp_path: Path) -> None:
+        url = self.saved(new_group, tmp_path)
+        (tmp_path / "c" / "rows-0000-0.afo").unlink()
+        self.refused(new_group, url, "rows-0000-0.afo")
+        self.refused(new_group, str(tmp_path / "none" / "tables.json"), "none")
+        (tmp_path / "c" / "tables.json").write_text('{"version": 1}')
+        self.refused(new_group, url, "malformed manifest")
+
+    def test_tables_of_another_kind(self, new_group: Factory, tmp_path: Path) -> None:
+        url = self.saved(new_group, tmp_path)
+        group = new_group(1)
+        embedding.get_embedding_variable("user", 4, optimizer=optimizers.Ftrl(), group=group)
+        with pytest.raises(DataError, match="of width 4 with Adam, and the model has `user` of width 4 with Ftrl"):
+            restore(group, url)
+        group = new_group(1)
+        embedding.get_embedding_variable("user", 4, optimizer=ADAM, group=group)
+        with pytest.raises(DataError, match="holds 2 tables, and the model has 1"):
+            restore(group, url)
+
+    def test_deltas_that_lead_nowhere(self, new_group: Factory, tmp_path: Path) -> None:
+        old = tables(new_group(1))
+        saver = TableSaver(old[0].group)
+        saver.save(str(tmp_path / "0"))
+        delta = saver.save(str(tmp_path / "1"), incremental=True)
+        text = Path(delta).read_text()
+        Path(delta).write_text(text.replace(str(tmp_path / "0"), str(tmp_path / "1")))
+        self.refused(new_group, delta, "do not lead to a whole checkpoint")
+
+
+def test_a_save_that_fails_at_any_write_loses_nothing(
+    new_group: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every creation and every rename of a delta fails once; the one before is there, and the next delta has it all."""
+    old = tables(new_group(2))
+    saver = TableSaver(old[0].group)
+    train(old, np.arange(50))
+    newest = saver.save(str(tmp_path / "whole"))
+    fails, tries = True, 0
+    while fails:
+        expected = [seen(each, np.arange(80)) for each in old]
+        train(old, np.arange(tries, tries + 20))
+        with monkeypatch.context() as patched:
+            fails = _failing_at(patched, tries)
+            try:
+                newest = saver.save(str(tmp_path / f"delta{tries}"), incremental=True)
+                expected = [seen(each, np.arange(80)) for each in old]
+                fails = False
+            except StorageError:
+                new = tables(new_group(1))
+                restore(new[0].group, newest)
+                if tries == 0:
+                    for own, theirs in zip(new, expected, strict=True):
+                        np.testing.assert_array_equal(seen(own, np.arange(80)), theirs)
+        tries += 1
+    assert tries > 3  # two files of rows and a manifest
+    new = tables(new_group(3))
+    restore(new[0].group, newest)
+    for own, theirs in zip(new, expected, strict=True):
+        np.testing.assert_array_equal(seen(own, np.arange(80)), theirs)
+
+
+def _failing_at(patched: pytest.MonkeyPatch, number: int) -> bool:
+    """Has the storage fail when it makes its `number`-th file whole."""
+    from afo.storage import local
+
+    counted = itertools.count()
+    original = local._LocalSink.commit
+
+    def commit(self: Any) -> None:
+        if next(counted) == number:
+            raise StorageError("the disk is gone")
+        original(self)
+
+    patched.setattr(local._LocalSink, "commit", commit)
+    return True
