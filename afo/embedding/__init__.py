@@ -1,7 +1,12 @@
 """Embedding variables: hash tables of rows that grow, on the native engine."""
 
 from afo.embedding.group import TableGroup
-from afo.embedding.lookup import embedding_lookup, embedding_lookup_sparse, group_embedding_lookup_sparse
+from afo.embedding.lookup import (
+    embedding_lookup,
+    embedding_lookup_sparse,
+    embedding_lookup_sparse_with_distributed_aggregation,
+    group_embedding_lookup_sparse,
+)
 from afo.embedding.tape import EmbeddingTape
 from afo.embedding.variable import EmbeddingVariable, get_embedding_variable
 
@@ -11,6 +16,7 @@ __all__ = [
     "TableGroup",
     "embedding_lookup",
     "embedding_lookup_sparse",
+    "embedding_lookup_sparse_with_distributed_aggregation",
     "get_embedding_variable",
     "group_embedding_lookup_sparse",
 ]

@@ -1,11 +1,19 @@
 """Gradients of embedding variables, beside those of dense variables."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
-from afo.embedding.exchange import Exchange
+
+class Exchange(Protocol):
+    """A question to the servers that was answered: `afo.embedding.exchange.Exchange`, or `PooledExchange`."""
+
+    values: list[Any]
+
+    def apply(self, gradients: Sequence[Any], *, step: Any, schedule: Any) -> list[Any]:
+        """Has each server apply the gradient of its values."""
+
 
 _active: list["EmbeddingTape"] = []
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "../resource.h"
+#include "../batch_input.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -56,32 +56,6 @@ REGISTER_OP("AfoRemoveRows")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// What every kernel here begins with.
-struct Asked {
-  tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-  std::vector<TablePart> parts;
-  // Where each part's floats begin in a flat tensor; one more for its length.
-  std::vector<int64_t> floats{0};
-};
-
-absl::Status AskedOf(OpKernelContext* context, const std::vector<int32_t>& numbers, Asked* asked) {
-  TF_RETURN_IF_ERROR(
-      tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &asked->tables));
-  std::vector<Table*> found;
-  TF_RETURN_IF_ERROR(asked->tables->Find(numbers, &found));
-  const Tensor& keys = context->input(1);
-  if (keys.dims() != 1) return absl::InvalidArgumentError("keys must be a vector");
-  TF_RETURN_IF_ERROR(CheckedSplits(context->input(2), static_cast<int64_t>(found.size()), keys.NumElements()));
-  const auto splits = context->input(2).vec<int32_t>();
-  const int64_t* first = keys.vec<int64_t>().data();
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const int64_t count = splits(i + 1) - splits(i);
-    asked->parts.push_back({found[i], first + splits(i), count});
-    asked->floats.push_back(asked->floats.back() + count * found[i]->options().dim);
-  }
-  return absl::OkStatus();
-}
-
 class LookupRowsOp : public OpKernel {
  public:
   explicit LookupRowsOp(OpKernelConstruction* context) : OpKernel(context) {
@@ -90,24 +64,14 @@ class LookupRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    Asked asked;
-    OP_REQUIRES_OK(context, AskedOf(context, numbers_, &asked));
-    const int64_t keys = context->input(1).NumElements();
+    BatchInput in;
+    OP_REQUIRES_OK(context, ReadBatch(context, numbers_, &in));
     Tensor *values = nullptr, *rows = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, {asked.floats.back()}, &values));
-    OP_REQUIRES_OK(context, context->allocate_output(1, {insert_ ? keys : 0}, &rows));
-    std::vector<float*> targets;
-    for (std::size_t i = 0; i < asked.parts.size(); ++i) {
-      targets.push_back(values->vec<float>().data() + asked.floats[i]);
-    }
-    if (!insert_) return Lookup(asked.parts, targets, ThreadsOf(context));
-    std::vector<std::uint32_t*> numbers;
-    auto* first = reinterpret_cast<std::uint32_t*>(rows->vec<int32_t>().data());
-    for (const TablePart& part : asked.parts) {
-      numbers.push_back(first);
-      first += part.count;
-    }
-    OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(asked.parts, targets, numbers, ThreadsOf(context))));
+    OP_REQUIRES_OK(context, context->allocate_output(0, {in.floats.back()}, &values));
+    OP_REQUIRES_OK(context, context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &rows));
+    const std::vector<float*> targets = RowsPerTable(values->flat<float>().data(), in);
+    if (!insert_) return Lookup(in.parts, targets, ThreadsOf(context));
+    OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, targets, PerTable(rows, in), ThreadsOf(context))));
   }
 
  private:
@@ -122,42 +86,21 @@ class ApplyRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    Asked asked;
-    OP_REQUIRES_OK(context, AskedOf(context, numbers_, &asked));
-    const int64_t keys = context->input(1).NumElements();
-    for (const int input : {3, 4}) {
-      const int64_t given = context->input(input).NumElements();
-      OP_REQUIRES(context, given == 0 || given == keys,
-                  absl::InvalidArgumentError(absl::StrCat("rows and counts must be empty or have ", keys,
-                                                          " elements as the keys, and one has ", given)));
-    }
-    OP_REQUIRES(context, context->input(5).NumElements() == asked.floats.back(),
-                absl::InvalidArgumentError(absl::StrCat("gradients must have ", asked.floats.back(),
+    BatchInput in;
+    OP_REQUIRES_OK(context, ReadBatch(context, numbers_, &in));
+    std::vector<const std::uint32_t*> rows, counts;
+    OP_REQUIRES_OK(context, ReadPerKey(context->input(3), in, "rows", &rows));
+    OP_REQUIRES_OK(context, ReadPerKey(context->input(4), in, "counts", &counts));
+    const Tensor& gradients = context->input(5);
+    OP_REQUIRES(context, gradients.NumElements() == in.floats.back(),
+                absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.floats.back(),
                                                         " elements for these keys, and have ",
-                                                        context->input(5).NumElements())));
-    std::vector<const float*> gradients;
-    for (std::size_t i = 0; i < asked.parts.size(); ++i) {
-      gradients.push_back(context->input(5).flat<float>().data() + asked.floats[i]);
-    }
-    const int64_t step = context->input(7).scalar<int64_t>()();
-    const Moment moment{context->input(6).scalar<float>()(),
-                        static_cast<std::uint32_t>(std::min<int64_t>(std::max<int64_t>(step, 0), kFreeStep - 1))};
-    OP_REQUIRES_OK(context, StatusOf(Apply(asked.parts, gradients, PerPart(context->input(3), asked),
-                                           PerPart(context->input(4), asked), moment, ThreadsOf(context))));
+                                                        gradients.NumElements())));
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable(gradients.flat<float>().data(), in), rows, counts,
+                                           MomentOf(context->input(6), context->input(7)), ThreadsOf(context))));
   }
 
  private:
-  static std::vector<const std::uint32_t*> PerPart(const Tensor& tensor, const Asked& asked) {
-    std::vector<const std::uint32_t*> found;
-    if (tensor.NumElements() == 0) return found;
-    const auto* first = reinterpret_cast<const std::uint32_t*>(tensor.flat<int32_t>().data());
-    for (const TablePart& part : asked.parts) {
-      found.push_back(first);
-      first += part.count;
-    }
-    return found;
-  }
-
   std::vector<int32_t> numbers_;
 };
 

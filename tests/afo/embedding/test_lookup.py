@@ -61,6 +61,44 @@ def test_pooled_rows_and_all_gradients_are_tensorflows(
     assert variable.total_count() == len(set(IDS.tolist()))
 
 
+@pytest.mark.parametrize("servers", [1, 2, 5])
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize(("weighted", "max_norm"), [(False, None), (True, None), (True, 0.3)])
+@pytest.mark.parametrize("wire", [tf.float32, tf.bfloat16])
+def test_pooling_on_the_servers_is_pooling_on_the_worker(
+    new_group: Any, servers: int, combiner: str, weighted: bool, max_norm: float | None, wire: Any
+) -> None:
+    scale = tf.constant(np.random.default_rng(1).normal(size=(5, 3)), tf.float32)
+    found = []
+    for pools in (False, True):
+        variable = embedding.get_embedding_variable(
+            "v", 3, optimizer=Adagrad(learning_rate=0.1), seed=2, group=new_group(servers)
+        )
+        weights = sparse(WEIGHTS) if weighted else None
+        with embedding.EmbeddingTape() as tape:
+            if pools:
+                pooled = embedding.embedding_lookup_sparse_with_distributed_aggregation(
+                    variable, sparse(IDS), weights, combiner, max_norm, wire=wire
+                )
+            else:
+                pooled = embedding.embedding_lookup_sparse(variable, sparse(IDS), weights, combiner, max_norm)
+            loss = tf.reduce_sum(scale * pooled)
+        tape.gradient(loss)
+        tape.apply(step=1)
+        assert variable.total_count() == len(set(IDS.tolist()))
+        found.append((pooled.numpy(), dense_of(variable).numpy()))
+    tolerance = 2e-6 if wire == tf.float32 else 0.02  # bfloat16 has 8 bits
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=10 * tolerance, atol=tolerance)
+
+
+def test_bags_with_more_different_keys_than_sixteen_bits_count(new_group: Any) -> None:
+    variable = embedding.get_embedding_variable("v", 1, initializer=1.0, group=new_group(1))
+    ids = tf.RaggedTensor.from_row_splits(tf.range(70_000, dtype=tf.int64), [0, 69_000, 70_000])
+    found = embedding.embedding_lookup_sparse_with_distributed_aggregation(variable, ids, combiner="sum")
+    np.testing.assert_array_equal(found, [[69_000], [1_000]])
+
+
 def test_sparse_ragged_and_dense_ids_say_the_same(new_group: Any) -> None:
     variable = embedding.get_embedding_variable("v", 4, group=new_group(2))
     dense = np.array([[1, 2], [2, -9]])

@@ -70,8 +70,8 @@ def test_keys_of_another_rank(ops: Any, tables: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "counts", "floats", "words"),
     [
-        ([1], [], 5, "rows and counts must be empty or have 2"),
-        ([], [1, 1, 1], 5, "rows and counts must be empty or have 2"),
+        ([1], [], 5, "rows must be empty or have 2 elements as the keys, and has 1"),
+        ([], [1, 1, 1], 5, "counts must be empty or have 2 elements as the keys, and has 3"),
         ([], [], 4, "gradients must have 5 elements for these keys, and have 4"),
     ],
 )

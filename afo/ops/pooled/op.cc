@@ -1,0 +1,414 @@
+// Bags that are pooled where their rows lie: a server answers with one sum a sample instead of a row an id.
+//
+// For one server, all features of a step behind one another:
+//   keys, splits     the different keys, as AfoUnique made them for this server
+//   samples [R]      how many samples each feature has
+//   lengths          for each sample how many of its ids this server has
+//   near | far       for each of these ids the number of its key in its table: 16 bits where they suffice, else 32; the
+//                    other is empty
+//   weights          for each of these ids, or empty
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../core/pooling.h"
+#include "../../core/unique.h"
+#include "../batch_input.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/bfloat16.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace afo {
+namespace {
+
+using tensorflow::OpInputList;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::OpOutputList;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+
+constexpr int64_t kNear = 1 << 16;
+
+REGISTER_OP("AfoBagsByServer")
+    .Input("splits: num_servers * int32")
+    .Input("places: num_runs * int32")
+    .Input("bags: num_runs * int64")
+    .Input("weights: num_runs * float")
+    .Attr("num_servers: int >= 1")
+    .Attr("num_runs: int >= 1")
+    .Output("samples: int32")
+    .Output("lengths: num_servers * int32")
+    .Output("near: num_servers * uint16")
+    .Output("far: num_servers * int32")
+    .Output("server_weights: num_servers * float")
+    .SetShapeFn([](InferenceContext* c) {
+      int runs, servers;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
+      c->set_output(0, c->Vector(runs));
+      for (int i = 0; i < 4 * servers; ++i) c->set_output(1 + i, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    });
+
+// pooled: for each feature a sum a sample, one feature behind the other. rows: for AfoApplyPooled; empty where nothing
+// is inserted. run_tables: each feature's table, as a number of `numbers`.
+REGISTER_OP("AfoPoolRows")
+    .Input("tables: resource")
+    .Input("keys: int64")
+    .Input("splits: int32")
+    .Input("samples: int32")
+    .Input("lengths: int32")
+    .Input("near: uint16")
+    .Input("far: int32")
+    .Input("weights: float")
+    .Attr("numbers: list(int) >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("max_norms: list(float) >= 1")
+    .Attr("insert: bool")
+    .Attr("T: {float, bfloat16}")
+    .Output("pooled: T")
+    .Output("rows: int32")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(1, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    });
+
+// gradients: of `pooled`.
+REGISTER_OP("AfoApplyPooled")
+    .Input("tables: resource")
+    .Input("keys: int64")
+    .Input("splits: int32")
+    .Input("samples: int32")
+    .Input("lengths: int32")
+    .Input("near: uint16")
+    .Input("far: int32")
+    .Input("weights: float")
+    .Input("rows: int32")
+    .Input("counts: int32")
+    .Input("gradients: T")
+    .Input("schedule: float")
+    .Input("step: int64")
+    .Attr("numbers: list(int) >= 1")
+    .Attr("run_tables: list(int) >= 1")
+    .Attr("max_norms: list(float) >= 1")
+    .Attr("T: {float, bfloat16}")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+
+class BagsByServerOp : public OpKernel {
+ public:
+  explicit BagsByServerOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_runs", &runs_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    OpInputList splits, places, bags, weights;
+    OP_REQUIRES_OK(context, context->input_list("splits", &splits));
+    OP_REQUIRES_OK(context, context->input_list("places", &places));
+    OP_REQUIRES_OK(context, context->input_list("bags", &bags));
+    OP_REQUIRES_OK(context, context->input_list("weights", &weights));
+    std::vector<Dealt> dealt(servers_);
+    const bool weighted = std::any_of(weights.begin(), weights.end(),
+                                      [](const Tensor& each) { return each.NumElements() > 0; });
+    Tensor* samples = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, {runs_}, &samples));
+    for (int run = 0; run < runs_; ++run) {
+      OP_REQUIRES_OK(context, Deal(places[run], bags[run], weights[run], weighted, &dealt));
+      samples->vec<int32_t>()(run) = static_cast<int32_t>(SamplesOf(places[run], bags[run]));
+    }
+    for (int server = 0; server < servers_; ++server) {
+      const auto ends = splits[server].flat<int32_t>();
+      const bool is_near = ends.size() == 0 || ends(ends.size() - 1) <= kNear;
+      OP_REQUIRES_OK(context, Emit(context, server, dealt[server], is_near));
+    }
+  }
+
+ private:
+  struct Dealt {
+    std::vector<int32_t> lengths, numbers;
+    std::vector<float> weights;
+  };
+
+  static int64_t SamplesOf(const Tensor& places, const Tensor& bags) {
+    return bags.NumElements() == 0 ? places.NumElements() : bags.NumElements() - 1;
+  }
+
+  absl::Status Deal(const Tensor& places, const Tensor& bags, const Tensor& weights, bool weighted,
+                    std::vector<Dealt>* dealt) const {
+    const int64_t ids = places.NumElements();
+    if (weights.NumElements() != 0 && weights.NumElements() != ids) {
+      return absl::InvalidArgumentError("a weight for each id");
+    }
+    const auto all = places.flat<int32_t>();
+    const auto splits = bags.flat<int64_t>();
+    const int shift = PlaceShift(servers_);
+    const int64_t samples = SamplesOf(places, bags);
+    for (int64_t sample = 0; sample < samples; ++sample) {
+      const int64_t first = bags.NumElements() == 0 ? sample : splits(sample);
+      const int64_t last = bags.NumElements() == 0 ? sample + 1 : splits(sample + 1);
+      if (first < 0 || first > last || last > ids) return absl::InvalidArgumentError("bags must not fall");
+      for (Dealt& each : *dealt) each.lengths.push_back(0);
+      for (int64_t i = first; i < last; ++i) {
+        const auto bits = static_cast<std::uint32_t>(all(i));
+        if (bits >> shift >= static_cast<std::uint32_t>(servers_)) {
+          return absl::InvalidArgumentError("a place names no server");
+        }
+        Dealt& mine = (*dealt)[bits >> shift];
+        ++mine.lengths.back();
+        mine.numbers.push_back(static_cast<int32_t>(bits & ((1u << shift) - 1)));
+        if (weighted) mine.weights.push_back(weights.NumElements() == 0 ? 1.0f : weights.flat<float>()(i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Emit(OpKernelContext* context, int server, const Dealt& dealt, bool is_near) const {
+    const auto ids = static_cast<int64_t>(dealt.numbers.size());
+    Tensor *lengths = nullptr, *near = nullptr, *far = nullptr, *weights = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(1 + server, {static_cast<int64_t>(dealt.lengths.size())}, &lengths));
+    TF_RETURN_IF_ERROR(context->allocate_output(1 + servers_ + server, {is_near ? ids : 0}, &near));
+    TF_RETURN_IF_ERROR(context->allocate_output(1 + 2 * servers_ + server, {is_near ? 0 : ids}, &far));
+    TF_RETURN_IF_ERROR(context->allocate_output(1 + 3 * servers_ + server,
+                                                {static_cast<int64_t>(dealt.weights.size())}, &weights));
+    std::copy(dealt.lengths.begin(), dealt.lengths.end(), lengths->flat<int32_t>().data());
+    std::copy(dealt.weights.begin(), dealt.weights.end(), weights->flat<float>().data());
+    if (is_near) {
+      std::copy(dealt.numbers.begin(), dealt.numbers.end(), near->flat<uint16_t>().data());
+    } else {
+      std::copy(dealt.numbers.begin(), dealt.numbers.end(), far->flat<int32_t>().data());
+    }
+    return absl::OkStatus();
+  }
+
+  int servers_;
+  int runs_;
+};
+
+// What both server's operations read: the tables' keys, and each feature's bags over their rows.
+class PooledBase : public OpKernel {
+ public:
+  explicit PooledBase(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
+    OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
+    OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
+    OP_REQUIRES(context, run_tables_.size() == max_norms_.size(),
+                absl::InvalidArgumentError("a table and a norm for each run"));
+    for (const int table : run_tables_) {
+      OP_REQUIRES(context, table >= 0 && table < static_cast<int>(numbers_.size()),
+                  absl::InvalidArgumentError("run_tables names no table"));
+    }
+  }
+
+ protected:
+  struct Inputs : BatchInput {
+    std::vector<int32_t> places;     // wide, whatever they came as
+    std::vector<int64_t> splits;     // of all runs, each from 0
+    std::vector<Bags> bags;
+    std::vector<int64_t> first_out{0};  // where each run's samples begin in the flat answer
+  };
+
+  absl::Status Read(OpKernelContext* context, Inputs* in) const {
+    TF_RETURN_IF_ERROR(ReadBatch(context, numbers_, in));
+    const Tensor& lengths = context->input(4);
+    TF_RETURN_IF_ERROR(ReadPlaces(context, in));
+    const auto ids = static_cast<int64_t>(in->places.size());
+    const Tensor& weights = context->input(7);
+    if (weights.NumElements() != 0 && weights.NumElements() != ids) {
+      return absl::InvalidArgumentError("a weight for each id");
+    }
+    const Tensor& samples = context->input(3);
+    if (samples.NumElements() != static_cast<int64_t>(run_tables_.size())) {
+      return absl::InvalidArgumentError("a number of samples for each run");
+    }
+    in->splits.resize(lengths.NumElements() + samples.NumElements());
+    int64_t sample = 0, id = 0;
+    for (std::size_t run = 0; run < run_tables_.size(); ++run) {
+      const int64_t count = samples.flat<int32_t>()(run);
+      if (count < 0 || sample + count > lengths.NumElements()) {
+        return absl::InvalidArgumentError("samples and lengths do not agree");
+      }
+      int64_t* splits = in->splits.data() + sample + run;
+      splits[0] = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t length = lengths.flat<int32_t>()(sample + i);
+        if (length < 0 || id + splits[i] + length > ids) {
+          return absl::InvalidArgumentError("lengths and ids do not agree");
+        }
+        splits[i + 1] = splits[i] + length;
+      }
+      Bags bags;
+      bags.places = in->places.data() + id;
+      bags.samples = count;
+      bags.splits = splits;
+      bags.weights = weights.NumElements() == 0 ? nullptr : weights.flat<float>().data() + id;
+      bags.combiner = Combiner::kSum;
+      bags.max_norm = max_norms_[run];
+      TF_RETURN_IF_ERROR(CheckPlaces(*in, bags, run));
+      in->bags.push_back(bags);
+      in->first_out.push_back(in->first_out.back() + count * DimOf(*in, run));
+      sample += count;
+      id += splits[count];
+    }
+    if (sample != lengths.NumElements() || id != ids) {
+      return absl::InvalidArgumentError("samples, lengths and ids do not agree");
+    }
+    return absl::OkStatus();
+  }
+
+  int32_t DimOf(const Inputs& in, std::size_t run) const { return in.parts[run_tables_[run]].table->options().dim; }
+
+  // The rows of a run's table in a flat tensor of all tables.
+  template <typename Float>
+  TableRows<Float> RowsOf(const Inputs& in, std::size_t run, Float* flat) const {
+    TableRows<Float> rows;
+    rows.first = {flat + in.floats[run_tables_[run]]};
+    rows.shift = PlaceShift(1);
+    rows.dim = DimOf(in, run);
+    return rows;
+  }
+
+  std::vector<int32_t> run_tables_;
+
+ private:
+  absl::Status ReadPlaces(OpKernelContext* context, Inputs* in) const {
+    const auto near = context->input(5).flat<uint16_t>();
+    const auto far = context->input(6).flat<int32_t>();
+    if (near.size() > 0 && far.size() > 0) return absl::InvalidArgumentError("ids are near or far, and not both");
+    if (near.size() > 0) {
+      in->places.assign(near.data(), near.data() + near.size());
+    } else {
+      in->places.assign(far.data(), far.data() + far.size());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPlaces(const Inputs& in, const Bags& bags, std::size_t run) const {
+    const auto rows = static_cast<std::uint32_t>(in.parts[run_tables_[run]].count);
+    const int64_t ids = bags.splits[bags.samples];
+    const bool fits = std::all_of(bags.places, bags.places + ids,
+                                  [rows](int32_t place) { return static_cast<std::uint32_t>(place) < rows; });
+    return fits ? absl::OkStatus() : absl::InvalidArgumentError("an id names no key");
+  }
+
+  std::vector<int32_t> numbers_;
+  std::vector<float> max_norms_;
+};
+
+template <typename T>
+class PoolRowsOp : public PooledBase {
+ public:
+  explicit PoolRowsOp(OpKernelConstruction* context) : PooledBase(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("insert", &insert_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    Inputs in;
+    OP_REQUIRES_OK(context, Read(context, &in));
+    Tensor *pooled = nullptr, *numbers = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, {in.first_out.back()}, &pooled));
+    OP_REQUIRES_OK(context,
+                   context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &numbers));
+    thread_local std::vector<float> rows;
+    rows.resize(in.floats.back());
+    const std::vector<float*> targets = RowsPerTable(rows.data(), in);
+    if (insert_) {
+      OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, targets, PerTable(numbers, in), ThreadsOf(context))));
+    } else {
+      Lookup(in.parts, targets, ThreadsOf(context));
+    }
+    PoolAll(context, in, rows.data(), pooled->flat<T>().data());
+  }
+
+ private:
+  void PoolAll(OpKernelContext* context, const Inputs& in, const float* rows, T* out) const {
+    constexpr int64_t kIdCost = 10;
+    for (std::size_t run = 0; run < in.bags.size(); ++run) {
+      const Bags& bags = in.bags[run];
+      const TableRows<const float> from = RowsOf(in, run, rows);
+      const int64_t cost = bags.samples == 0 ? 0 : kIdCost * (1 + bags.splits[bags.samples] / bags.samples);
+      T* target = out + in.first_out[run];
+      ThreadsOf(context)(bags.samples, cost, [&](int64_t first, int64_t last) {
+        PoolTo(from, bags, first, last, target);
+      });
+    }
+  }
+
+  static void PoolTo(const TableRows<const float>& rows, const Bags& bags, int64_t first, int64_t last, T* out) {
+    if constexpr (std::is_same_v<T, float>) {
+      Pool(rows, bags, first, last, out);
+    } else {
+      // Sums in float; only what goes over the wire is short.
+      std::vector<float> sums(static_cast<std::size_t>((last - first) * rows.dim));
+      Bags mine = bags;
+      mine.splits += first;
+      Pool(rows, mine, 0, last - first, sums.data());
+      for (std::size_t i = 0; i < sums.size(); ++i) out[first * rows.dim + i] = static_cast<T>(sums[i]);
+    }
+  }
+
+  bool insert_;
+};
+
+template <typename T>
+class ApplyPooledOp : public PooledBase {
+ public:
+  using PooledBase::PooledBase;
+
+  void Compute(OpKernelContext* context) override {
+    Inputs in;
+    OP_REQUIRES_OK(context, Read(context, &in));
+    std::vector<const std::uint32_t*> numbers, counts;
+    OP_REQUIRES_OK(context, ReadPerKey(context->input(8), in, "rows", &numbers));
+    OP_REQUIRES_OK(context, ReadPerKey(context->input(9), in, "counts", &counts));
+    const auto given = context->input(10).flat<T>();
+    OP_REQUIRES(context, given.size() == in.first_out.back(),
+                absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.first_out.back(),
+                                                        " elements, and have ", given.size())));
+    thread_local std::vector<float> gradients, sums;
+    gradients.resize(given.size());
+    for (int64_t i = 0; i < given.size(); ++i) gradients[i] = static_cast<float>(given(i));
+    SumByRow(context, in, gradients, &sums);
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable<const float>(sums.data(), in), numbers, counts,
+                                           MomentOf(context->input(11), context->input(12)), ThreadsOf(context))));
+  }
+
+ private:
+  void SumByRow(OpKernelContext* context, const Inputs& in, const std::vector<float>& gradients,
+                std::vector<float>* sums) const {
+    // A norm that shortens rows is in the gradient: by the rows as they are now, newer perhaps than what was pooled.
+    thread_local std::vector<float> rows;
+    rows.resize(in.floats.back());
+    if (std::any_of(in.bags.begin(), in.bags.end(), [](const Bags& bags) { return bags.max_norm > 0; })) {
+      Lookup(in.parts, RowsPerTable(rows.data(), in), ThreadsOf(context));
+    }
+    sums->assign(in.floats.back(), 0.0f);
+    for (std::size_t run = 0; run < in.bags.size(); ++run) {
+      PoolGradient(RowsOf(in, run, sums->data()), RowsOf<const float>(in, run, rows.data()), in.bags[run],
+                   gradients.data() + in.first_out[run], 0, 1);
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AfoBagsByServer").Device(tensorflow::DEVICE_CPU), BagsByServerOp);
+REGISTER_KERNEL_BUILDER(Name("AfoPoolRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<float>("T"),
+                        PoolRowsOp<float>);
+REGISTER_KERNEL_BUILDER(
+    Name("AfoPoolRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::bfloat16>("T"),
+    PoolRowsOp<tensorflow::bfloat16>);
+REGISTER_KERNEL_BUILDER(Name("AfoApplyPooled").Device(tensorflow::DEVICE_CPU).TypeConstraint<float>("T"),
+                        ApplyPooledOp<float>);
+REGISTER_KERNEL_BUILDER(
+    Name("AfoApplyPooled").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::bfloat16>("T"),
+    ApplyPooledOp<tensorflow::bfloat16>);
+
+}  // namespace
+}  // namespace afo
