@@ -5,9 +5,13 @@ import time
 from afo import events as ev
 from cluster_faults.fault import Fault, Scene
 
+#: A container that was allotted on the node, and not begun there when it went, is one that nobody hears of again.
 _LOST = frozenset(
-    {"node_lost", "container_lost", "child_silent", "work_dir_lost", "container_stopped", "parameter_server_lost"}
-)
+    {
+        "node_lost", "container_lost", "child_silent", "work_dir_lost", "container_stopped", "parameter_server_lost",
+        "request_unanswered",
+    }
+)  # fmt: skip
 
 
 class Restart(Fault):
