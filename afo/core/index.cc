@@ -15,7 +15,7 @@ bool Index::Reserve(std::size_t count, const RowStore& rows) {
   const std::size_t wanted = size_ + count;
   if (count_ > 0 && wanted <= Capacity(count_)) return true;
   const std::size_t least = wanted * 5 / (kLinePlaces * 4) + 1;
-  const std::size_t lines = std::max<std::size_t>(least, count_ + count_ / 2 + 1);
+  const std::size_t lines = std::max<std::size_t>(least, 2 * static_cast<std::size_t>(count_));
   if (lines > 0xffffffffull) return false;
   Index grown;
   if (!grown.pages_.Grow(lines * sizeof(Line))) return false;

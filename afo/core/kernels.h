@@ -10,10 +10,6 @@ namespace afo {
 struct Kernels {
   const char* name;  // "v3" or "v4", as in x86-64-v3
   ApplyRows apply[kRules];
-  // target[i] += source[i]
-  void (*add)(float* target, const float* source, std::int32_t count);
-  // target[i] += factor * source[i]
-  void (*add_scaled)(float* target, const float* source, float factor, std::int32_t count);
 };
 
 // The widest that this processor has, or the one that AFO_ISA names (v3, v4). Anything else there is ignored, and a

@@ -190,14 +190,6 @@ void Rows(const OptimizerOptions& options, const Update& update, float* const* r
   }
 }
 
-void Add(float* __restrict target, const float* __restrict source, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) target[i] += source[i];
-}
-
-void AddScaled(float* __restrict target, const float* __restrict source, float factor, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) target[i] += factor * source[i];
-}
-
 #define AFO_TEXT(name) #name
 #define AFO_NAME(name) AFO_TEXT(name)
 
@@ -207,9 +199,7 @@ const Kernels& Get() {
   // In the order of the enumeration `Rule`.
   static const Kernels kernels = {AFO_NAME(AFO_ISA_NAME),
                                   {Rows<Sgd>, Rows<Adagrad>, Rows<AdamOf<false>>, Rows<Ftrl>, Rows<Momentum>,
-                                   Rows<AdagradDecay>, Rows<AdamOf<true>>, Rows<GroupFtrl>},
-                                  Add,
-                                  AddScaled};
+                                   Rows<AdagradDecay>, Rows<AdamOf<true>>, Rows<GroupFtrl>}};
   return kernels;
 }
 

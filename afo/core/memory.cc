@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2u << 20;
 // Smaller mappings would hold a whole huge page for a few rows.
-constexpr std::size_t kHugeFrom = 32u << 20;
+constexpr std::size_t kHugeFrom = 4u << 20;
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 

@@ -2,8 +2,7 @@
 
 #include <cmath>
 #include <cstring>
-
-#include "kernels.h"
+#include <type_traits>
 
 namespace afo {
 namespace {
@@ -36,14 +35,19 @@ float Shortened(const Bags& bags, const float* row, std::int32_t dim) {
   return length > bags.max_norm ? bags.max_norm / length : 1.0f;
 }
 
+// target[i] += factor * source[i]. kDim 0: any width.
+template <std::int32_t kDim>
+void AddScaled(float* __restrict target, const float* __restrict source, float factor, std::int32_t dim) {
+  const std::int32_t n = kDim > 0 ? kDim : dim;
+  for (std::int32_t i = 0; i < n; ++i) target[i] += factor * source[i];
+}
+
 // Of y = c x / |x| the gradient is c / |x| (g - x (x . g) / |x|^2): a row at its longest moves along the sphere alone.
+template <std::int32_t kDim>
 void AddThroughNorm(float* target, const float* row, const float* gradient, float factor, float max_norm,
                     std::int32_t dim) {
   const float length = Length(row, dim);
-  if (length <= max_norm) {
-    ActiveKernels().add_scaled(target, gradient, factor, dim);
-    return;
-  }
+  if (length <= max_norm) return AddScaled<kDim>(target, gradient, factor, dim);
   float along = 0;
   for (std::int32_t i = 0; i < dim; ++i) along += row[i] * gradient[i];
   along /= length * length;
@@ -59,54 +63,84 @@ void Spread(const TableRows<const float>& rows, const Bags& bags, std::int64_t f
   }
 }
 
+std::int64_t FirstOf(const Bags& bags, std::int64_t sample) {
+  return bags.splits == nullptr ? sample : bags.splits[sample];
+}
+
+template <std::int32_t kDim>
+void PoolOf(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out) {
+  const std::int64_t ids = FirstOf(bags, last);
+  for (std::int64_t sample = first; sample < last; ++sample) {
+    const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
+    float* target = out + sample * rows.dim;
+    std::memset(target, 0, static_cast<std::size_t>(rows.dim) * sizeof(float));
+    const float share = Share(bags, begin, end);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < ids) __builtin_prefetch(rows.at(bags.places[i + kAhead]));
+      const float* row = rows.at(bags.places[i]);
+      AddScaled<kDim>(target, row, WeightOf(bags, i) * share * Shortened(bags, row, rows.dim), rows.dim);
+    }
+  }
+}
+
+template <std::int32_t kDim>
+void GradientOf(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
+                const float* out, std::int32_t part, std::int32_t parts) {
+  const std::int32_t dim = gradients.dim;
+  const std::int64_t ids = FirstOf(bags, bags.samples);
+  for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
+    const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
+    const float share = Share(bags, begin, end);
+    const float* gradient = out + sample * dim;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < ids) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
+      if (parts > 1 && bags.places[i] % parts != part) continue;
+      const float factor = share * WeightOf(bags, i);
+      float* target = gradients.at(bags.places[i]);
+      if (bags.max_norm > 0) {
+        AddThroughNorm<kDim>(target, rows.at(bags.places[i]), gradient, factor, bags.max_norm, dim);
+      } else {
+        AddScaled<kDim>(target, gradient, factor, dim);
+      }
+    }
+  }
+}
+
+// Calls `work` with the width as a constant where it is a usual one: then there are no counters and no remainders.
+template <typename Work>
+void ByWidth(std::int32_t dim, const Work& work) {
+  switch (dim) {
+    case 8:
+      return work(std::integral_constant<std::int32_t, 8>());
+    case 16:
+      return work(std::integral_constant<std::int32_t, 16>());
+    case 32:
+      return work(std::integral_constant<std::int32_t, 32>());
+    case 64:
+      return work(std::integral_constant<std::int32_t, 64>());
+    default:
+      return work(std::integral_constant<std::int32_t, 0>());
+  }
+}
+
 }  // namespace
 
 void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out) {
   if (bags.splits == nullptr && bags.weights == nullptr && bags.max_norm <= 0) {
     return Spread(rows, bags, first, last, out);
   }
-  const auto add_scaled = ActiveKernels().add_scaled;
-  for (std::int64_t sample = first; sample < last; ++sample) {
-    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
-    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
-    float* target = out + sample * rows.dim;
-    std::memset(target, 0, static_cast<std::size_t>(rows.dim) * sizeof(float));
-    const float share = Share(bags, begin, end);
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (i + kAhead < end) __builtin_prefetch(rows.at(bags.places[i + kAhead]));
-      const float* row = rows.at(bags.places[i]);
-      add_scaled(target, row, WeightOf(bags, i) * share * Shortened(bags, row, rows.dim), rows.dim);
-    }
-  }
+  ByWidth(rows.dim, [&](auto dim) { PoolOf<decltype(dim)::value>(rows, bags, first, last, out); });
 }
 
 void PoolGradient(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
                   const float* out, std::int32_t part, std::int32_t parts) {
-  const auto add_scaled = ActiveKernels().add_scaled;
-  const std::int32_t dim = gradients.dim;
-  for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
-    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
-    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
-    const float share = Share(bags, begin, end);
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (parts > 1 && bags.places[i] % parts != part) continue;
-      const float factor = share * WeightOf(bags, i);
-      float* target = gradients.at(bags.places[i]);
-      const float* gradient = out + sample * dim;
-      if (bags.max_norm > 0) {
-        AddThroughNorm(target, rows.at(bags.places[i]), gradient, factor, bags.max_norm, dim);
-      } else {
-        add_scaled(target, gradient, factor, dim);
-      }
-    }
-  }
+  ByWidth(gradients.dim, [&](auto dim) { GradientOf<decltype(dim)::value>(gradients, rows, bags, out, part, parts); });
 }
 
 void PoolWeightGradient(const TableRows<const float>& rows, const Bags& bags, const float* out, std::int64_t first,
                         std::int64_t last, float* weights) {
   for (std::int64_t sample = first; sample < last; ++sample) {
-    const std::int64_t begin = bags.splits == nullptr ? sample : bags.splits[sample];
-    const std::int64_t end = bags.splits == nullptr ? sample + 1 : bags.splits[sample + 1];
+    const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
     const float* gradient = out + sample * rows.dim;
     const float share = Share(bags, begin, end);
     double along = 0;  // the sample itself times its gradient

@@ -9,14 +9,20 @@
 namespace afo {
 namespace {
 
-// Keys whose memory is on its way at once: enough to hide a miss, and few enough that nothing is pushed out again.
-constexpr std::uint32_t kBatch = 64;
+// Keys between a request for memory and its use: enough to hide a miss, and few enough that nothing is pushed out again.
+constexpr std::uint32_t kAhead = 24;
+constexpr std::uint32_t kRing = 64;
+static_assert(kRing > 2 * kAhead, "a key's place is not taken before it is done");
+// Rows that one call of a kernel updates.
+constexpr std::uint32_t kBatch = 32;
 constexpr std::size_t kCacheLine = 64;
 
 void Fetch(const void* first, std::size_t bytes) {
-  const auto* at = static_cast<const char*>(first);
-  for (std::size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i);
-  __builtin_prefetch(at + bytes - 1);
+  const auto begin = reinterpret_cast<std::uintptr_t>(first);
+  const std::uintptr_t end = begin + bytes;
+  for (std::uintptr_t line = begin & ~(kCacheLine - 1); line < end; line += kCacheLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line));
+  }
 }
 
 // Passes through AdaGrad's decay between two steps. A row that a late worker touches with an older step decays nothing.
@@ -69,31 +75,43 @@ void Table::OrderByShard(const std::int64_t* keys, std::int64_t count, ShardOrde
   for (std::uint32_t i = 0; i < n; ++i) order->positions[next[owners[i]]++] = i;
 }
 
-std::uint32_t Table::FindAll(const Shard& shard, const std::uint32_t* positions, std::uint32_t count,
-                             const std::int64_t* keys, std::uint32_t* found) const {
+void Table::FetchFloats(const float* first, std::size_t place) const {
+  Fetch(first + place * layout_.dim, static_cast<std::size_t>(layout_.dim) * sizeof(float));
+}
+
+template <typename Found>
+void Table::FindAll(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                    std::size_t wanted, const float* beside, Found found) const {
   if (shard.index.bytes() == 0) {
-    std::fill_n(found, count, kNoRow);
-    return count;
+    for (std::uint32_t i = 0; i < count; ++i) found(i, kNoRow);
+    return;
   }
-  std::uint64_t hashes[kBatch];
-  const std::size_t wanted = sizeof(RowHeader) + static_cast<std::size_t>(layout_.dim) * sizeof(float);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    hashes[i] = HashOf(keys[positions[i]]);
-    __builtin_prefetch(shard.index.home(hashes[i]));
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    found[i] = shard.index.Guess(hashes[i]);
-    if (found[i] != kNoRow) Fetch(shard.rows.header(found[i]), wanted);
-  }
-  std::uint32_t missing = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::int64_t key = keys[positions[i]];
-    if (found[i] == kNoRow || shard.rows.header(found[i])->key != key) {
-      found[i] = shard.index.Find(key, hashes[i], shard.rows);
+  // Three keys are in work at a time: one whose line is asked for, one whose row is, and one that is compared. A stream
+  // of requests keeps the memory busier than batches that end in a wait each.
+  std::uint64_t hashes[kRing];
+  std::uint32_t guesses[kRing];
+  const std::uint32_t ahead = std::min(kAhead, count);
+  for (std::uint32_t i = 0; i < count + 2 * ahead; ++i) {
+    if (i < count) {
+      hashes[i % kRing] = HashOf(keys[positions[i]]);
+      __builtin_prefetch(shard.index.home(hashes[i % kRing]));
     }
-    missing += found[i] == kNoRow;
+    if (i >= ahead && i < count + ahead) {
+      const std::uint32_t place = (i - ahead) % kRing;
+      guesses[place] = shard.index.Guess(hashes[place]);
+      if (guesses[place] != kNoRow) Fetch(shard.rows.header(guesses[place]), wanted);
+      FetchFloats(beside, positions[i - ahead]);
+    }
+    if (i >= 2 * ahead) {
+      const std::uint32_t done = i - 2 * ahead;
+      const std::int64_t key = keys[positions[done]];
+      std::uint32_t row = guesses[done % kRing];
+      if (row == kNoRow || shard.rows.header(row)->key != key) {
+        row = shard.index.Find(key, hashes[done % kRing], shard.rows);
+      }
+      found(done, row);
+    }
   }
-  return missing;
 }
 
 std::uint32_t Table::NewRow(Shard& shard, std::int64_t key, std::uint64_t hash) {
@@ -107,50 +125,48 @@ std::uint32_t Table::NewRow(Shard& shard, std::int64_t key, std::uint64_t hash) 
   return row;
 }
 
-bool Table::InsertMissing(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                          std::uint32_t* found) {
-  const auto missing = static_cast<std::size_t>(std::count(found, found + count, kNoRow));
-  if (!shard.rows.Reserve(missing) || !shard.index.Reserve(missing, shard.rows)) return false;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (found[i] != kNoRow) continue;
-    const std::int64_t key = keys[positions[i]];
-    const std::uint64_t hash = HashOf(key);
-    // Again, for another thread may have inserted it, or this batch has it twice.
-    found[i] = shard.index.Find(key, hash, shard.rows);
-    if (found[i] == kNoRow) found[i] = NewRow(shard, key, hash);
-  }
-  return true;
+bool Table::Reserve(Shard& shard, std::size_t count) {
+  return shard.rows.Reserve(count) && shard.index.Reserve(count, shard.rows);
+}
+
+std::uint32_t Table::FindOrInsert(Shard& shard, std::int64_t key) {
+  const std::uint64_t hash = HashOf(key);
+  const std::uint32_t row = shard.index.Find(key, hash, shard.rows);
+  return row == kNoRow ? NewRow(shard, key, hash) : row;
+}
+
+void Table::CopyRow(const Shard& shard, std::uint32_t row, std::size_t place, float* values,
+                    std::uint32_t* rows) const {
+  const std::size_t width = static_cast<std::size_t>(layout_.dim) * sizeof(float);
+  std::memcpy(values + place * layout_.dim, shard.rows.values(row), width);
+  if (rows != nullptr) rows[place] = row;
 }
 
 Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
                              float* values, std::uint32_t* rows) {
   Shard& shard = *shards_[shard_number];
-  const std::size_t width = static_cast<std::size_t>(layout_.dim) * sizeof(float);
-  std::uint32_t found[kBatch];
-  const auto copy = [&](const std::uint32_t* positions, std::uint32_t n) {
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const std::size_t at = positions[i];
-      std::memcpy(values + at * layout_.dim, shard.rows.values(found[i]), width);
-      if (rows != nullptr) rows[at] = found[i];
-    }
-  };
-  std::shared_lock reading(shard.mutex);
-  for (std::uint32_t at = order.starts[shard_number], end = order.starts[shard_number + 1]; at < end; at += kBatch) {
-    const std::uint32_t* positions = order.positions.data() + at;
-    const std::uint32_t n = std::min(kBatch, end - at);
-    if (FindAll(shard, positions, n, keys, found) == 0) {
-      copy(positions, n);
-      continue;
-    }
-    reading.unlock();
-    {
-      std::unique_lock writing(shard.mutex);
-      // Between the locks another thread may have removed a key, and given its row to another.
-      DropStale(shard, positions, n, keys, found);
-      if (!InsertMissing(shard, positions, n, keys, found)) return Status::kOutOfMemory;
-      copy(positions, n);
-    }
-    reading.lock();
+  const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
+  const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
+  thread_local std::vector<std::uint32_t> kept;
+  std::vector<std::uint32_t>& missing = kept;
+  missing.clear();
+  {
+    std::shared_lock reading(shard.mutex);
+    FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), values,
+            [&](std::uint32_t i, std::uint32_t row) {
+              if (row == kNoRow) {
+                missing.push_back(positions[i]);
+              } else {
+                CopyRow(shard, row, positions[i], values, rows);
+              }
+            });
+  }
+  if (missing.empty()) return Status::kOk;
+  std::unique_lock writing(shard.mutex);
+  if (!Reserve(shard, missing.size())) return Status::kOutOfMemory;
+  for (const std::uint32_t place : missing) {
+    // Looked for again: another thread may have inserted it, or this batch has it twice.
+    CopyRow(shard, FindOrInsert(shard, keys[place]), place, values, rows);
   }
   return Status::kOk;
 }
@@ -158,24 +174,16 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
 void Table::Lookup(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys, float* values,
                    std::uint32_t* rows) const {
   const Shard& shard = *shards_[shard_number];
-  const std::size_t width = static_cast<std::size_t>(layout_.dim) * sizeof(float);
-  std::uint32_t found[kBatch];
+  const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
+  const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
   std::shared_lock reading(shard.mutex);
-  for (std::uint32_t at = order.starts[shard_number], end = order.starts[shard_number + 1]; at < end; at += kBatch) {
-    const std::uint32_t* positions = order.positions.data() + at;
-    const std::uint32_t n = std::min(kBatch, end - at);
-    FindAll(shard, positions, n, keys, found);
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const std::size_t place = positions[i];
-      float* target = values + place * layout_.dim;
-      if (found[i] == kNoRow) {
-        initializer_.Fill(keys[place], target, layout_.dim);
-      } else {
-        std::memcpy(target, shard.rows.values(found[i]), width);
-      }
-      if (rows != nullptr) rows[place] = found[i];
-    }
-  }
+  FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), values,
+          [&](std::uint32_t i, std::uint32_t row) {
+            const std::size_t place = positions[i];
+            if (row != kNoRow) return CopyRow(shard, row, place, values, rows);
+            initializer_.Fill(keys[place], values + place * layout_.dim, layout_.dim);
+            if (rows != nullptr) rows[place] = kNoRow;
+          });
 }
 
 Update Table::NextUpdate(float schedule) {
@@ -183,18 +191,21 @@ Update Table::NextUpdate(float schedule) {
 }
 
 void Table::Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                    const std::uint32_t* rows, std::uint32_t* found) const {
-  const std::size_t wanted = shard.rows.stride();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    found[i] = rows[positions[i]] < shard.rows.end() ? rows[positions[i]] : kNoRow;
-    if (found[i] != kNoRow) Fetch(shard.rows.header(found[i]), wanted);
+                    const std::uint32_t* rows, const float* gradients, std::uint32_t* found) const {
+  if (rows == nullptr) {
+    FindAll(shard, positions, count, keys, shard.rows.stride(), gradients,
+            [found](std::uint32_t i, std::uint32_t row) { found[i] = row; });
+    return;
   }
-  DropStale(shard, positions, count, keys, found);
-}
-
-void Table::DropStale(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                      std::uint32_t* found) const {
+  const auto fetch = [&](std::uint32_t i) {
+    found[i] = rows[positions[i]] < shard.rows.end() ? rows[positions[i]] : kNoRow;
+    if (found[i] != kNoRow) Fetch(shard.rows.header(found[i]), shard.rows.stride());
+    FetchFloats(gradients, positions[i]);
+  };
+  const std::uint32_t ahead = std::min(kAhead, count);
+  for (std::uint32_t i = 0; i < ahead; ++i) fetch(i);
   for (std::uint32_t i = 0; i < count; ++i) {
+    if (i + ahead < count) fetch(i + ahead);
     if (found[i] == kNoRow) continue;
     const RowHeader& header = *shard.rows.header(found[i]);
     if (header.key != keys[positions[i]] || header.is_free()) found[i] = kNoRow;
@@ -232,15 +243,14 @@ Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const st
   for (std::uint32_t at = order.starts[shard_number], end = order.starts[shard_number + 1]; at < end; at += kBatch) {
     const std::uint32_t* positions = order.positions.data() + at;
     const std::uint32_t n = std::min(kBatch, end - at);
-    if (rows == nullptr) {
-      FindAll(shard, positions, n, keys, found);
+    Resolve(shard, positions, n, keys, rows, gradients, found);
+    const auto missing = static_cast<std::size_t>(std::count(found, found + n, kNoRow));
+    if (missing > 0) {
+      if (!Reserve(shard, missing)) return Status::kOutOfMemory;
       for (std::uint32_t i = 0; i < n; ++i) {
-        if (found[i] != kNoRow) Fetch(shard.rows.header(found[i]), shard.rows.stride());
+        if (found[i] == kNoRow) found[i] = FindOrInsert(shard, keys[positions[i]]);
       }
-    } else {
-      Resolve(shard, positions, n, keys, rows, found);
     }
-    if (!InsertMissing(shard, positions, n, keys, found)) return Status::kOutOfMemory;
     ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
   }
   return Status::kOk;

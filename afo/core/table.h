@@ -125,19 +125,23 @@ class Table {
     std::vector<Removal> removed;
   };
 
-  std::uint32_t FindAll(const Shard& shard, const std::uint32_t* positions, std::uint32_t count,
-                        const std::int64_t* keys, std::uint32_t* found) const;
-  bool InsertMissing(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                     std::uint32_t* found);
+  // Fetches the floats of one place of a batch: they are as cold as the rows, and no other order is better for both.
+  void FetchFloats(const float* first, std::size_t place) const;
+  // Calls found(i, row) for each i below `count`, in order. Before, it fetches `wanted` bytes of the row, and the floats
+  // at the key's place in `beside`.
+  template <typename Found>
+  void FindAll(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+               std::size_t wanted, const float* beside, Found found) const;
+  void CopyRow(const Shard& shard, std::uint32_t row, std::size_t place, float* values, std::uint32_t* rows) const;
+  bool Reserve(Shard& shard, std::size_t count);
   std::uint32_t NewRow(Shard& shard, std::int64_t key, std::uint64_t hash);
+  // Precondition: room for it is reserved.
+  std::uint32_t FindOrInsert(Shard& shard, std::int64_t key);
   bool ChangedSince(std::uint8_t epoch, int since) const;
   bool RemoveOne(std::int64_t key, std::uint64_t hash);
   bool ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash);
   void Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-               const std::uint32_t* rows, std::uint32_t* found) const;
-  // Rows that are not (any more) their key's become kNoRow.
-  void DropStale(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                 std::uint32_t* found) const;
+               const std::uint32_t* rows, const float* gradients, std::uint32_t* found) const;
   void ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,
                   const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
 

@@ -62,9 +62,8 @@ void Table::Clear() {
 bool Table::ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash) {
   Shard& shard = *shards_[ShardOf(hash, options_.shard_bits)];
   std::unique_lock writing(shard.mutex);
-  if (!shard.rows.Reserve(1) || !shard.index.Reserve(1, shard.rows)) return false;
-  std::uint32_t row = shard.index.Find(block.keys[i], hash, shard.rows);
-  if (row == kNoRow) row = NewRow(shard, block.keys[i], hash);
+  if (!Reserve(shard, 1)) return false;
+  const std::uint32_t row = FindOrInsert(shard, block.keys[i]);
   RowHeader* header = shard.rows.header(row);
   header->step = std::min(block.steps[i], kFreeStep - 1);
   header->set_counters(block.frequencies[i], epoch_.load(std::memory_order_relaxed));

@@ -243,3 +243,13 @@ def test_what_cannot_be_is_said(new_group: Any) -> None:
     other = embedding.get_embedding_variable("v", 4, group=new_group(1))
     with pytest.raises(ModelError, match="of more than one group"):
         embedding.group_embedding_lookup_sparse([variable, other], [[[1]], [[2]]], ["sum", "sum"])
+
+
+def test_the_package_itself_has_the_names_and_no_others() -> None:
+    import afo
+
+    for name in afo._EMBEDDING:
+        assert getattr(afo, name) is getattr(embedding, name)
+    assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup"}
+    with pytest.raises(AttributeError, match="no attribute 'embeding_lookup'"):
+        afo.embeding_lookup  # noqa: B018  # misspelt on purpose

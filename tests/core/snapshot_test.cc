@@ -1,0 +1,478 @@
+#include "snapshot.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "support.h"
+#include "table.h"
+
+namespace afo {
+namespace {
+
+using testing::Choose;
+using testing::Random;
+
+TEST_CASE("CRC-32C is that of RFC 3720") {
+  const auto sum = [](const std::string& bytes) { return Crc32c(bytes.data(), bytes.size()); };
+  CHECK(sum("") == 0);
+  CHECK(sum("123456789") == 0xe3069283u);
+  CHECK(sum(std::string(32, '\0')) == 0x8a9136aau);
+  CHECK(sum(std::string(32, '\xff')) == 0x62a8ab43u);
+  std::string up(32, 0), down(32, 0);
+  for (std::size_t i = 0; i < 32; ++i) {
+    up[i] = static_cast<char>(i);
+    down[i] = static_cast<char>(31 - i);
+  }
+  CHECK(sum(up) == 0x46dd794eu);
+  CHECK(sum(down) == 0x113fdb5cu);
+}
+
+RowBlock BlockOf(std::size_t rows, std::size_t removed, std::uint32_t floats) {
+  Random random(rows * 100 + removed);
+  RowBlock block;
+  block.floats = floats;
+  for (std::size_t i = 0; i < removed; ++i) block.removed.push_back(random.Key());
+  for (std::size_t i = 0; i < rows; ++i) {
+    block.keys.push_back(random.Key());
+    block.steps.push_back(static_cast<std::uint32_t>(random.Bits()));
+    block.frequencies.push_back(static_cast<std::uint32_t>(random.Bits()));
+  }
+  block.values = random.Floats(rows * floats);
+  return block;
+}
+
+bool Same(const RowBlock& a, const RowBlock& b) {
+  return std::tie(a.floats, a.removed, a.keys, a.steps, a.frequencies, a.values) ==
+         std::tie(b.floats, b.removed, b.keys, b.steps, b.frequencies, b.values);
+}
+
+// The bytes in memory of exactly their length, so that a sanitizer sees who reads behind them.
+BlockError DecodeAlone(const std::string& bytes, std::uint32_t floats, RowBlock* block, std::size_t* used) {
+  const std::vector<char> alone(bytes.begin(), bytes.end());
+  return Decode(alone.data(), alone.size(), floats, block, used);
+}
+
+TEST_CASE("what was encoded comes back, one block behind the other") {
+  std::string bytes;
+  std::vector<RowBlock> blocks;
+  for (const std::size_t rows : {0u, 1u, 5u, 100u}) {
+    for (const std::size_t removed : {0u, 1u, 33u}) blocks.push_back(BlockOf(rows, removed, 7));
+  }
+  for (const RowBlock& block : blocks) Encode(block, &bytes);
+  std::size_t at = 0;
+  RowBlock got = BlockOf(3, 3, 3);  // what was there goes
+  for (const RowBlock& block : blocks) {
+    std::size_t used = 0;
+    REQUIRE(Decode(bytes.data() + at, bytes.size() - at, 7, &got, &used) == BlockError::kNone);
+    CHECK(Same(got, block));
+    CHECK(got.empty() == (block.keys.empty() && block.removed.empty()));
+    at += used;
+  }
+  CHECK(at == bytes.size());
+}
+
+TEST_CASE("golden bytes: a block is written as it was") {
+  RowBlock block;
+  block.floats = 2;
+  block.removed = {-2};
+  block.keys = {5};
+  block.steps = {7};
+  block.frequencies = {9};
+  block.values = {1.0f, -2.0f};
+  std::string bytes;
+  Encode(block, &bytes);
+  const unsigned char wanted[] = {
+      'a',  'f',  'o',  '1',  2,    0,    0,    0,     // magic, floats
+      1,    0,    0,    0,    0,    0,    0,    0,     // rows
+      1,    0,    0,    0,    0,    0,    0,    0,     // removed
+      0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  // the removed key
+      5,    0,    0,    0,    0,    0,    0,    0,     // the key
+      7,    0,    0,    0,    9,    0,    0,    0,     // step, frequency
+      0,    0,    0x80, 0x3f, 0,    0,    0,    0xc0,  // values
+  };
+  REQUIRE(bytes.size() == sizeof(wanted) + 4);
+  CHECK(std::memcmp(bytes.data(), wanted, sizeof(wanted)) == 0);
+  std::uint32_t sum;
+  std::memcpy(&sum, bytes.data() + sizeof(wanted), 4);
+  CHECK(sum == Crc32c(bytes.data(), sizeof(wanted)));
+}
+
+TEST_CASE("no part of a block is believed, nor one of which a bit is another") {
+  const RowBlock block = BlockOf(4, 2, 3), before = BlockOf(1, 1, 3);
+  std::string bytes;
+  Encode(block, &bytes);
+  RowBlock got = before;
+  std::size_t used = 77;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    REQUIRE(DecodeAlone(bytes.substr(0, size), 3, &got, &used) == BlockError::kShort);
+  }
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    const BlockError error = DecodeAlone(damaged, 3, &got, &used);
+    REQUIRE(error != BlockError::kNone);
+    if (bit < 32) REQUIRE(error == BlockError::kNoBlock);
+    REQUIRE(error != BlockError::kOtherWidth);  // a damaged width is damage
+  }
+  CHECK(DecodeAlone(bytes, 4, &got, &used) == BlockError::kOtherWidth);
+  CHECK(DecodeAlone(bytes + "more", 3, &got, &used) == BlockError::kNone);
+  CHECK(used == bytes.size());
+  CHECK(Same(got, block));
+  got = before;
+  used = 77;
+  CHECK(DecodeAlone(bytes.substr(1), 3, &got, &used) == BlockError::kNoBlock);
+  CHECK(Same(got, before));  // nothing but a whole block fills it
+  CHECK(used == 77);
+}
+
+// A header, `room` bytes, and the right sum at the place where a reader looks for it who multiplies modulo 2^64.
+std::string Claiming(std::uint32_t floats, std::uint64_t rows, std::uint64_t removed, std::size_t room) {
+  std::string bytes = "afo1";
+  bytes.append(reinterpret_cast<const char*>(&floats), 4);
+  bytes.append(reinterpret_cast<const char*>(&rows), 8);
+  bytes.append(reinterpret_cast<const char*>(&removed), 8);
+  bytes.append(room + 4, '\0');
+  const std::uint64_t body = removed * 8 + rows * (16 + std::uint64_t{floats} * 4);
+  if (body <= room) {
+    const std::uint32_t sum = Crc32c(bytes.data(), 24 + body);
+    std::memcpy(&bytes[24 + body], &sum, 4);
+  }
+  return bytes;
+}
+
+TEST_CASE("a header may claim what it likes") {
+  RowBlock got;
+  std::size_t used = 0;
+  const std::uint64_t claims[] = {0,          1,          2,          1ull << 20, 1ull << 32, 1ull << 59, 1ull << 60,
+                                  1ull << 61, 1ull << 62, 1ull << 63, ~0ull,      ~0ull / 8,  ~0ull / 16};
+  for (const std::uint64_t rows : claims) {
+    for (const std::uint64_t removed : claims) {
+      for (const std::uint32_t floats : {0u, 1u, 4u, 12u, 0x3ffffffcu, 0xffffffffu}) {
+        for (const std::size_t room : {0u, 1u, 8u, 40u}) {
+          // Of what is small nothing overflows.
+          const bool small = removed < 9 && (rows == 0 || (rows < 9 && floats < 99));
+          const bool fits = small && removed * 8 + rows * (16 + std::uint64_t{floats} * 4) <= room;
+          const BlockError error = DecodeAlone(Claiming(floats, rows, removed, room), floats, &got, &used);
+          REQUIRE(error == (fits ? BlockError::kNone : BlockError::kShort));
+        }
+      }
+    }
+  }
+  Random random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes = random.Below(2) == 0 ? "" : "afo1";
+    for (std::uint64_t j = random.Below(100); j > 0; --j) bytes += static_cast<char>(random.Bits());
+    REQUIRE(DecodeAlone(bytes, 1, &got, &used) != BlockError::kNone);
+  }
+}
+
+// --- tables
+
+TableOptions OptionsOf(int shard_bits = 2) {
+  TableOptions options;
+  options.dim = 3;
+  options.shard_bits = shard_bits;
+  options.optimizer.rule = Rule::kAdagrad;
+  options.initializer = {Distribution::kUniform, -0.5, 0.5, 3};
+  return options;
+}
+
+struct Known {
+  std::uint32_t step, frequency;
+  std::vector<float> values;
+  bool operator==(const Known& other) const {
+    return step == other.step && frequency == other.frequency && values == other.values;
+  }
+};
+
+using Contents = std::map<std::int64_t, Known>;
+
+void Collect(const RowBlock& block, Contents* contents) {
+  for (std::size_t i = 0; i < block.keys.size(); ++i) {
+    const float* values = block.values.data() + i * block.floats;
+    (*contents)[block.keys[i]] = {block.steps[i], block.frequencies[i], {values, values + block.floats}};
+  }
+}
+
+// All blocks of a checkpoint: of each shard what was removed, then its rows, `most` a block.
+std::vector<RowBlock> ExportAll(const Table& table, int since, std::uint32_t most = 50) {
+  std::vector<RowBlock> blocks;
+  for (std::int32_t shard = 0; shard < table.shards(); ++shard) {
+    blocks.emplace_back();
+    if (since != Table::kAllEpochs) table.ExportRemoved(shard, since, &blocks.back());
+    std::uint32_t cursor = 0;
+    while (table.Export(shard, &cursor, most, since, &blocks.back())) blocks.emplace_back();
+  }
+  return blocks;
+}
+
+Contents ContentsOf(const Table& table) {
+  Contents contents;
+  for (const RowBlock& block : ExportAll(table, Table::kAllEpochs)) Collect(block, &contents);
+  return contents;
+}
+
+void Train(Table* table, const std::vector<std::int64_t>& keys, Random* random, std::uint32_t step) {
+  ShardOrder order;
+  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  const std::vector<float> gradients = random->Floats(keys.size() * 3);
+  const std::vector<std::uint32_t> counts(keys.size(), 2);
+  const Update update = table->NextUpdate(1);
+  for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
+    Moment moment;
+    moment.step = step;
+    const Status status =
+        table->Apply(order, shard, keys.data(), nullptr, gradients.data(), counts.data(), update, moment);
+    REQUIRE(status == Status::kOk);
+  }
+}
+
+void Remove(Table* table, const std::vector<std::int64_t>& keys) {
+  table->Remove(keys.data(), static_cast<std::int64_t>(keys.size()));
+}
+
+TEST_CASE("an export has every row once, in blocks of no more than asked for") {
+  Random random(1);
+  Table table(OptionsOf());
+  const std::vector<std::int64_t> keys = random.Keys(1000);
+  Train(&table, keys, &random, 5);
+  Remove(&table, Choose(keys, 300, &random));
+  for (const std::uint32_t most : {1u, 7u, 100000u}) {
+    std::set<std::int64_t> seen;
+    int wrong = 0;
+    for (const RowBlock& block : ExportAll(table, Table::kAllEpochs, most)) {
+      wrong += block.keys.size() > most || block.floats != 6;
+      wrong += block.steps.size() != block.keys.size() || block.frequencies.size() != block.keys.size();
+      wrong += block.values.size() != block.keys.size() * 6;
+      for (std::size_t i = 0; i < block.keys.size(); ++i) {
+        wrong += !seen.insert(block.keys[i]).second || block.steps[i] != 5 || block.frequencies[i] != 2;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(seen.size() == 700);
+  }
+}
+
+TEST_CASE("a table comes back from its export, on one server or on many, cut into other shards") {
+  Random random(2);
+  Table table(OptionsOf(3));
+  const std::vector<std::int64_t> keys = random.Keys(1200);
+  Train(&table, keys, &random, 5);
+  Train(&table, Choose(keys, 500, &random), &random, 9);
+  const Contents wanted = ContentsOf(table);
+  for (const std::uint32_t servers : {1u, 2u, 5u}) {
+    std::int64_t all = 0;
+    Contents got;
+    for (std::uint32_t server = 0; server < servers; ++server) {
+      Table restored(OptionsOf(static_cast<int>(server)));
+      std::int64_t imported = 0;
+      for (const RowBlock& block : ExportAll(table, Table::kAllEpochs)) {
+        const std::int64_t here = restored.Import(block, server, servers);
+        REQUIRE(here >= 0);
+        imported += here;
+      }
+      CHECK(imported == restored.size());
+      all += imported;
+      for (const auto& [key, known] : ContentsOf(restored)) {
+        CHECK(OwnerOf(HashOf(key), servers) == server);
+        got[key] = known;
+      }
+    }
+    CHECK(all == 1200);
+    CHECK(got == wanted);
+  }
+}
+
+TEST_CASE("an import overwrites, and removes what the block says was removed before its rows come") {
+  Random random(3);
+  Table table(OptionsOf());
+  Train(&table, {1, 2, 3, 4}, &random, 5);
+  RowBlock block;
+  block.floats = 6;
+  block.removed = {1, 2, 99};
+  block.keys = {2, 3};
+  block.steps = {8, kFreeStep};  // which no row may have
+  block.frequencies = {50, 0xffffffff};
+  block.values = random.Floats(12);
+  CHECK(table.Import(block, 0, 1) == 2);
+  const Contents got = ContentsOf(table);
+  REQUIRE(got.size() == 3);
+  CHECK(got.count(1) == 0);
+  CHECK(got.at(2) == Known{8, 50, {block.values.begin(), block.values.begin() + 6}});
+  CHECK(got.at(3) == Known{kFreeStep - 1, kMaxFrequency, {block.values.begin() + 6, block.values.end()}});
+  CHECK(got.at(4).step == 5);
+}
+
+TEST_CASE("a checkpoint and the deltas on it are the table, for hundreds of epochs") {
+  for (const std::uint32_t servers : {1u, 3u}) {
+    Random random(4);
+    Table table(OptionsOf());
+    std::vector<std::unique_ptr<Table>> restored;
+    for (std::uint32_t i = 0; i < servers; ++i) restored.push_back(std::make_unique<Table>(OptionsOf(1)));
+    std::vector<std::int64_t> keys = random.Keys(120);
+    int since = Table::kAllEpochs;
+    int wrong = 0;
+    std::size_t rows = 0;
+    for (std::uint32_t round = 0; round < 600; ++round) {
+      // Few change in a round, and some not for longer than epochs have numbers.
+      const std::size_t some = round % 50 == 0 ? 30 : 3;
+      if (round % 3 == 0) Train(&table, Choose(keys, some, &random), &random, round);
+      if (round % 4 == 0) Remove(&table, Choose(keys, some, &random));
+      if (round % 5 == 0) Train(&table, Choose(keys, some, &random), &random, round);
+      const std::uint8_t epoch = table.BeginEpoch();
+      wrong += table.epoch() != epoch || epoch != static_cast<std::uint8_t>(round + 1);
+      for (const RowBlock& block : ExportAll(table, since, 10)) {
+        std::string bytes;
+        Encode(block, &bytes);
+        RowBlock read;
+        std::size_t used;
+        REQUIRE(Decode(bytes.data(), bytes.size(), 6, &read, &used) == BlockError::kNone);
+        for (std::uint32_t i = 0; i < servers; ++i) wrong += restored[i]->Import(read, i, servers) < 0;
+        rows += since == Table::kAllEpochs ? 0 : block.keys.size();
+      }
+      // Rounds that a delta stands on two of: an earlier one would do, too.
+      if (round % 7 != 0) {
+        since = epoch;
+        table.ForgetRemoved(epoch);
+      }
+      Contents got;
+      for (const auto& each : restored) {
+        for (const auto& [key, known] : ContentsOf(*each)) got[key] = known;
+      }
+      wrong += got != ContentsOf(table);
+    }
+    CHECK(wrong == 0);
+    CHECK(rows < 10000);  // and not all of them each time
+  }
+}
+
+TEST_CASE("a delta has what changed since, and nothing else") {
+  Random random(5);
+  Table table(OptionsOf(0));
+  const auto changed = [&](int since) {
+    std::set<std::int64_t> keys;
+    for (const RowBlock& block : ExportAll(table, since)) keys.insert(block.keys.begin(), block.keys.end());
+    return keys;
+  };
+  const auto removed = [&](int since) {
+    RowBlock block;
+    table.ExportRemoved(0, since, &block);
+    CHECK(block.floats == 6);
+    return std::multiset<std::int64_t>(block.removed.begin(), block.removed.end());
+  };
+  Train(&table, {1, 2, 3, 4}, &random, 1);
+  Remove(&table, {4});
+  CHECK(removed(Table::kAllEpochs).empty());  // no checkpoint yet that would have it
+  const int first = table.BeginEpoch();
+  CHECK(changed(first).empty());
+  Train(&table, {2}, &random, 1);
+  Remove(&table, {3});
+  const int second = table.BeginEpoch();
+  CHECK(changed(second).empty());
+  CHECK(changed(first) == std::set<std::int64_t>{2});
+  ShardOrder order;
+  const std::vector<std::int64_t> looked{1, 7};
+  table.OrderByShard(looked.data(), 2, &order);
+  std::vector<float> values(6);
+  REQUIRE(table.LookupOrInsert(order, 0, looked.data(), values.data(), nullptr) == Status::kOk);
+  CHECK(changed(second) == std::set<std::int64_t>{7});  // new; to be looked at changes nothing
+  CHECK(changed(first) == std::set<std::int64_t>{2, 7});
+  CHECK(changed(Table::kAllEpochs) == std::set<std::int64_t>{1, 2, 7});
+  Remove(&table, {7, 1000});
+  CHECK(removed(first) == std::multiset<std::int64_t>{3, 7});
+  CHECK(removed(second) == std::multiset<std::int64_t>{7});
+  table.ForgetRemoved(static_cast<std::uint8_t>(second));
+  CHECK(removed(first) == std::multiset<std::int64_t>{7});
+  // What comes from another checkpoint is new to those that are made here.
+  const int third = table.BeginEpoch();
+  RowBlock block;
+  block.floats = 6;
+  block.removed = {2};
+  block.keys = {1, 50};
+  block.steps = block.frequencies = {1, 1};
+  block.values.resize(12);
+  REQUIRE(table.Import(block, 0, 1) == 2);
+  CHECK(changed(third) == std::set<std::int64_t>{1, 50});
+  CHECK(removed(third) == std::multiset<std::int64_t>{2});
+}
+
+TEST_CASE("a table that was cleared is as a new one, and may be filled again") {
+  Random random(6);
+  Table table(OptionsOf());
+  const std::vector<std::int64_t> keys = random.Keys(5000);
+  table.BeginEpoch();
+  Train(&table, keys, &random, 1);
+  Remove(&table, {keys[0], keys[1]});
+  const std::vector<RowBlock> blocks = ExportAll(table, Table::kAllEpochs);
+  const Contents wanted = ContentsOf(table);
+  table.Clear();
+  CHECK(table.size() == 0);
+  CHECK(table.bytes() == 0);
+  CHECK(ContentsOf(table).empty());
+  for (const RowBlock& block : ExportAll(table, 0)) CHECK(block.empty());
+  for (const RowBlock& block : blocks) REQUIRE(table.Import(block, 0, 1) >= 0);
+  CHECK(ContentsOf(table) == wanted);
+}
+
+TEST_CASE("rows are whole in an export while others train, and what it misses is in the next") {
+  Random random(7);
+  TableOptions options = OptionsOf(1);
+  options.optimizer.rule = Rule::kSgd;
+  options.optimizer.learning_rate = 1;
+  options.initializer = {};
+  Table table(options), restored(options);
+  std::atomic<int> training{2};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&, thread] {
+      Random own(static_cast<std::uint64_t>(thread));
+      for (int i = 0; i < 600; ++i) {
+        std::vector<std::int64_t> keys;
+        for (std::uint64_t first = own.Below(20), j = 0; j < 10; ++j) {
+          keys.push_back(static_cast<std::int64_t>(first * 10 + j));
+        }
+        ShardOrder order;
+        table.OrderByShard(keys.data(), 10, &order);
+        const std::vector<float> ones(30, 1.0f);
+        for (std::int32_t shard = 0; shard < 2; ++shard) {
+          (void)table.Apply(order, shard, keys.data(), nullptr, ones.data(), nullptr, table.NextUpdate(1), {});
+        }
+        if (i % 5 == 0) table.Remove(keys.data(), 3);
+      }
+      --training;
+    });
+  }
+  int wrong = 0, since = Table::kAllEpochs;
+  for (bool last = false; !last;) {
+    last = training == 0;
+    const int epoch = table.BeginEpoch();
+    for (const RowBlock& block : ExportAll(table, since, 3)) {
+      for (std::size_t i = 0; i < block.keys.size(); ++i) {
+        const float* values = block.values.data() + i * 3;
+        // One update more is one in each weight and in the frequency.
+        const auto frequency = static_cast<float>(block.frequencies[i]);
+        wrong += values[0] != -frequency || values[1] != -frequency || values[2] != -frequency;
+      }
+      wrong += restored.Import(block, 0, 1) < 0;
+    }
+    since = epoch;
+    table.ForgetRemoved(static_cast<std::uint8_t>(epoch));
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(ContentsOf(restored) == ContentsOf(table));
+}
+
+}  // namespace
+}  // namespace afo

@@ -1,0 +1,221 @@
+// A table beside a dictionary that does the same a key at a time: every operation is done to both, and compared.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "initializer.h"
+#include "kernels.h"
+#include "optimizer.h"
+#include "support.h"
+#include "table.h"
+
+namespace afo::testing {
+
+struct Difference : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+// What an update is told of the rows of its keys. Whatever it is, the result is the same.
+enum class Told { kNothing, kLast, kOthers, kNone, kAnything, kEnd };
+
+class MirroredTable {
+ public:
+  explicit MirroredTable(const TableOptions& options)
+      : table_(options), options_(options), initializer_(options.initializer) {}
+
+  Table& table() { return table_; }
+  std::size_t size() const { return model_.size(); }
+  bool Has(std::int64_t key) const { return model_.count(key) == 1; }
+
+  void LookupOrInsert(const std::vector<std::int64_t>& keys, bool wants_rows = true) {
+    for (const std::int64_t key : keys) Entry(key);
+    Compare(keys, true, wants_rows);
+  }
+
+  void Lookup(const std::vector<std::int64_t>& keys, bool wants_rows = true) { Compare(keys, false, wants_rows); }
+
+  // The keys differ.
+  void Apply(const std::vector<std::int64_t>& keys, const std::vector<float>& gradients, Told told, Random* random,
+             Moment moment = {}, const std::uint32_t* counts = nullptr) {
+    std::vector<std::uint32_t> rows;
+    for (std::size_t i = 0; i < keys.size(); ++i) rows.push_back(RowToTell(told, keys[i], random));
+    const Update update = table_.NextUpdate(moment.schedule);
+    ForEachShard(keys, [&](const ShardOrder& order, std::int32_t shard) {
+      return table_.Apply(order, shard, keys.data(), told == Told::kNothing ? nullptr : rows.data(), gradients.data(),
+                          counts, update, moment);
+    });
+    ApplyToModel(keys, gradients, moment, counts);
+    Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after an update");
+  }
+
+  void Remove(const std::vector<std::int64_t>& keys) {
+    std::int64_t wanted = 0;
+    for (const std::int64_t key : keys) {
+      const auto entry = model_.find(key);
+      if (entry == model_.end()) continue;
+      if (entry->second.row != kNoRow) key_of_row_.erase({ShardNumber(key), entry->second.row});
+      model_.erase(entry);
+      ++wanted;
+    }
+    Check(table_.Remove(keys.data(), static_cast<std::int64_t>(keys.size())) == wanted, "another number removed");
+    Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after a removal");
+  }
+
+  // Every key that ever was, present or not; and all that is in the table, slots and headers, too.
+  void CompareAll() {
+    std::vector<std::int64_t> keys;
+    for (const auto& [key, row] : last_row_) keys.push_back(key);
+    Lookup(keys);
+    std::size_t rows = 0;
+    for (std::int32_t shard = 0; shard < table_.shards(); ++shard) {
+      RowBlock block;
+      std::uint32_t cursor = 0;
+      while (table_.Export(shard, &cursor, 7, Table::kAllEpochs, &block)) {
+      }
+      for (std::size_t i = 0; i < block.keys.size(); ++i) CompareExported(block, i, shard);
+      rows += block.keys.size();
+    }
+    Check(rows == model_.size(), "another number of rows than keys");
+  }
+
+ private:
+  struct Row {
+    std::vector<float> values;  // weights and slots
+    std::uint32_t step = 0;
+    std::uint32_t frequency = 0;
+    std::uint32_t row = kNoRow;  // in the table, once it was said
+  };
+
+  static void Check(bool holds, const std::string& words) {
+    if (!holds) throw Difference(words);
+  }
+
+  std::int32_t ShardNumber(std::int64_t key) const {
+    return static_cast<std::int32_t>(ShardOf(HashOf(key), options_.shard_bits));
+  }
+
+  template <typename Work>
+  void ForEachShard(const std::vector<std::int64_t>& keys, const Work& work) {
+    ShardOrder order;
+    table_.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+    for (std::int32_t shard = 0; shard < table_.shards(); ++shard) {
+      Check(work(order, shard) == Status::kOk, "out of memory");
+    }
+  }
+
+  std::vector<float> FirstValues(std::int64_t key) const {
+    std::vector<float> values(static_cast<std::size_t>(table_.layout().floats));
+    initializer_.Fill(key, values.data(), options_.dim);
+    FillSlots(options_.optimizer, values.data(), options_.dim);
+    return values;
+  }
+
+  Row& Entry(std::int64_t key) {
+    const auto [entry, is_new] = model_.try_emplace(key);
+    if (is_new) entry->second.values = FirstValues(key);
+    last_row_.try_emplace(key, kNoRow);
+    return entry->second;
+  }
+
+  void Compare(const std::vector<std::int64_t>& keys, bool inserts, bool wants_rows) {
+    const auto dim = static_cast<std::size_t>(options_.dim);
+    // One more than asked for, which must stay.
+    std::vector<float> values((keys.size() + 1) * dim, -12345.0f);
+    std::vector<std::uint32_t> rows(keys.size() + 1, 0xabcdef);
+    std::uint32_t* wanted_rows = wants_rows ? rows.data() : nullptr;
+    ForEachShard(keys, [&](const ShardOrder& order, std::int32_t shard) {
+      if (inserts) return table_.LookupOrInsert(order, shard, keys.data(), values.data(), wanted_rows);
+      table_.Lookup(order, shard, keys.data(), values.data(), wanted_rows);
+      return Status::kOk;
+    });
+    Check(values[keys.size() * dim] == -12345.0f && rows.back() == 0xabcdef, "written behind the last key");
+    Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after a lookup");
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto entry = model_.find(keys[i]);
+      const std::vector<float> wanted = entry == model_.end() ? FirstValues(keys[i]) : entry->second.values;
+      Check(std::memcmp(values.data() + i * dim, wanted.data(), dim * sizeof(float)) == 0,
+            "other weights of key " + std::to_string(keys[i]));
+      if (wants_rows) CompareRow(keys[i], rows[i], entry == model_.end() ? nullptr : &entry->second);
+    }
+  }
+
+  // A row keeps its number for as long as its key is there, and is nobody else's.
+  void CompareRow(std::int64_t key, std::uint32_t row, Row* entry) {
+    const std::string name = " of key " + std::to_string(key);
+    if (entry == nullptr) return Check(row == kNoRow, "a row where none is" + name);
+    Check(row != kNoRow, "no row" + name);
+    if (entry->row == kNoRow) {
+      Check(key_of_row_.emplace(std::pair(ShardNumber(key), row), key).second, "somebody else's row" + name);
+      entry->row = row;
+      last_row_[key] = row;
+    }
+    Check(entry->row == row, "another row than before" + name);
+  }
+
+  std::uint32_t RowToTell(Told told, std::int64_t key, Random* random) const {
+    switch (told) {
+      case Told::kLast: {  // as an update does, which may come after a removal
+        const auto row = last_row_.find(key);
+        return row == last_row_.end() ? kNoRow : row->second;
+      }
+      case Told::kOthers:
+        if (last_row_.empty()) return 0;
+        return std::next(last_row_.begin(), static_cast<std::ptrdiff_t>(random->Below(last_row_.size())))->second;
+      case Told::kNone:
+        return kNoRow;
+      case Told::kAnything:
+        return random->Below(2) == 0 ? static_cast<std::uint32_t>(random->Below(64))
+                                     : static_cast<std::uint32_t>(random->Bits());
+      default:
+        return 0;
+    }
+  }
+
+  void CompareExported(const RowBlock& block, std::size_t i, std::int32_t shard) const {
+    const std::string name = " of key " + std::to_string(block.keys[i]);
+    const auto entry = model_.find(block.keys[i]);
+    Check(entry != model_.end(), "a row of no key:" + name);
+    Check(ShardNumber(block.keys[i]) == shard, "another shard" + name);
+    Check(block.steps[i] == entry->second.step, "another step" + name);
+    Check(block.frequencies[i] == entry->second.frequency, "another frequency" + name);
+    const std::vector<float>& wanted = entry->second.values;
+    const float* values = block.values.data() + i * wanted.size();
+    Check(std::memcmp(values, wanted.data(), wanted.size() * sizeof(float)) == 0, "other slots" + name);
+  }
+
+  void ApplyToModel(const std::vector<std::int64_t>& keys, const std::vector<float>& gradients, const Moment& moment,
+                    const std::uint32_t* counts) {
+    const OptimizerOptions& rule = options_.optimizer;
+    const Update update = UpdateOf(rule, moment.schedule, ++updates_);
+    const ApplyRows apply = KernelsNamed("v3")->apply[static_cast<int>(rule.rule)];
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      Row& entry = Entry(keys[i]);
+      std::uint32_t decays = 0;  // multiples of `decay_steps` that lie behind the last update, up to this one
+      for (std::uint32_t step = entry.step; step < moment.step; ++step) decays += (step + 1) % rule.decay_steps == 0;
+      entry.step = std::max(entry.step, moment.step);
+      entry.frequency = std::min(entry.frequency + (counts == nullptr ? 1 : counts[i]), kMaxFrequency);
+      float* row = entry.values.data();
+      const float* gradient = gradients.data() + i * static_cast<std::size_t>(options_.dim);
+      apply(rule, update, &row, &gradient, &decays, 1, options_.dim);
+    }
+  }
+
+  Table table_;
+  const TableOptions options_;
+  const Initializer initializer_;
+  std::uint64_t updates_ = 0;
+  std::unordered_map<std::int64_t, Row> model_;
+  std::map<std::int64_t, std::uint32_t> last_row_;  // that was said, of each key that ever was
+  std::map<std::pair<std::int32_t, std::uint32_t>, std::int64_t> key_of_row_;
+};
+
+}  // namespace afo::testing
