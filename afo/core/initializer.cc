@@ -24,23 +24,25 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
-double Quantile(const InitializerOptions& options, double probability) {
-  switch (options.distribution) {
-    case Distribution::kUniform:
-      return options.first + (options.second - options.first) * probability;
-    case Distribution::kNormal: {
-      // The ends of the table would be infinite; half a point inside of them is what the outermost interval means.
-      const double edge = 0.5 / kPoints;
-      return options.first + options.second * NormalQuantile(std::min(std::max(probability, edge), 1 - edge));
-    }
-    case Distribution::kTruncatedNormal: {
-      const double cut = NormalBelow(-2.0);
-      return options.first + options.second * NormalQuantile(cut + probability * (1 - 2 * cut));
-    }
-    case Distribution::kConstant:
-      break;
+// Points of the standard distribution; made once a process, for a table of them costs milliseconds.
+std::vector<double> MadePoints(Distribution distribution) {
+  std::vector<double> points(kPoints + 1);
+  const double cut = distribution == Distribution::kTruncatedNormal ? NormalBelow(-2.0) : 0.0;
+  // The ends of the normal one would be infinite; half a point inside of them is what the outermost interval means.
+  const double edge = distribution == Distribution::kNormal ? 0.5 / kPoints : 0.0;
+  for (int i = 0; i <= kPoints; ++i) {
+    const double part = std::min(std::max(static_cast<double>(i) / kPoints, edge), 1 - edge);
+    points[i] = distribution == Distribution::kUniform ? part : NormalQuantile(cut + part * (1 - 2 * cut));
   }
-  return options.first;
+  return points;
+}
+
+const std::vector<double>& Points(Distribution distribution) {
+  static const std::vector<double> uniform = MadePoints(Distribution::kUniform);
+  static const std::vector<double> normal = MadePoints(Distribution::kNormal);
+  static const std::vector<double> truncated = MadePoints(Distribution::kTruncatedNormal);
+  if (distribution == Distribution::kUniform) return uniform;
+  return distribution == Distribution::kNormal ? normal : truncated;
 }
 
 }  // namespace
@@ -50,9 +52,10 @@ Initializer::Initializer(const InitializerOptions& options)
       is_constant_(options.distribution == Distribution::kConstant),
       constant_(static_cast<float>(options.first)) {
   if (is_constant_) return;
-  quantiles_.resize(kPoints + 1);
-  for (int i = 0; i <= kPoints; ++i) {
-    quantiles_[i] = static_cast<float>(Quantile(options, static_cast<double>(i) / kPoints));
+  const bool is_uniform = options.distribution == Distribution::kUniform;
+  const double scale = is_uniform ? options.second - options.first : options.second;
+  for (const double point : Points(options.distribution)) {
+    quantiles_.push_back(static_cast<float>(options.first + scale * point));
   }
 }
 

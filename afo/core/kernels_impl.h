@@ -16,8 +16,9 @@ namespace {
 constexpr int32_t kMaxDim = 4096;
 
 inline float Sign(float x) { return x < 0 ? -1.0f : 1.0f; }
-inline float Least(float a, float b) { return a < b ? a : b; }
-inline float Most(float a, float b) { return a > b ? a : b; }
+// Of `a` and a bound; a NaN in `a` stays one, so that no clipping hides it.
+inline float Least(float a, float b) { return b < a ? b : a; }
+inline float Most(float a, float b) { return b > a ? b : a; }
 
 struct Arguments {
   const OptimizerOptions& options;

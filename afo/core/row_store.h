@@ -22,7 +22,7 @@ constexpr std::uint32_t kMaxFrequency = (1u << 24) - 1;
 struct RowHeader {
   std::int64_t key;        // of a free row: the number of the next one
   std::uint32_t step;      // of the last update
-  std::uint32_t counters;  // frequency << 8 | epoch of the last change
+  std::uint32_t counters;  // frequency << 8 | epoch of the last change, modulo 256
 
   std::uint32_t frequency() const { return counters >> 8; }
   std::uint8_t epoch() const { return static_cast<std::uint8_t>(counters); }

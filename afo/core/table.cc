@@ -118,7 +118,7 @@ std::uint32_t Table::NewRow(Shard& shard, std::int64_t key, std::uint64_t hash) 
   const std::uint32_t row = shard.rows.Take();
   RowHeader* header = shard.rows.header(row);
   header->key = key;
-  header->set_counters(0, epoch_.load(std::memory_order_relaxed));
+  header->set_counters(0, static_cast<std::uint8_t>(epoch_.load(std::memory_order_relaxed)));
   initializer_.Fill(key, shard.rows.values(row), layout_.dim);
   FillSlots(options_.optimizer, shard.rows.values(row), layout_.dim);
   shard.index.Insert(hash, row);
@@ -163,9 +163,13 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
   }
   if (missing.empty()) return Status::kOk;
   std::unique_lock writing(shard.mutex);
-  if (!Reserve(shard, missing.size())) return Status::kOutOfMemory;
-  for (const std::uint32_t place : missing) {
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    // Not for all at once: a batch may have the same new key a million times.
+    if (i % kBatch == 0 && !Reserve(shard, std::min<std::size_t>(kBatch, missing.size() - i))) {
+      return Status::kOutOfMemory;
+    }
     // Looked for again: another thread may have inserted it, or this batch has it twice.
+    const std::uint32_t place = missing[i];
     CopyRow(shard, FindOrInsert(shard, keys[place]), place, values, rows);
   }
   return Status::kOk;
@@ -218,7 +222,7 @@ void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32
   float* weights[kBatch];
   const float* changes[kBatch];
   std::uint32_t decays[kBatch];
-  const std::uint8_t epoch = epoch_.load(std::memory_order_relaxed);
+  const auto epoch = static_cast<std::uint8_t>(epoch_.load(std::memory_order_relaxed));
   const bool decaying = options_.optimizer.rule == Rule::kAdagradDecay;
   for (std::uint32_t i = 0; i < count; ++i) {
     RowHeader* header = shard.rows.header(found[i]);
@@ -265,9 +269,8 @@ bool Table::RemoveOne(std::int64_t key, std::uint64_t hash) {
   shard.index.Remove(hash, row);
   shard.rows.Free(row);
   // Nobody asks for removals before the first epoch began: there is no checkpoint that a delta could stand on.
-  if (keeps_removals_.load(std::memory_order_relaxed)) {
-    shard.removed.push_back({key, epoch_.load(std::memory_order_relaxed)});
-  }
+  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+  if (epoch > 0) shard.removed.push_back({key, epoch});
   return true;
 }
 

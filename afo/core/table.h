@@ -82,24 +82,22 @@ class Table {
   // Returns how many of them were there.
   std::int64_t Remove(const std::int64_t* keys, std::int64_t count);
 
-  // Begins a new epoch and returns it: rows and removals carry the epoch of their last change, modulo 256. Changes that
-  // a later export of the same shard does not show are of this epoch.
-  std::uint8_t BeginEpoch() {
-    keeps_removals_.store(true);
-    return static_cast<std::uint8_t>(epoch_.fetch_add(1) + 1);
-  }
-  std::uint8_t epoch() const { return epoch_.load(); }
+  // Begins a new epoch and returns it, 1 or more: rows and removals carry the epoch of their last change. Changes that a
+  // later export of the same shard does not show are of this epoch.
+  std::uint64_t BeginEpoch() { return epoch_.fetch_add(1) + 1; }
+  std::uint64_t epoch() const { return epoch_.load(); }
 
   // Appends rows of a shard, from number *cursor on and at most `most` of them, to `block`, and moves the cursor; false
   // when there are no more. `since`: only what changed in that epoch or later; kAllEpochs: everything. Rows are whole
-  // and of one instant each; training goes on meanwhile. At most 255 epochs back: an older row would look new again,
+  // and of one instant each; training goes on meanwhile. A row knows its epoch modulo 256: an older one may look new,
   // which costs bytes and nothing else.
-  static constexpr int kAllEpochs = -1;
-  bool Export(std::int32_t shard, std::uint32_t* cursor, std::uint32_t most, int since, RowBlock* block) const;
+  static constexpr std::int64_t kAllEpochs = -1;
+  bool Export(std::int32_t shard, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
+              RowBlock* block) const;
   // Removals of a shard since an epoch.
-  void ExportRemoved(std::int32_t shard, int since, RowBlock* block) const;
+  void ExportRemoved(std::int32_t shard, std::int64_t since, RowBlock* block) const;
   // Removals before an epoch need not be known any more: a checkpoint without those keys is complete.
-  void ForgetRemoved(std::uint8_t before);
+  void ForgetRemoved(std::uint64_t before);
   // Removes and overwrites what the block names, if `server` of `servers` owns it; the rest is passed over. Returns how
   // many rows are here now of the block's, or -1 when there is no memory for them. Precondition: `floats` fits.
   std::int64_t Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers);
@@ -113,7 +111,7 @@ class Table {
  private:
   struct Removal {
     std::int64_t key;
-    std::uint8_t epoch;
+    std::uint64_t epoch;
   };
 
   // Locks of neighbours on one line of the cache would cost each other's threads time.
@@ -137,7 +135,7 @@ class Table {
   std::uint32_t NewRow(Shard& shard, std::int64_t key, std::uint64_t hash);
   // Precondition: room for it is reserved.
   std::uint32_t FindOrInsert(Shard& shard, std::int64_t key);
-  bool ChangedSince(std::uint8_t epoch, int since) const;
+  bool ChangedSince(std::uint8_t epoch, std::int64_t since) const;
   bool RemoveOne(std::int64_t key, std::uint64_t hash);
   bool ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash);
   void Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
@@ -150,8 +148,7 @@ class Table {
   const Initializer initializer_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::atomic<std::uint64_t> powers_{0};
-  std::atomic<std::uint8_t> epoch_{0};
-  std::atomic<bool> keeps_removals_{false};
+  std::atomic<std::uint64_t> epoch_{0};
 };
 
 }  // namespace afo

@@ -7,13 +7,13 @@
 
 namespace afo {
 
-bool Table::ChangedSince(std::uint8_t epoch, int since) const {
-  if (since == kAllEpochs) return true;
-  const std::uint8_t now = epoch_.load(std::memory_order_relaxed);
-  return static_cast<std::uint8_t>(now - epoch) <= static_cast<std::uint8_t>(now - since);
+bool Table::ChangedSince(std::uint8_t epoch, std::int64_t since) const {
+  const std::uint64_t now = epoch_.load(std::memory_order_relaxed);
+  const std::uint64_t passed = now - static_cast<std::uint64_t>(since);
+  return since == kAllEpochs || passed > 0xff || static_cast<std::uint8_t>(now - epoch) <= passed;
 }
 
-bool Table::Export(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, int since,
+bool Table::Export(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
                    RowBlock* block) const {
   const Shard& shard = *shards_[shard_number];
   std::shared_lock reading(shard.mutex);
@@ -32,20 +32,20 @@ bool Table::Export(std::int32_t shard_number, std::uint32_t* cursor, std::uint32
   return *cursor < shard.rows.end();
 }
 
-void Table::ExportRemoved(std::int32_t shard_number, int since, RowBlock* block) const {
+void Table::ExportRemoved(std::int32_t shard_number, std::int64_t since, RowBlock* block) const {
   const Shard& shard = *shards_[shard_number];
   std::shared_lock reading(shard.mutex);
   block->floats = static_cast<std::uint32_t>(layout_.floats);
   for (const Removal& removal : shard.removed) {
-    if (ChangedSince(removal.epoch, since)) block->removed.push_back(removal.key);
+    if (static_cast<std::int64_t>(removal.epoch) >= since) block->removed.push_back(removal.key);
   }
 }
 
-void Table::ForgetRemoved(std::uint8_t before) {
+void Table::ForgetRemoved(std::uint64_t before) {
   for (const auto& shard : shards_) {
     std::unique_lock writing(shard->mutex);
     auto& removed = shard->removed;
-    const auto old = [&](const Removal& removal) { return !ChangedSince(removal.epoch, before); };
+    const auto old = [before](const Removal& removal) { return removal.epoch < before; };
     removed.erase(std::remove_if(removed.begin(), removed.end(), old), removed.end());
   }
 }
@@ -66,7 +66,7 @@ bool Table::ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash) 
   const std::uint32_t row = FindOrInsert(shard, block.keys[i]);
   RowHeader* header = shard.rows.header(row);
   header->step = std::min(block.steps[i], kFreeStep - 1);
-  header->set_counters(block.frequencies[i], epoch_.load(std::memory_order_relaxed));
+  header->set_counters(block.frequencies[i], static_cast<std::uint8_t>(epoch_.load(std::memory_order_relaxed)));
   std::copy_n(block.values.data() + i * layout_.floats, layout_.floats, shard.rows.values(row));
   return true;
 }

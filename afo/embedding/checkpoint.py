@@ -29,8 +29,8 @@ _STREAMS = 8
 #: A server with more than this writes several files at a time.
 _LARGE_BYTES = 256 << 20
 _PARTS = 4
-#: Deltas on one whole checkpoint, failed ones included: rows know their epoch modulo 256.
-_MOST_EPOCHS = 200
+#: Deltas on one whole checkpoint: a restore reads all of them.
+_MOST_DELTAS = 200
 _SLOTS = 1 << 16
 
 
@@ -69,7 +69,7 @@ class TableSaver:
         self._group = group
         #: URL of the last checkpoint and, by server and table, the epoch that began with it.
         self._base: tuple[str, np.ndarray] | None = None
-        self._epochs_since_whole = 0
+        self._deltas = 0
 
     def save(self, url: str, *, incremental: bool = False) -> str:
         """Writes a checkpoint into the new directory `url`; returns its manifest's URL.
@@ -78,8 +78,7 @@ class TableSaver:
         deltas have followed. Raises AfoError; the last checkpoint is still the one that the next delta stands on.
         """
         group, numbers = self._group, list(range(len(self._group.tables)))
-        base = self._base if incremental and self._epochs_since_whole < _MOST_EPOCHS else None
-        self._epochs_since_whole = self._epochs_since_whole + 1 if base else 0
+        base = self._base if incremental and self._deltas < _MOST_DELTAS else None
         epochs, powers = _begin_epochs(group, numbers)
         since = np.full_like(epochs, -1) if base is None else base[1]
         with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
@@ -95,6 +94,7 @@ class TableSaver:
         path = storage.join(url, MANIFEST)
         storage.write_bytes(path, msgspec.json.format(msgspec.json.encode(manifest), indent=1), overwrite=False)
         self._base = path, epochs
+        self._deltas = 0 if base is None else self._deltas + 1
         _forget_removed(group, numbers, epochs)
         return path
 
@@ -138,7 +138,7 @@ def _chain(url: str) -> list[tuple[str, TablesManifest]]:
     found: list[tuple[str, TablesManifest]] = []
     following: str | None = url
     while following is not None:
-        if len(found) > _MOST_EPOCHS or following in (path for path, _ in found):
+        if len(found) > _MOST_DELTAS or following in (path for path, _ in found):
             raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
         found.append((following, read_manifest(following)))
         following = found[-1][1].base

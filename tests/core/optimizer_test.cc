@@ -387,6 +387,16 @@ TEST_CASE("the widest row is clipped, too") {
   CHECK(Off(row, reference) < 3e-5);
 }
 
+TEST_CASE("a gradient that is no number stays none when it is clipped") {
+  for (const bool by_value : {true, false}) {
+    OptimizerOptions options = OptionsOf(Rule::kSgd);
+    (by_value ? options.clip_value : options.clip_norm) = 1;
+    std::vector<float> row = NewRow(options, {1, 1, 1});
+    Step(options, &row, {0.5f, NAN, 0.5f});
+    CHECK(std::isnan(row[1]));
+  }
+}
+
 TEST_CASE("options are equal where each of them is") {
   const OptimizerOptions options;
   CHECK(options == OptimizerOptions{});

@@ -71,7 +71,8 @@ bool Apply(Table* table, const std::vector<std::int64_t>& keys, const std::uint3
   const Update update = table->NextUpdate(moment.schedule);
   bool all = true;
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    all = table->Apply(order, shard, keys.data(), rows, gradients.data(), nullptr, update, moment) == Status::kOk && all;
+    const Status status = table->Apply(order, shard, keys.data(), rows, gradients.data(), nullptr, update, moment);
+    all = all && status == Status::kOk;
   }
   return all;
 }
@@ -130,7 +131,8 @@ void Interleave(const TableOptions& options, const std::vector<std::int64_t>& ke
             0, static_cast<std::int64_t>(moment.step) + static_cast<std::int64_t>(random.Below(20)) - 4));
         moment.schedule = random.Below(2) == 0 ? 1.0f : 0.25f;
         std::vector<std::uint32_t> counts(chosen.size());
-        for (std::uint32_t& count : counts) count = static_cast<std::uint32_t>(random.Below(random.Below(9) * 900000 + 3));
+        const std::uint64_t often = random.Below(9) * 900000 + 3;  // up to the most that a row can count
+        for (std::uint32_t& count : counts) count = static_cast<std::uint32_t>(random.Below(often));
         mirrored.Apply(chosen, gradients, kTold[random.Below(5)], &random, moment,
                        random.Below(3) == 0 ? nullptr : counts.data());
         break;
@@ -242,6 +244,13 @@ TEST_CASE("removed rows are used again, so a table of which as much goes as come
   }
   CHECK(table.bytes() < bytes * 3 / 2);
   CHECK(table.size() == 0);
+}
+
+TEST_CASE("a new key that is in a batch a thousand times takes a row and no room for a thousand") {
+  Table table(OptionsOf(16, Rule::kAdam));
+  LookupOrInsert(&table, std::vector<std::int64_t>(50000, 7));
+  CHECK(table.size() == 1);
+  CHECK(table.bytes() < 100000);
 }
 
 TEST_CASE("a row of which an update was told long ago is not written when it is another key's now") {

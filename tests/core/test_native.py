@@ -1,5 +1,6 @@
 """The engine's unit tests in C++: built, and run as they are and under sanitizers (tests/core/CMakeLists.txt)."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -64,12 +65,15 @@ def _built(variant: str, cmake: str) -> Path:
     """The program; what did not change is not compiled again."""
     work = ROOT / "build" / "native" / variant
     options = ["-DCMAKE_CXX_COMPILER=g++", f"-DSANITIZE={'' if variant == 'plain' else variant}"]
-    for command in (
-        [cmake, "-S", str(SOURCES), "-B", str(work), *options],
-        [cmake, "--build", str(work), "--parallel", str(os.cpu_count() or 1)],
-    ):
-        done = _run(command, timeout=BUILD_S)
-        assert done.returncode == 0, done.stdout[-20000:]
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as lock:  # another worker of pytest-xdist may build it, too
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (
+            [cmake, "-S", str(SOURCES), "-B", str(work), *options],
+            [cmake, "--build", str(work), "--parallel", str(os.cpu_count() or 1)],
+        ):
+            done = _run(command, timeout=BUILD_S)
+            assert done.returncode == 0, done.stdout[-20000:]
     return work / "core_tests"
 
 

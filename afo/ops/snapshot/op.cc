@@ -129,7 +129,7 @@ class BeginEpochOp : public TablesOp {
     TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &powers));
     for (int64_t i = 0; i < count; ++i) {
       powers->vec<int64_t>()(i) = static_cast<int64_t>(tables[i]->powers());
-      epochs->vec<int64_t>()(i) = tables[i]->BeginEpoch();
+      epochs->vec<int64_t>()(i) = static_cast<int64_t>(tables[i]->BeginEpoch());
     }
     return absl::OkStatus();
   }
@@ -149,18 +149,16 @@ class ExportBlockOp : public TablesOp {
     const Table& table = *tables[0];
     const int64_t cursor = context->input(1).scalar<int64_t>()();
     const int64_t since = context->input(2).scalar<int64_t>()();
-    if (cursor < 0 || since < -1 || since > 255) {
-      return absl::InvalidArgumentError("the cursor must not be below 0, and since be from -1 to 255");
-    }
+    if (cursor < 0 || since < -1) return absl::InvalidArgumentError("cursor must not be below 0, nor since below -1");
     auto done = static_cast<int64_t>(cursor >> 32);
     auto row = static_cast<std::uint32_t>(cursor);
     RowBlock block;
     block.floats = static_cast<std::uint32_t>(table.layout().floats);
     for (; part_ + done * parts_ < table.shards(); ++done, row = 0) {
       const auto shard = static_cast<std::int32_t>(part_ + done * parts_);
-      if (row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, static_cast<int>(since), &block);
+      if (row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, since, &block);
       const auto room = static_cast<std::uint32_t>(most_ - static_cast<int64_t>(block.keys.size()));
-      if (table.Export(shard, &row, room, static_cast<int>(since), &block)) break;
+      if (table.Export(shard, &row, room, since, &block)) break;
     }
     Tensor *bytes = nullptr, *next = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &bytes));
@@ -242,7 +240,7 @@ class ForgetRemovedOp : public TablesOp {
     const Tensor& before = context->input(1);
     TF_RETURN_IF_ERROR(CheckOnePerTable(before));
     for (std::size_t i = 0; i < tables.size(); ++i) {
-      tables[i]->ForgetRemoved(static_cast<std::uint8_t>(before.flat<int64_t>()(i)));
+      tables[i]->ForgetRemoved(static_cast<std::uint64_t>(std::max<int64_t>(before.flat<int64_t>()(i), 0)));
     }
     return absl::OkStatus();
   }

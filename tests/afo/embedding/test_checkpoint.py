@@ -147,7 +147,7 @@ TestIncremental.settings = settings(max_examples=15, stateful_step_count=15, dea
 def test_after_a_hundred_deltas_there_is_a_whole_one(
     new_group: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_MOST_EPOCHS", 3)
+    monkeypatch.setattr(checkpoint, "_MOST_DELTAS", 3)
     old = tables(new_group(1))
     train(old, np.arange(10))
     saver = TableSaver(old[0].group)
