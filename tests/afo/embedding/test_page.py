@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "embedding-variables.md"
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S))
     script = tmp_path / "example.py"
-    script.write_text(code.replace("file:///tmp/ctr", tmp_path.as_uri()), encoding="utf-8")
+    script.write_text(code.replace("file:///tmp/afo-doc/ctr", tmp_path.as_uri()), encoding="utf-8")
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1].startswith("3 ")
