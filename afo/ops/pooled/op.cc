@@ -218,50 +218,29 @@ class PooledBase : public OpKernel {
 
   absl::Status Read(OpKernelContext* context, Inputs* in) const {
     TF_RETURN_IF_ERROR(ReadBatch(context, numbers_, in));
-    const Tensor& lengths = context->input(4);
     TF_RETURN_IF_ERROR(ReadPlaces(context, in));
     const auto ids = static_cast<int64_t>(in->places.size());
-    const Tensor& weights = context->input(7);
-    if (weights.NumElements() != 0 && weights.NumElements() != ids) {
-      return absl::InvalidArgumentError("a weight for each id");
-    }
-    const Tensor& samples = context->input(3);
-    if (samples.NumElements() != static_cast<int64_t>(run_tables_.size())) {
+    const auto samples = context->input(3).flat<int32_t>();
+    const int64_t lengths = context->input(4).NumElements();
+    if (samples.size() != static_cast<int64_t>(run_tables_.size())) {
       return absl::InvalidArgumentError("a number of samples for each run");
     }
-    in->splits.resize(lengths.NumElements() + samples.NumElements());
+    const int64_t weights = context->input(7).NumElements();
+    if (weights != 0 && weights != ids) return absl::InvalidArgumentError("a weight for each id");
+    in->splits.resize(lengths + samples.size());
     int64_t sample = 0, id = 0;
     for (std::size_t run = 0; run < run_tables_.size(); ++run) {
-      const int64_t count = samples.flat<int32_t>()(run);
-      if (count < 0 || sample + count > lengths.NumElements()) {
+      const int64_t count = samples(run);
+      if (count < 0 || sample + count > lengths) {
         return absl::InvalidArgumentError("samples and lengths do not agree");
       }
-      int64_t* splits = in->splits.data() + sample + run;
-      splits[0] = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t length = lengths.flat<int32_t>()(sample + i);
-        if (length < 0 || id + splits[i] + length > ids) {
-          return absl::InvalidArgumentError("lengths and ids do not agree");
-        }
-        splits[i + 1] = splits[i] + length;
-      }
-      Bags bags;
-      bags.places = in->places.data() + id;
-      bags.samples = count;
-      bags.splits = splits;
-      bags.weights = weights.NumElements() == 0 ? nullptr : weights.flat<float>().data() + id;
-      bags.combiner = Combiner::kSum;
-      bags.max_norm = max_norms_[run];
-      TF_RETURN_IF_ERROR(CheckPlaces(*in, bags, run));
-      in->bags.push_back(bags);
+      TF_RETURN_IF_ERROR(ReadBags(context, run, sample, id, in));
       in->first_out.push_back(in->first_out.back() + count * DimOf(*in, run));
       sample += count;
-      id += splits[count];
+      id += in->bags.back().splits[count];
     }
-    if (sample != lengths.NumElements() || id != ids) {
-      return absl::InvalidArgumentError("samples, lengths and ids do not agree");
-    }
-    return absl::OkStatus();
+    if (sample == lengths && id == ids) return absl::OkStatus();
+    return absl::InvalidArgumentError("samples, lengths and ids do not agree");
   }
 
   int32_t DimOf(const Inputs& in, std::size_t run) const { return in.parts[run_tables_[run]].table->options().dim; }
@@ -279,6 +258,31 @@ class PooledBase : public OpKernel {
   std::vector<int32_t> run_tables_;
 
  private:
+  // The bags of a run, whose samples and ids begin at these places among those of all runs.
+  absl::Status ReadBags(OpKernelContext* context, std::size_t run, int64_t sample, int64_t id, Inputs* in) const {
+    const auto lengths = context->input(4).flat<int32_t>();
+    const Tensor& weights = context->input(7);
+    const auto ids = static_cast<int64_t>(in->places.size());
+    Bags bags;
+    bags.samples = context->input(3).flat<int32_t>()(run);
+    bags.combiner = Combiner::kSum;
+    bags.max_norm = max_norms_[run];
+    bags.places = in->places.data() + id;
+    bags.weights = weights.NumElements() == 0 ? nullptr : weights.flat<float>().data() + id;
+    int64_t* splits = in->splits.data() + sample + run;
+    splits[0] = 0;
+    for (int64_t i = 0; i < bags.samples; ++i) {
+      const int64_t length = lengths(sample + i);
+      if (length < 0 || id + splits[i] + length > ids) {
+        return absl::InvalidArgumentError("lengths and ids do not agree");
+      }
+      splits[i + 1] = splits[i] + length;
+    }
+    bags.splits = splits;
+    in->bags.push_back(bags);
+    return CheckPlaces(*in, bags, run);
+  }
+
   absl::Status ReadPlaces(OpKernelContext* context, Inputs* in) const {
     const auto near = context->input(5).flat<uint16_t>();
     const auto far = context->input(6).flat<int32_t>();
