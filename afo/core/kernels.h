@@ -13,7 +13,7 @@ struct Kernels {
 };
 
 // The widest that this processor has, or the one that AFO_ISA names (v3, v4). Anything else there is ignored, and a
-// set that the processor lacks too: a library neither prints nor aborts; `afo doctor` tells which one is in use.
+// set that the processor lacks too: a library neither prints nor aborts.
 const Kernels& ActiveKernels();
 // By name, whatever is in use; null when this processor does not have it. For tests that compare all of them.
 const Kernels* KernelsNamed(const char* name);

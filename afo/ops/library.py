@@ -73,7 +73,10 @@ def installed_tensorflow() -> str | None:
     return None
 
 
-def is_built() -> bool:
-    """Whether there is a library for the TensorFlow that is installed. Imports no TensorFlow."""
+def available() -> Path:
+    """The library that `load` would load. Raises Unsupported where there is none, or no TensorFlow; imports neither."""
     version = installed_tensorflow()
-    return version is not None and (Path(__file__).parent / file_name(version)).exists()
+    if version is None:
+        raise Unsupported("TensorFlow is not installed, and afo's operations are a part of it")
+    check_cpu(Path("/proc/cpuinfo").read_text())
+    return find(Path(__file__).parent, version)

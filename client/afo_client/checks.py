@@ -16,6 +16,7 @@ from msgspec import Struct
 from afo import __version__, resource_manager, storage
 from afo.config import Config, user_name
 from afo.errors import AfoError, ClusterUnreachable, Unsupported
+from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
 from afo_client.cmd_version import versions
@@ -43,6 +44,7 @@ def local_checks(config: Config) -> Iterator[Finding]:
     yield from _versions()
     yield _java()
     yield _cpu()
+    yield _operations()
     yield _disk(Path.cwd())
     yield _jobs_root(config)
     yield _security()
@@ -123,6 +125,13 @@ def _cpu() -> Finding:
     if missing:
         return Finding("CPU", "warn", f"{text}, without {', '.join(missing)}", "training is slow on such a processor")
     return Finding("CPU", "ok", f"{text}, avx2, fma{', avx512f' if 'avx512f' in flags else ''}")
+
+
+def _operations() -> Finding:
+    try:
+        return Finding("native operations", "ok", library.available().name)
+    except Unsupported as error:
+        return Finding("native operations", "warn", str(error), "embedding variables need them; other jobs do not")
 
 
 def _disk(directory: Path) -> Finding:

@@ -145,7 +145,9 @@ def test_versions_and_configuration(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_doctor_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "any graph" in out(capsys, "doctor")
+    told = out(capsys, "doctor")
+    assert "any graph" in told
+    assert "native operations: " in told
     report = json.loads(out(capsys, "doctor", "--cluster", "--json", code=6))
     last = report["findings"][-1]
     assert (last["name"], last["level"]) == ("Hadoop configuration", "fail")

@@ -34,6 +34,15 @@ def test_an_older_processor_is_refused_by_what_it_lacks() -> None:
         library.check_cpu("")
 
 
+def test_what_would_be_loaded_is_known_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "installed_tensorflow", lambda: "2.20.1")
+    with pytest.raises(Unsupported, match=r"TensorFlow 2\.20\.1 is installed|no native operations"):
+        library.available()
+    monkeypatch.setattr(library, "installed_tensorflow", lambda: None)
+    with pytest.raises(Unsupported, match="TensorFlow is not installed"):
+        library.available()
+
+
 @pytest.mark.tensorflow
 def test_a_library_of_another_build_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tf = pytest.importorskip("tensorflow")
