@@ -1,6 +1,8 @@
 """Checkpoints of tables: whole and in deltas, onto other numbers of servers, damaged, and cut off at every write."""
 
 import itertools
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 tf = pytest.importorskip("tensorflow")
 
-from afo import embedding, storage  # noqa: E402
+from afo import embedding  # noqa: E402
 from afo.embedding import checkpoint, optimizers  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, read_manifest, restore  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
@@ -110,7 +112,7 @@ class Incremental(RuleBasedStateMachine):
 
     @initialize(servers=st.integers(1, 3))
     def begin(self, servers: int) -> None:
-        self.scratch = f"file:///tmp/afo-test-incremental-{next(_numbers)}-{threading.get_native_id()}"
+        self.scratch = tempfile.mkdtemp(prefix="afo-incremental-")
         self.old = tables(self.group(servers))
         self.saver = TableSaver(self.old[0].group)
         self.saves = 0
@@ -137,7 +139,8 @@ class Incremental(RuleBasedStateMachine):
             np.testing.assert_array_equal(seen(own, np.arange(61)), seen(theirs, np.arange(61)))
 
     def teardown(self) -> None:
-        storage.delete(self.scratch, recursive=True)
+        if hasattr(self, "scratch"):
+            shutil.rmtree(self.scratch)
 
 
 TestIncremental = Incremental.TestCase
