@@ -31,7 +31,7 @@ demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes 
 
 test: $(INSTALLED) ## Run every test; installs what tests need
 	.ci/system-packages python native doctest hadoop browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(QUICK) and not hadoop"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 -m "$(QUICK) and not hadoop"
 	$(BIN)/python -m pytest -m "$(QUICK) and hadoop"
 
 lint: $(INSTALLED) ## Style, imports, layers

@@ -40,10 +40,17 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
             self.app.display_warning("afo is installed without native operations: no g++ or no TensorFlow here")
             return
         target = _SOURCES / file_name(tensorflow)
-        shutil.copy2(_compiled(Path(self.root) / "build" / "ops"), target)
+        _replace(target, _compiled(Path(self.root) / "build" / "ops"))
         build_data["artifacts"].append(f"/afo/ops/{target.name}")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+def _replace(target: Path, built: Path) -> None:
+    """A new file under the name: one that is written over takes the code from under the processes that run it."""
+    beside = target.with_suffix(f".{os.getpid()}")
+    shutil.copy2(built, beside)
+    beside.replace(target)
 
 
 def _compiled(work: Path) -> Path:

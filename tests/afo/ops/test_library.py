@@ -43,6 +43,18 @@ def test_what_would_be_loaded_is_known_without_tensorflow(monkeypatch: pytest.Mo
         library.available()
 
 
+def test_a_new_build_leaves_the_file_alone_that_processes_run(tmp_path: Path) -> None:
+    hook = pytest.importorskip("afo.ops.build_hook", reason="hatchling is not installed")
+    target, built = tmp_path / "_afo_ops.tensorflow-2.21.so", tmp_path / "built"
+    target.write_bytes(b"running")
+    built.write_bytes(b"new")
+    with target.open("rb") as mapped:
+        hook._replace(target, built)
+        assert mapped.read() == b"running"
+    assert target.read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [target.name, "built"]
+
+
 @pytest.mark.tensorflow
 def test_a_library_of_another_build_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tf = pytest.importorskip("tensorflow")
