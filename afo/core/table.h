@@ -99,7 +99,8 @@ class Table {
   // Removals before an epoch need not be known any more: a checkpoint without those keys is complete.
   void ForgetRemoved(std::uint64_t before);
   // Removes and overwrites what the block names, if `server` of `servers` owns it; the rest is passed over. Returns how
-  // many rows are here now of the block's, or -1 when there is no memory for them. Precondition: `floats` fits.
+  // many rows are here now of the block's, or -1 when there is no memory for them. Precondition: `floats` is the table's,
+  // or its `dim`: the slots then begin as those of a new row with these weights.
   std::int64_t Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers);
 
   // Removes all rows, and gives their memory back. Not noted as removals: what stands on a checkpoint ends here.

@@ -67,7 +67,9 @@ bool Table::ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash) 
   RowHeader* header = shard.rows.header(row);
   header->step = std::min(block.steps[i], kFreeStep - 1);
   header->set_counters(block.frequencies[i], static_cast<std::uint8_t>(epoch_.load(std::memory_order_relaxed)));
-  std::copy_n(block.values.data() + i * layout_.floats, layout_.floats, shard.rows.values(row));
+  float* values = shard.rows.values(row);
+  std::copy_n(block.values.data() + i * block.floats, block.floats, values);
+  if (static_cast<std::int32_t>(block.floats) == layout_.dim) FillSlots(options_.optimizer, values, layout_.dim);
   return true;
 }
 

@@ -1,65 +1,38 @@
-"""Checkpoints of embedding tables: whole ones, and deltas of what changed since.
-
-    <url>/rows-<server>-<part>.afo     files of `afo.embedding.snapshot`
-    <url>/tables.json                  the manifest, written last; without it there is no checkpoint
+"""Checkpoints of embedding tables: whole ones, and deltas of what changed since (`afo.embedding.saved_tables`).
 
 Training goes on while one is written: each row is of one instant, and what changes meanwhile is in the next delta too.
 A checkpoint is read by any number of servers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import google_crc32c
 import msgspec
 import numpy as np
-import tensorflow as tf
 
 from afo import storage
-from afo.embedding import snapshot
-from afo.embedding.group import Table, TableGroup
+from afo.embedding import row_block, saved_tables, snapshot
+from afo.embedding.group import TableGroup
+from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
+from afo.embedding.server_tables import Table
 from afo.embedding.snapshot import Slice
 from afo.errors import AfoError, DataError
-from afo.ops.library import load
 
-MANIFEST = "tables.json"
-FORMAT_VERSION = 1
 #: Files that are read or written at a time.
 _STREAMS = 8
 #: A server with more than this writes several files at a time.
 _LARGE_BYTES = 256 << 20
 _PARTS = 4
-#: Deltas on one whole checkpoint: a restore reads all of them.
-_MOST_DELTAS = 200
 _SLOTS = 1 << 16
 
 
-class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table as it was saved. `optimizer`: class of its rule. `powers`: most updates that a server had counted."""
+class _Target(NamedTuple):
+    """Where rows of a saved table go: a table of the group, with their slots or without."""
 
-    name: str
-    dim: int
-    optimizer: str
-    powers: int
-
-
-class RowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of rows that server `server` of the manifest's `servers` held."""
-
-    file: str
-    server: int
-    size: int
-    crc32c: int
-
-
-class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of one checkpoint. `base`: URL of the one whose changes it holds; None: it is whole."""
-
-    version: int
-    servers: int
-    base: str | None
-    tables: tuple[SavedTable, ...]
-    files: tuple[RowsFile, ...]
+    number: int
+    weights_only: bool = False
 
 
 class TableSaver:
@@ -77,37 +50,27 @@ class TableSaver:
         `incremental`: what changed since the last one that this object saved; whole where there is none, or too many
         deltas have followed. Raises AfoError; the last checkpoint is still the one that the next delta stands on.
         """
-        group, numbers = self._group, list(range(len(self._group.tables)))
-        base = self._base if incremental and self._deltas < _MOST_DELTAS else None
-        epochs, powers = _begin_epochs(group, numbers)
+        group = self._group
+        base = self._base if incremental and self._deltas < saved_tables.MOST_DELTAS else None
+        epochs, powers = _begin_epochs(group)
         since = np.full_like(epochs, -1) if base is None else base[1]
         with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
             written = pool.map(lambda place: _write(group, place, since[place.server].tolist(), url), _slices(group))
             files = tuple(written)
         manifest = TablesManifest(
-            version=FORMAT_VERSION,
+            version=saved_tables.FORMAT_VERSION,
             servers=group.servers,
             base=None if base is None else base[0],
             tables=tuple(_saved(table, int(powers[:, number].max())) for number, table in enumerate(group.tables)),
             files=files,
         )
-        path = storage.join(url, MANIFEST)
+        path = storage.join(url, saved_tables.MANIFEST)
         storage.write_bytes(path, msgspec.json.format(msgspec.json.encode(manifest), indent=1), overwrite=False)
         self._base = path, epochs
         self._deltas = 0 if base is None else self._deltas + 1
-        _forget_removed(group, numbers, epochs)
+        for server in range(group.servers):
+            group.server(server).forget_removed(epochs[server].tolist())
         return path
-
-
-def read_manifest(url: str) -> TablesManifest:
-    """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
-    try:
-        manifest = msgspec.json.decode(storage.read_bytes(url), type=TablesManifest)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url}: malformed manifest of embedding tables: {error}") from error
-    if manifest.version != FORMAT_VERSION:
-        raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads {FORMAT_VERSION}")
-    return manifest
 
 
 def restore(group: TableGroup, url: str, servers: Sequence[int] | None = None) -> int:
@@ -117,32 +80,40 @@ def restore(group: TableGroup, url: str, servers: Sequence[int] | None = None) -
     Raises NotFound, or DataError for damaged files or tables of another kind.
     """
     wanted = list(range(group.servers)) if servers is None else list(servers)
-    chain = _chain(url)
+    chain = saved_tables.chain(url)
     for path, manifest in chain:
         _check_tables(group, path, manifest)
+    targets = {number: _Target(number) for number in range(len(group.tables))}
     _clear(group, wanted)
     try:
-        rows = sum(_import(group, path, manifest, wanted) for path, manifest in chain)
+        rows = sum(_import(group, path, manifest, wanted, targets) for path, manifest in chain)
     except AfoError:
         _clear(group, wanted)
         raise
-    powers = [table.powers for table in chain[-1][1].tables]
     for server in wanted:
-        with tf.device(group.devices[server]):
-            load().afo_set_powers(group.handle(server), powers, numbers=list(range(len(powers))))
+        group.server(server).set_powers([table.powers for table in chain[-1][1].tables])
     return rows
 
 
-def _chain(url: str) -> list[tuple[str, TablesManifest]]:
-    """The whole checkpoint first, then its deltas up to `url`."""
-    found: list[tuple[str, TablesManifest]] = []
-    following: str | None = url
-    while following is not None:
-        if len(found) > _MOST_DELTAS or following in (path for path, _ in found):
-            raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
-        found.append((following, read_manifest(following)))
-        following = found[-1][1].base
-    return found[::-1]
+def take_over(group: TableGroup, url: str, names: Collection[str], with_slots: Collection[str]) -> int:
+    """Adds to the tables of a group the rows of those saved ones that have these names; returns the rows read.
+
+    Both have the same width. A table that is not in `with_slots` begins with its own optimizer's first slots. Raises
+    NotFound, or DataError for damaged files; what was read until then is there.
+    """
+    chain = saved_tables.chain(url)
+    saved = chain[-1][1].tables
+    numbers = {table.name: number for number, table in enumerate(group.tables)}
+    targets = {
+        number: _Target(numbers[table.name], weights_only=table.name not in with_slots)
+        for number, table in enumerate(saved)
+        if table.name in names
+    }
+    rows = sum(_import(group, path, manifest, range(group.servers), targets) for path, manifest in chain)
+    powers = {table.name: table.powers for table in saved if table.name in with_slots}
+    for server in range(group.servers):
+        group.server(server).set_powers([powers.get(table.name, 0) for table in group.tables])
+    return rows
 
 
 def _check_tables(group: TableGroup, path: str, manifest: TablesManifest) -> None:
@@ -175,36 +146,41 @@ def _write(group: TableGroup, place: Slice, since: list[int], url: str) -> RowsF
     checksum, size = google_crc32c.Checksum(), 0
     with storage.open_output(storage.join(url, name)) as file:
         for number, block in snapshot.blocks(group, place, since):
-            record = snapshot.record_of(number, block)
+            record = row_block.record_of(number, block)
             file.write(record)
             checksum.update(record)
             size += len(record)
     return RowsFile(name, place.server, size, int.from_bytes(checksum.digest()))
 
 
-def _import(group: TableGroup, path: str, manifest: TablesManifest, wanted: list[int]) -> int:
+def _import(
+    group: TableGroup, url: str, manifest: TablesManifest, wanted: Collection[int], targets: Mapping[int, _Target]
+) -> int:
     """Rows of one manifest, file by file to the servers that own a part of what it can hold."""
 
     def one(entry: RowsFile) -> int:
         owners = [server for server in _owners(entry.server, manifest.servers, group.servers) if server in wanted]
-        return _import_file(group, storage.join(storage.parent(path), entry.file), entry, owners) if owners else 0
+        return _import_file(group, url, manifest, entry, owners, targets) if owners else 0
 
     with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
         return sum(pool.map(one, manifest.files))
 
 
-def _import_file(group: TableGroup, url: str, entry: RowsFile, servers: list[int]) -> int:
-    rows, checksum, size = 0, google_crc32c.Checksum(), 0
-    with storage.open_input(url) as file:
-        for number, block in snapshot.read_blocks(file, url):
-            if number >= len(group.tables):
-                raise DataError(f"{url} is damaged: it names table {number} of {len(group.tables)}")
-            record = snapshot.record_of(number, block)
-            checksum.update(record)
-            size += len(record)
-            rows += sum(snapshot.import_block(group, server, number, block, url) for server in servers)
-    if (size, int.from_bytes(checksum.digest())) != (entry.size, entry.crc32c):
-        raise DataError(f"{url} is damaged: {size} bytes, where the manifest says {entry.size} with another checksum")
+def _import_file(
+    group: TableGroup, url: str, manifest: TablesManifest, entry: RowsFile, servers: list[int],
+    targets: Mapping[int, _Target],
+) -> int:  # fmt: skip
+    rows = 0
+    for number, block in saved_tables.file_blocks(url, manifest, entry):
+        target = targets.get(number)
+        if target is None:
+            continue
+        if target.weights_only:
+            block = row_block.weights_only(block, group.tables[target.number].dim, url)
+        rows += sum(
+            snapshot.import_block(group, server, target.number, block, url, weights_only=target.weights_only)
+            for server in servers
+        )
     return rows
 
 
@@ -215,22 +191,12 @@ def _owners(server: int, of: int, servers: int) -> range:
     return range(first * servers // _SLOTS, last * servers // _SLOTS + 1)
 
 
-def _begin_epochs(group: TableGroup, numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def _begin_epochs(group: TableGroup) -> tuple[np.ndarray, np.ndarray]:
     """(epochs, powers), [servers, tables] each."""
-    begun = []
-    for server, device in enumerate(group.devices):
-        with tf.device(device):
-            begun.append(load().afo_begin_epoch(group.handle(server), numbers=numbers))
-    return np.stack([each.epochs.numpy() for each in begun]), np.stack([each.powers.numpy() for each in begun])
-
-
-def _forget_removed(group: TableGroup, numbers: list[int], epochs: np.ndarray) -> None:
-    for server, device in enumerate(group.devices):
-        with tf.device(device):
-            load().afo_forget_removed(group.handle(server), epochs[server], numbers=numbers)
+    begun = [group.server(server).begin_epoch() for server in range(group.servers)]
+    return np.stack([epochs for epochs, _ in begun]), np.stack([powers for _, powers in begun])
 
 
 def _clear(group: TableGroup, servers: list[int]) -> None:
     for server in servers:
-        with tf.device(group.devices[server]):
-            load().afo_clear_tables(group.handle(server), numbers=list(range(len(group.tables))))
+        group.server(server).clear()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.embedding.group import TableGroup
+from afo.embedding.keys import Keys, unique_keys
 from afo.ops.library import load
 
 #: As `Combiner` of afo/core/pooling.h; None leaves a row for each id.
@@ -27,42 +28,50 @@ class Asked(NamedTuple):
     max_norm: float | None = None
 
 
-class Exchange:
-    """Asks each server once for the different keys of all features, whatever their number."""
+class Run(NamedTuple):
+    """What is made of the rows of one run of ids; the fields as those of `Asked`."""
 
-    def __init__(self, group: TableGroup, asked: Sequence[Asked], *, insert: bool) -> None:
-        """`insert`: a key that is new gets a row; without it, its first values alone."""
+    #: Number of the set that its keys are in.
+    keys: int
+    bags: Any = None
+    weights: Any = None
+    combiner: str | None = None
+    max_norm: float | None = None
+
+
+class Exchange:
+    """Asks each server once for the rows of all keys, whatever the number of tables and features."""
+
+    def __init__(self, group: TableGroup, tables: Sequence[int], keys: Keys, runs: Sequence[Run], *, insert: bool):
+        """`tables`: which table of the group holds the rows of each of the first sets of `keys`; `runs`: of the ids in
+        these sets, the first ones. `insert`: a key that is new gets a row; without it, its first values alone.
+        """
         self._ops = load()
         self._group = group
-        self._asked = list(asked)
-        #: Tables of the group that are asked, and each feature's number among them.
-        self._numbers = sorted({each.table for each in asked})
-        self._runs = [self._numbers.index(each.table) for each in asked]
-        self._unique = self._ops.afo_unique(
-            [each.ids for each in asked],
-            run_tables=self._runs,
-            num_tables=len(self._numbers),
-            num_servers=group.servers,
-        )
+        self._numbers = list(tables)
+        self._runs = list(runs)
+        self._places = keys.places[: len(self._runs)]
+        self._splits = [splits[: len(self._numbers) + 1] for splits in keys.splits]
         self._handles = [group.handle(server) for server in range(group.servers)]
+        self._there = [self._sent(keys, server) for server in range(group.servers)]
         answers = [self._lookup(server, insert) for server in range(group.servers)]
         #: What each server answered, flat: what gradients are taken of.
         self.values = [answer.values for answer in answers]
         self._rows = [answer.rows for answer in answers]
 
     def pooled(self) -> list[Any]:
-        """What each feature's samples see: float32 [samples, dim]."""
+        """What the samples of each run see: float32 [samples, dim]."""
         none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
         pooled = self._ops.afo_pool(
             self.values,
-            self._unique.splits,
-            self._unique.places,
-            [none_i if each.bags is None else each.bags for each in self._asked],
-            [none_f if each.weights is None else each.weights for each in self._asked],
-            run_tables=self._runs,
+            self._splits,
+            self._places,
+            [none_i if each.bags is None else each.bags for each in self._runs],
+            [none_f if each.weights is None else each.weights for each in self._runs],
+            run_tables=[each.keys for each in self._runs],
             dims=[self._group.tables[number].dim for number in self._numbers],
-            combiners=[COMBINERS[each.combiner] for each in self._asked],
-            max_norms=[each.max_norm or 0.0 for each in self._asked],
+            combiners=[COMBINERS[each.combiner] for each in self._runs],
+            max_norms=[each.max_norm or 0.0 for each in self._runs],
         )
         return list(pooled)
 
@@ -75,14 +84,15 @@ class Exchange:
         for server, gradient in enumerate(gradients):
             if gradient is None:
                 continue
+            keys, splits, counts = self._there[server]
             with tf.device(self._group.devices[server]):
                 operations.append(
                     self._ops.afo_apply_rows(
                         self._handles[server],
-                        self._unique.keys[server],
-                        self._unique.splits[server],
+                        keys,
+                        splits,
                         self._rows[server],
-                        self._unique.counts[server],
+                        counts,
                         gradient,
                         tf.cast(schedule, tf.float32),
                         tf.cast(step, tf.int64),
@@ -91,15 +101,38 @@ class Exchange:
                 )
         return operations
 
-    def _lookup(self, server: int, insert: bool) -> Any:
+    def by_table(self, flat: Sequence[Any]) -> dict[str, Any]:
+        """What lies as `values` do, by the name of the table: float32 [keys, dim], server by server."""
+        found: dict[str, list[Any]] = {self._group.tables[number].name: [] for number in self._numbers}
+        for splits, values in zip(self._splits, flat, strict=True):
+            dims = [self._group.tables[number].dim for number in self._numbers]
+            parts = tf.split(values, (splits[1:] - splits[:-1]) * tf.constant(dims), num=len(dims))
+            for name, part, dim in zip(found, parts, dims, strict=True):
+                found[name].append(tf.reshape(part, [-1, dim]))
+        return {name: tf.concat(parts, axis=0) for name, parts in found.items()}
+
+    def _sent(self, keys: Keys, server: int) -> tuple[Any, Any, Any]:
+        """Keys, splits and counts as the server is to read them. Sent once, also where it is asked for fewer sets."""
+        splits = keys.splits[server]
+        if len(self._numbers) == keys.sets:
+            return keys.keys[server], splits, keys.counts[server]
         with tf.device(self._group.devices[server]):
-            return self._ops.afo_lookup_rows(
-                self._handles[server],
-                self._unique.keys[server],
-                self._unique.splits[server],
-                numbers=self._numbers,
-                insert=insert,
-            )
+            end = splits[len(self._numbers)]
+            return keys.keys[server][:end], splits[: len(self._numbers) + 1], keys.counts[server][:end]
+
+    def _lookup(self, server: int, insert: bool) -> Any:
+        keys, splits, _ = self._there[server]
+        with tf.device(self._group.devices[server]):
+            return self._ops.afo_lookup_rows(self._handles[server], keys, splits, numbers=self._numbers, insert=insert)
+
+
+def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool) -> Exchange:
+    """An exchange of the rows that some features ask for; those of one table share its keys."""
+    tables = sorted({each.table for each in asked})
+    sets = [tables.index(each.table) for each in asked]
+    keys = unique_keys([each.ids for each in asked], sets, group.servers)
+    runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
+    return Exchange(group, tables, keys, runs, insert=insert)
 
 
 @tf.RegisterGradient("AfoPool")  # type: ignore[untyped-decorator]  # TensorFlow is untyped

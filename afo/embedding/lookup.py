@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from afo.embedding import tape
-from afo.embedding.exchange import COMBINERS, Asked, Exchange
+from afo.embedding.exchange import COMBINERS, Asked, Exchange, exchange_of
 from afo.embedding.group import TableGroup
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.embedding.variable import EmbeddingVariable, keys_of
@@ -84,7 +84,7 @@ def embedding_lookup_sparse_with_distributed_aggregation(
 
 
 def _exchanged(group: TableGroup, asked: list[Asked]) -> list[Any]:
-    return _recorded(Exchange(group, asked, insert=tape.active() is not None))
+    return _recorded(exchange_of(group, asked, insert=tape.active() is not None))
 
 
 def _recorded(exchange: Exchange | PooledExchange) -> list[Any]:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from afo.embedding.exchange import Asked
 from afo.embedding.group import TableGroup
+from afo.embedding.keys import unique_keys
 from afo.ops.library import load
 
 
@@ -22,18 +23,14 @@ class PooledExchange:
         self._group = group
         self._asked = list(asked)
         self._numbers = sorted({each.table for each in asked})
+        sets = [self._numbers.index(each.table) for each in asked]
         self._attributes = {
             "numbers": self._numbers,
-            "run_tables": [self._numbers.index(each.table) for each in asked],
+            "run_tables": sets,
             "max_norms": [each.max_norm or 0.0 for each in asked],
         }
         none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
-        self._unique = self._ops.afo_unique(
-            [each.ids for each in asked],
-            run_tables=self._attributes["run_tables"],
-            num_tables=len(self._numbers),
-            num_servers=group.servers,
-        )
+        self._unique = unique_keys([each.ids for each in asked], sets, group.servers)
         self._bags = self._ops.afo_bags_by_server(
             self._unique.splits,
             self._unique.places,

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding.group import Table, TableGroup
+from afo.embedding.group import TableGroup
 from afo.embedding.initializers import initializer_of
 from afo.embedding.optimizers import Adagrad, RowOptimizer
+from afo.embedding.server_tables import Table
 
 _default: list[TableGroup] = []
 

@@ -409,6 +409,36 @@ TEST_CASE("a delta has what changed since, and nothing else") {
   CHECK(removed(third) == std::multiset<std::int64_t>{2});
 }
 
+TEST_CASE("of a block without slots they begin as those of a new row with these weights") {
+  for (const Rule rule : {Rule::kAdam, Rule::kFtrl, Rule::kSgd}) {
+    TableOptions options = OptionsOf();
+    options.optimizer.rule = rule;
+    options.optimizer.initial_accumulator = 0.25f;
+    options.optimizer.learning_rate = 0.5f;
+    Table table(options);
+    const std::int32_t dim = options.dim, floats = table.layout().floats;
+    RowBlock block;
+    block.floats = static_cast<std::uint32_t>(dim);
+    block.keys = {5, -5};
+    block.steps = block.frequencies = {3, 4};
+    for (std::int32_t i = 0; i < 2 * dim; ++i) block.values.push_back(0.5f * static_cast<float>(i));
+    REQUIRE(table.Import(block, 0, 1) == 2);
+    std::vector<float> wanted(static_cast<std::size_t>(floats));
+    std::copy_n(block.values.begin() + dim, dim, wanted.begin());
+    FillSlots(options.optimizer, wanted.data(), dim);
+    std::size_t rows = 0;
+    for (const RowBlock& got : ExportAll(table, Table::kAllEpochs)) {
+      for (std::size_t i = 0; i < got.keys.size(); ++i, ++rows) {
+        if (got.keys[i] != -5) continue;
+        CHECK(got.steps[i] == 4);
+        CHECK(std::vector<float>(got.values.begin() + static_cast<std::ptrdiff_t>(i) * floats,
+                                 got.values.begin() + static_cast<std::ptrdiff_t>(i + 1) * floats) == wanted);
+      }
+    }
+    CHECK(rows == 2);
+  }
+}
+
 TEST_CASE("a table that was cleared is as a new one, and may be filled again") {
   Random random(6);
   Table table(OptionsOf());

@@ -34,10 +34,12 @@ REGISTER_OP("AfoUnique")
     .Output("counts: num_servers * int32")
     .Output("places: num_runs * int32")
     .SetShapeFn([](InferenceContext* c) {
-      int runs, servers;
+      int runs, servers, tables;
       TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
       TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_tables", &tables));
       for (int i = 0; i < 3 * servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+      for (int i = servers; i < 2 * servers; ++i) c->set_output(i, c->Vector(tables + 1));
       for (int i = 0; i < runs; ++i) {
         c->set_output(3 * servers + i, c->Vector(c->NumElements(c->input(i))));
       }

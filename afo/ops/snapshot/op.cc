@@ -34,16 +34,17 @@ REGISTER_OP("AfoBeginEpoch")
     .SetIsStateful()
     .SetShapeFn(TwoVectors);
 
-// A block of a table's rows, of shards `part`, `part` + `parts` and so on. cursor: 0, then what the last call returned,
-// until that is -1. since: an epoch, or -1 for all rows.
+// A block of a table's rows, of shards `part`, `part` + `parts` and so on, of at most `most` rows. cursor: 0, then what
+// the last call returned, until that is -1. since: an epoch, or -1 for all rows. Inputs and no attributes, so that a
+// client has one function for all tables of a server: a server keeps every function that it is sent.
 REGISTER_OP("AfoExportBlock")
     .Input("tables: resource")
+    .Input("number: int64")
+    .Input("part: int64")
+    .Input("parts: int64")
+    .Input("most: int64")
     .Input("cursor: int64")
     .Input("since: int64")
-    .Attr("number: int >= 0")
-    .Attr("part: int >= 0")
-    .Attr("parts: int >= 1")
-    .Attr("most: int >= 1")
     .Output("block: string")
     .Output("next: int64")
     .SetIsStateful()
@@ -53,11 +54,13 @@ REGISTER_OP("AfoExportBlock")
       return absl::OkStatus();
     });
 
-// Removes and overwrites what a block names, where server `server` of `servers` owns it.
+// Removes and overwrites what a block names, where server `server` of `servers` owns it. weights_only: the block has no
+// slots; they begin as those of a new row with these weights.
 REGISTER_OP("AfoImportBlock")
     .Input("tables: resource")
+    .Input("number: int64")
     .Input("block: string")
-    .Attr("number: int >= 0")
+    .Input("weights_only: bool")
     .Attr("server: int >= 0")
     .Attr("servers: int >= 1")
     .Output("rows: int64")
@@ -84,16 +87,13 @@ REGISTER_OP("AfoSetPowers")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
-// What the kernels here have in common: some tables of the resource.
+int64_t Number(OpKernelContext* context, int input) { return context->input(input).scalar<int64_t>()(); }
+
+// What the kernels here have in common: some tables of the resource, by the attribute `numbers` or the input `number`.
 class TablesOp : public OpKernel {
  public:
   explicit TablesOp(OpKernelConstruction* context) : OpKernel(context) {
-    if (context->HasAttr("numbers")) {
-      OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
-    } else {
-      numbers_.resize(1);
-      OP_REQUIRES_OK(context, context->GetAttr("number", &numbers_[0]));
-    }
+    if (context->HasAttr("numbers")) OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
   }
 
   void Compute(OpKernelContext* context) override {
@@ -101,7 +101,11 @@ class TablesOp : public OpKernel {
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
     std::vector<Table*> found;
-    OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    if (numbers_.empty()) {
+      OP_REQUIRES_OK(context, tables->Find({static_cast<int32_t>(Number(context, 1))}, &found));
+    } else {
+      OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    }
     OP_REQUIRES_OK(context, Run(context, found));
   }
 
@@ -137,33 +141,31 @@ class BeginEpochOp : public TablesOp {
 
 class ExportBlockOp : public TablesOp {
  public:
-  explicit ExportBlockOp(OpKernelConstruction* context) : TablesOp(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("part", &part_));
-    OP_REQUIRES_OK(context, context->GetAttr("parts", &parts_));
-    OP_REQUIRES_OK(context, context->GetAttr("most", &most_));
-  }
+  using TablesOp::TablesOp;
 
  protected:
   // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each.
   absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
     const Table& table = *tables[0];
-    const int64_t cursor = context->input(1).scalar<int64_t>()();
-    const int64_t since = context->input(2).scalar<int64_t>()();
-    if (cursor < 0 || since < -1) return absl::InvalidArgumentError("cursor must not be below 0, nor since below -1");
+    const int64_t part = Number(context, 2), parts = Number(context, 3), most = Number(context, 4);
+    const int64_t cursor = Number(context, 5), since = Number(context, 6);
+    if (part < 0 || parts < 1 || most < 1 || most > kMostRows || cursor < 0 || since < -1) {
+      return absl::InvalidArgumentError("part, parts, most, cursor or since of an export is out of its range");
+    }
     auto done = static_cast<int64_t>(cursor >> 32);
     auto row = static_cast<std::uint32_t>(cursor);
     RowBlock block;
     block.floats = static_cast<std::uint32_t>(table.layout().floats);
-    for (; part_ + done * parts_ < table.shards(); ++done, row = 0) {
-      const auto shard = static_cast<std::int32_t>(part_ + done * parts_);
+    for (; part + done * parts < table.shards(); ++done, row = 0) {
+      const auto shard = static_cast<std::int32_t>(part + done * parts);
       if (row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, since, &block);
-      const auto room = static_cast<std::uint32_t>(most_ - static_cast<int64_t>(block.keys.size()));
+      const auto room = static_cast<std::uint32_t>(most - static_cast<int64_t>(block.keys.size()));
       if (table.Export(shard, &row, room, since, &block)) break;
     }
     Tensor *bytes = nullptr, *next = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &bytes));
     TF_RETURN_IF_ERROR(context->allocate_output(1, {}, &next));
-    const bool ends = part_ + done * parts_ >= table.shards();
+    const bool ends = part + done * parts >= table.shards();
     next->scalar<int64_t>()() = ends ? -1 : (done << 32 | row);
     if (!block.empty()) {
       std::string encoded;
@@ -174,7 +176,7 @@ class ExportBlockOp : public TablesOp {
   }
 
  private:
-  int part_, parts_, most_;
+  static constexpr int64_t kMostRows = 1 << 28;
 };
 
 absl::Status StatusOfBlock(BlockError error) {
@@ -202,11 +204,13 @@ class ImportBlockOp : public TablesOp {
 
  protected:
   absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
-    const tensorflow::tstring& bytes = context->input(1).scalar<tensorflow::tstring>()();
+    const tensorflow::tstring& bytes = context->input(2).scalar<tensorflow::tstring>()();
+    const bool weights_only = context->input(3).scalar<bool>()();
+    const RowLayout& layout = tables[0]->layout();
+    const auto floats = static_cast<std::uint32_t>(weights_only ? layout.dim : layout.floats);
     RowBlock block;
     std::size_t used = 0;
-    TF_RETURN_IF_ERROR(StatusOfBlock(Decode(bytes.data(), bytes.size(),
-                                       static_cast<std::uint32_t>(tables[0]->layout().floats), &block, &used)));
+    TF_RETURN_IF_ERROR(StatusOfBlock(Decode(bytes.data(), bytes.size(), floats, &block, &used)));
     if (used != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
     Tensor* rows = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &rows));

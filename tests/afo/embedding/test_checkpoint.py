@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding import checkpoint, optimizers  # noqa: E402
-from afo.embedding.checkpoint import TableSaver, read_manifest, restore  # noqa: E402
+from afo.embedding import optimizers, saved_tables  # noqa: E402
+from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
+from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -137,6 +138,10 @@ class Incremental(RuleBasedStateMachine):
         for own, theirs in zip(new, self.old, strict=True):
             assert own.total_count() == theirs.total_count()
             np.testing.assert_array_equal(seen(own, np.arange(61)), seen(theirs, np.arange(61)))
+        for own, (keys, weights) in zip(new, read_rows(url).values(), strict=True):
+            assert len(keys) == own.total_count()
+            np.testing.assert_array_equal(keys, np.unique(keys))
+            np.testing.assert_array_equal(weights, seen(own, keys))
 
     def teardown(self) -> None:
         if hasattr(self, "scratch"):
@@ -150,12 +155,39 @@ TestIncremental.settings = settings(max_examples=15, stateful_step_count=15, dea
 def test_after_a_hundred_deltas_there_is_a_whole_one(
     new_group: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_MOST_DELTAS", 3)
+    monkeypatch.setattr(saved_tables, "MOST_DELTAS", 3)
     old = tables(new_group(1))
     train(old, np.arange(10))
     saver = TableSaver(old[0].group)
     urls = [saver.save(str(tmp_path / str(i)), incremental=True) for i in range(6)]
     assert [read_manifest(url).base is None for url in urls] == [True, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("with_slots", [True, False])
+def test_some_tables_are_taken_over_into_a_group_of_others(
+    new_group: Factory, tmp_path: Path, with_slots: bool
+) -> None:
+    keys = np.arange(300)
+    old = tables(new_group(2))
+    for step in range(2):
+        train(old, keys, step)
+    url = TableSaver(old[0].group).save(str(tmp_path / "c"))
+    group = new_group(3)
+    own = embedding.get_embedding_variable("new", 4, optimizer=ADAM, seed=1, group=group)
+    rule = ADAM if with_slots else optimizers.Ftrl(learning_rate=0.1, initial_accumulator=0.25)
+    user = embedding.get_embedding_variable("user", 4, optimizer=rule, seed=1, group=group)
+    assert take_over(group, url, {"user"}, {"user"} if with_slots else set()) == 300
+    assert (own.total_count(), user.total_count()) == (0, 300)
+    before = seen(old[0], keys)
+    np.testing.assert_array_equal(seen(user, keys), before)
+    train((user,), keys, 2)
+    if with_slots:
+        train(old, keys, 2)
+        np.testing.assert_array_equal(seen(user, keys), seen(old[0], keys))
+    else:  # FTRL's slots as they are for such weights: without l1 and l2 its first step is AdaGrad's
+        gradient = 2 * (before - 1)
+        moved = before - 0.1 * gradient / np.sqrt(0.25 + gradient**2)
+        np.testing.assert_allclose(seen(user, keys), moved, rtol=2e-5, atol=2e-6)
 
 
 class TestOfOthersReports:
@@ -250,6 +282,8 @@ class TestDamage:
         with pytest.raises((DataError, NotFound), match=words):
             restore(new[0].group, url)
         assert sum(each.total_count() for each in new) in (0, 2)  # nothing of it; as before where nothing was begun
+        with pytest.raises((DataError, NotFound), match=words):
+            read_rows(url)
 
     @pytest.mark.parametrize("at", [0, 5, 12, 20, 100, -1])
     def test_a_changed_byte(self, new_group: Factory, tmp_path: Path, at: int) -> None:

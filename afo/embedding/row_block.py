@@ -1,0 +1,96 @@
+"""Blocks of rows as bytes, and as numpy arrays; the layout is that of afo/core/snapshot.h.
+
+file  := (table u32, length u64, block)*        little-endian
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from afo.errors import DataError
+
+_RECORD = struct.Struct("<IQ")
+#: A longer record is damage.
+_MOST_BYTES = 1 << 31
+_MAGIC = 0x316F6661
+_HEADER = struct.Struct("<IIQQ")
+_SUM = struct.Struct("<I")
+#: Key, step and frequency of a row.
+_ROW_BYTES = 16
+
+
+class RowBlock(NamedTuple):
+    """Rows of a table as numpy arrays."""
+
+    #: int64: keys that went before the rows below came.
+    removed: Any
+    #: int64 [n].
+    keys: Any
+    #: uint32 [n]: step of the last update, and how often the key was seen.
+    steps: Any
+    frequencies: Any
+    #: float32 [n, weights and slots].
+    values: Any
+
+
+def decode(block: bytes, url: str) -> RowBlock:
+    """Arrays that share the memory of `block`. Raises DataError, which names `url`, for bytes that are no block."""
+    if len(block) < _HEADER.size + _SUM.size:
+        raise DataError(f"{url} is damaged: a block of {len(block)} bytes")
+    magic, floats, rows, removed = _HEADER.unpack_from(block)
+    size = _HEADER.size + 8 * removed + rows * (_ROW_BYTES + 4 * floats) + _SUM.size
+    if magic != _MAGIC or size != len(block):
+        raise DataError(f"{url} is damaged: a block of {len(block)} bytes says that it has {size}")
+    if _SUM.unpack_from(block, size - _SUM.size)[0] != _sum_of(block[: size - _SUM.size]):
+        raise DataError(f"{url} is damaged: a block has another checksum than it says")
+    at, found = _HEADER.size, []
+    for kind, count in (("<i8", removed), ("<i8", rows), ("<u4", rows), ("<u4", rows), ("<f4", rows * floats)):
+        found.append(np.frombuffer(block, kind, count, at))
+        at += found[-1].nbytes
+    gone, keys, steps, frequencies, values = found
+    return RowBlock(gone, keys, steps, frequencies, values.reshape(rows, floats))
+
+
+def encode(block: RowBlock) -> bytes:
+    """The bytes that `decode` reads."""
+    rows, floats = block.values.shape
+    kinds = ("<i8", "<i8", "<u4", "<u4", "<f4")
+    parts = [np.ascontiguousarray(part, kind).tobytes() for part, kind in zip(block, kinds, strict=True)]
+    body = b"".join([_HEADER.pack(_MAGIC, floats, rows, len(block.removed)), *parts])
+    return body + _SUM.pack(_sum_of(body))
+
+
+def weights_only(block: bytes, dim: int, url: str) -> bytes:
+    """The same rows without slots. Raises DataError."""
+    found = decode(block, url)
+    return encode(found._replace(values=found.values[:, :dim]))
+
+
+def record_of(number: int, block: bytes) -> bytes:
+    """A block of table `number` as a file has it."""
+    return _RECORD.pack(number, len(block)) + block
+
+
+def read_blocks(file: BinaryIO, url: str) -> Iterator[tuple[int, bytes]]:
+    """The records of a file. Raises DataError for one that was cut off."""
+    while header := _exactly(file, _RECORD.size, url, may_end=True):
+        number, length = _RECORD.unpack(header)
+        if length > _MOST_BYTES:
+            raise DataError(f"{url} is damaged: a block of {length} bytes")
+        yield number, _exactly(file, length, url)
+
+
+def _sum_of(content: bytes) -> int:
+    return int(google_crc32c.value(content))
+
+
+def _exactly(file: BinaryIO, size: int, url: str, *, may_end: bool = False) -> bytes:
+    found = bytearray()
+    while len(found) < size and (more := file.read(size - len(found))):
+        found += more
+    if len(found) == size or (may_end and not found):
+        return bytes(found)
+    raise DataError(f"{url} is cut off: {len(found)} bytes are there where {size} should be")

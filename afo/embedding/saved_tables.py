@@ -1,0 +1,131 @@
+"""Saved embedding tables, as files: what `afo.embedding.checkpoint` writes, read without any server.
+
+    <url>/rows-<server>-<part>.afo     files of `afo.embedding.snapshot`
+    <url>/tables.json                  the manifest, written last; without it there is no checkpoint
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import google_crc32c
+import msgspec
+import numpy as np
+
+from afo import storage
+from afo.embedding import row_block
+from afo.errors import DataError
+
+MANIFEST = "tables.json"
+FORMAT_VERSION = 1
+#: Deltas on one whole checkpoint: a restore reads all of them.
+MOST_DELTAS = 200
+
+
+class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table as it was saved. `optimizer`: class of its rule. `powers`: most updates that a server had counted."""
+
+    name: str
+    dim: int
+    optimizer: str
+    powers: int
+
+
+class RowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of rows that server `server` of the manifest's `servers` held."""
+
+    file: str
+    server: int
+    size: int
+    crc32c: int
+
+
+class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All of one checkpoint. `base`: URL of the one whose changes it holds; None: it is whole."""
+
+    version: int
+    servers: int
+    base: str | None
+    tables: tuple[SavedTable, ...]
+    files: tuple[RowsFile, ...]
+
+
+def read_manifest(url: str) -> TablesManifest:
+    """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
+    try:
+        manifest = msgspec.json.decode(storage.read_bytes(url), type=TablesManifest)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{url}: malformed manifest of embedding tables: {error}") from error
+    if manifest.version != FORMAT_VERSION:
+        raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads {FORMAT_VERSION}")
+    return manifest
+
+
+def chain(url: str) -> list[tuple[str, TablesManifest]]:
+    """The whole checkpoint first, then its deltas up to `url`."""
+    found: list[tuple[str, TablesManifest]] = []
+    following: str | None = url
+    while following is not None:
+        if len(found) > MOST_DELTAS or following in (path for path, _ in found):
+            raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
+        found.append((following, read_manifest(following)))
+        following = found[-1][1].base
+    return found[::-1]
+
+
+def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator[tuple[int, bytes]]:
+    """(number of the table, block) of a file of `manifest`, which lies at `url`.
+
+    Each block is whole. Raises DataError for a damaged file, at the latest at its end: nothing that came before counts
+    then.
+    """
+    path = storage.join(storage.parent(url), entry.file)
+    checksum, size = google_crc32c.Checksum(), 0
+    with storage.open_input(path) as file:
+        for number, block in row_block.read_blocks(file, path):
+            if number >= len(manifest.tables):
+                raise DataError(f"{path} is damaged: it names table {number} of {len(manifest.tables)}")
+            row_block.decode(block, path)
+            record = row_block.record_of(number, block)
+            checksum.update(record)
+            size += len(record)
+            yield number, block
+    if (size, int.from_bytes(checksum.digest())) != (entry.size, entry.crc32c):
+        raise DataError(f"{path} is damaged: {size} bytes, where the manifest says {entry.size} with another checksum")
+
+
+class Rows(NamedTuple):
+    """The weights of a table as numpy arrays: int64 [n], ascending, and float32 [n, dim]."""
+
+    keys: Any
+    weights: Any
+
+
+def read_rows(url: str) -> dict[str, Rows]:
+    """All tables that the manifest at `url` and those that it stands on hold, by name.
+
+    Raises NotFound, or DataError for damaged files.
+    """
+    tables = read_manifest(url).tables
+    held = [Rows(np.empty(0, np.int64), np.empty((0, table.dim), np.float32)) for table in tables]
+    for path, manifest in chain(url):
+        changes: list[list[row_block.RowBlock]] = [[] for _ in tables]
+        for entry in manifest.files:
+            for number, block in file_blocks(path, manifest, entry):
+                changes[number].append(_weights(row_block.decode(block, path), tables[number].dim))
+        held = [_after(before, blocks) for before, blocks in zip(held, changes, strict=True)]
+    return {table.name: rows for table, rows in zip(tables, held, strict=True)}
+
+
+def _weights(block: row_block.RowBlock, dim: int) -> row_block.RowBlock:
+    """Without the slots, whose memory is given back."""
+    return block._replace(values=block.values[:, :dim].copy())
+
+
+def _after(before: Rows, blocks: list[row_block.RowBlock]) -> Rows:
+    """What a checkpoint's blocks make of the rows that were there."""
+    gone = np.concatenate([before.keys[:0], *(block.removed for block in blocks), *(block.keys for block in blocks)])
+    stays = ~np.isin(before.keys, gone)
+    keys = np.concatenate([before.keys[stays], *(block.keys for block in blocks)])
+    weights = np.concatenate([before.weights[stays], *(block.values for block in blocks)])
+    order = np.argsort(keys, kind="stable")
+    return Rows(keys[order], weights[order])

@@ -1,0 +1,173 @@
+"""What a client asks of one embedding server outside of a training step.
+
+Each question is traced once: a server keeps every function that it is ever sent. What it answers is brought to the
+client inside of the function; TensorFlow would else fetch it by operations that the server keeps as well.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from afo.embedding.initializers import Initializer
+from afo.embedding.optimizers import RowOptimizer
+from afo.ops.library import load
+
+#: Shards of a table on a server: 2 to the power of this.
+_SHARD_BITS = 4
+_INT = tf.TensorSpec([], tf.int64)
+_INTS = tf.TensorSpec([None], tf.int64)
+
+
+class Table(NamedTuple):
+    """What a table of a group is; its number in the group stands for it in the operations."""
+
+    name: str
+    dim: int
+    optimizer: RowOptimizer
+    initializer: Initializer
+
+
+class Place(NamedTuple):
+    """Server `number` of `servers`: its device, the name of its tables there, and the client's own device."""
+
+    number: int
+    servers: int
+    device: str
+    shared_name: str
+    client: str
+
+
+class ServerTables:
+    """The tables of a group on one of its servers."""
+
+    def __init__(self, place: Place, tables: Sequence[Table]) -> None:
+        self._place = place
+        self._tables = tuple(tables)
+        self._numbers = list(range(len(tables)))
+        self._ops = load()
+        self._removals: dict[int, Any] = {}
+
+    def create(self, first: int = 0) -> None:
+        """Creates the tables from number `first` on. One that is there already as it should be stays as it is."""
+
+        def create() -> None:
+            handle = self._handle()
+            for number, table in list(enumerate(self._tables))[first:]:
+                self._add(handle, number, table)
+
+        tf.function(self._there(create), autograph=False)()
+
+    def sizes(self) -> tuple[Any, Any]:
+        """(keys, bytes) of each table: int64 numpy arrays."""
+        keys, size = self._sizes()
+        return keys.numpy(), size.numpy()
+
+    def begin_epoch(self) -> tuple[Any, Any]:
+        """(epochs that begin, updates so far) of each table: int64 numpy arrays."""
+        epochs, powers = self._begin_epoch()
+        return epochs.numpy(), powers.numpy()
+
+    def export_block(self, number: int, part: int, parts: int, most: int, cursor: int, since: int) -> tuple[bytes, int]:
+        """A block of at most `most` rows of a table and the cursor of the next one, -1 at the end."""
+        numbers = (tf.constant(each, tf.int64) for each in (number, part, parts, most, cursor, since))
+        block, following = self._export_block(*numbers)
+        return block.numpy(), int(following)
+
+    def import_block(self, number: int, block: bytes, *, weights_only: bool) -> int:
+        """Takes over those rows of a block that this server owns; returns how many."""
+        return int(self._import_block(tf.constant(number, tf.int64), tf.constant(block), tf.constant(weights_only)))
+
+    def forget_removed(self, before: Sequence[int]) -> None:
+        """What was removed before these epochs, one a table, need not be known any more."""
+        self._forget_removed(tf.constant(before, tf.int64))
+
+    def set_powers(self, powers: Sequence[int]) -> None:
+        """How many updates each table has had."""
+        self._set_powers(tf.constant(powers, tf.int64))
+
+    def clear(self) -> None:
+        """Removes all rows of all tables."""
+        self._clear()
+
+    def remove(self, number: int, keys: Any) -> int:
+        """Removes rows of one table; returns how many there were."""
+        if number not in self._removals:
+            self._removals[number] = self._asked(
+                lambda keys: self._ops.afo_remove_rows(self._handle(), keys, number=number), _INTS
+            )
+        return int(self._removals[number](tf.cast(keys, tf.int64)))
+
+    def _handle(self) -> Any:
+        return self._ops.afo_embedding_tables(shared_name=self._place.shared_name)
+
+    def _add(self, handle: Any, number: int, table: Table) -> None:
+        self._ops.afo_add_table(
+            handle,
+            number=number,
+            dim=table.dim,
+            rule=table.optimizer.rule,
+            optimizer=table.optimizer.numbers(),
+            distribution=table.initializer.distribution,
+            initializer=[table.initializer.first, table.initializer.second],
+            seed=table.initializer.seed,
+            shard_bits=_SHARD_BITS,
+        )
+
+    @cached_property
+    def _sizes(self) -> Any:
+        return self._asked(lambda: self._ops.afo_table_sizes(self._handle(), numbers=self._numbers))
+
+    @cached_property
+    def _begin_epoch(self) -> Any:
+        return self._asked(lambda: self._ops.afo_begin_epoch(self._handle(), numbers=self._numbers))
+
+    @cached_property
+    def _export_block(self) -> Any:
+        return self._asked(lambda *given: self._ops.afo_export_block(self._handle(), *given), *[_INT] * 6)
+
+    @cached_property
+    def _import_block(self) -> Any:
+        place = {"server": self._place.number, "servers": self._place.servers}
+
+        def taken(number: Any, block: Any, weights_only: Any) -> Any:
+            return self._ops.afo_import_block(self._handle(), number, block, weights_only, **place)
+
+        return self._asked(taken, _INT, tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.bool))
+
+    @cached_property
+    def _forget_removed(self) -> Any:
+        return self._asked(
+            lambda before: self._ops.afo_forget_removed(self._handle(), before, numbers=self._numbers), _INTS
+        )
+
+    @cached_property
+    def _set_powers(self) -> Any:
+        return self._asked(
+            lambda powers: self._ops.afo_set_powers(self._handle(), powers, numbers=self._numbers), _INTS
+        )
+
+    @cached_property
+    def _clear(self) -> Any:
+        return self._asked(lambda: self._ops.afo_clear_tables(self._handle(), numbers=self._numbers))
+
+    def _there(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same on the server."""
+
+        def placed(*given: Any) -> Any:
+            with tf.device(self._place.device):
+                return function(*given)
+
+        return placed
+
+    def _asked(self, function: Callable[..., Any], *signature: Any) -> Any:
+        """Done on the server, its answer brought home; traced for good."""
+
+        def asked(*given: Any) -> Any:
+            answer = self._there(function)(*given)
+            with tf.device(self._place.client):
+                # An operation without outputs is itself what a graph has of it.
+                return None if isinstance(answer, tf.Operation) else tf.nest.map_structure(tf.identity, answer)
+
+        return tf.function(asked, autograph=False).get_concrete_function(*signature)
