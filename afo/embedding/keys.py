@@ -24,10 +24,12 @@ class Keys(NamedTuple):
     @property
     def sets(self) -> int:
         """How many sets of keys there are."""
-        return int(self.splits[0].shape[0]) - 1
+        return int(self.splits[0].shape[0]) - 1 if self.splits else 0
 
 
 def unique_keys(ids: Sequence[Any], sets: Sequence[int], servers: int) -> Keys:
     """`ids`: int64 [n] each. `sets`: to which set each of them belongs; all numbers from 0 on."""
+    if not ids:
+        return Keys((), (), (), ())
     found = load().afo_unique(ids, run_tables=list(sets), num_tables=max(sets) + 1, num_servers=servers)
     return Keys(*(tuple(part) for part in (found.keys, found.splits, found.counts, found.places)))

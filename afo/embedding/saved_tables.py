@@ -1,7 +1,7 @@
 """Saved embedding tables, as files: what `afo.embedding.checkpoint` writes, read without any server.
 
-    <url>/rows-<server>-<part>.afo     files of `afo.embedding.snapshot`
-    <url>/tables.json                  the manifest, written last; without it there is no checkpoint
+<url>/rows-<server>-<part>.afo     files of `afo.embedding.snapshot`
+<url>/tables.json                  the manifest, written last; without it there is no checkpoint
 """
 
 from collections.abc import Iterator

@@ -6,19 +6,32 @@ from msgspec import Meta, field
 
 from afo.job.section import PositiveInt, Section
 
+Buckets = Annotated[int, Meta(ge=2)]
+
 
 class Embedding(Section, frozen=True):
     """Embedding tables of the deep part."""
 
     dim: PositiveInt = 16
-    hash_buckets: Annotated[int, Meta(ge=2, description="Rows per feature where the schema says nothing.")] = 100_000
+    storage: Annotated[
+        Literal["dense", "hash_table"],
+        Meta(description="`hash_table`: a row for each key that training meets. `dense`: `hash_buckets`."),
+    ] = "hash_table"
+    hash_buckets: Annotated[
+        Buckets | None,
+        Meta(
+            description="Rows per feature where the schema says nothing. Left out: 100,000; of `hash_table` no bound."
+        ),
+    ] = None
 
 
 class Wide(Section, frozen=True):
     """The linear part."""
 
     crosses: Annotated[tuple[tuple[str, ...], ...], Meta(description="Features crossed with each other.")] = ()
-    cross_buckets: Annotated[int, Meta(ge=2, description="Hash buckets per cross.")] = 100_000
+    cross_buckets: Annotated[
+        Buckets | None, Meta(description="Hash buckets per cross. Left out: as `embedding.hash_buckets`.")
+    ] = None
 
 
 class Model(Section, frozen=True):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from afo.errors import SpecError
 from afo.models import hashing
-from afo.models.layout import Dense, Layout, Pooling, Sparse
+from afo.models.layout import Cross, Dense, Layout, Pooling, Sparse
 
 
 class Encoded(NamedTuple):
@@ -23,8 +23,20 @@ class Encoded(NamedTuple):
     shares: Any
 
 
+class EncodedKeys(NamedTuple):
+    """A batch of B samples as a model on hash tables reads it."""
+
+    #: Of each sparse feature, in the order of `Layout.sparse`: [B, values] int64.
+    keys: tuple[Any, ...]
+    #: Of each cross: [B, 1] int64.
+    crosses: tuple[Any, ...]
+    #: As those of `Encoded`.
+    dense: Any
+    shares: Any
+
+
 class Encoder:
-    """Turns parsed features into `Encoded`; the same in training, evaluation and the exported model.
+    """Turns parsed features into `Encoded` or `EncodedKeys`; the same in training, evaluation and the exported model.
 
     Raises SpecError for a vocabulary of which two values have the same hash.
     """
@@ -40,16 +52,42 @@ class Encoder:
 
     def __call__(self, features: dict[str, Any]) -> Encoded:
         """`features`: name → [B, values] of int64, string or float32."""
-        layout = self._layout
         size = tf.shape(next(iter(features.values())))[0]
-        places = {c.feature: self._place(c, features[c.feature]) for c in layout.sparse if c.how != "hash"}
-        hashes = {c.feature: _hashes(c, features[c.feature], places) for c in layout.sparse}
+        places, hashes = self._found(features)
         return Encoded(
             ids=self._ids(hashes, places, size),
             crosses=self._crosses(hashes, size),
-            dense=_joined([_dense(column, features) for column in layout.dense], size, tf.float32),
+            dense=self._dense(features, size),
             shares=self._shares(features, size),
         )
+
+    def keys(self, features: dict[str, Any]) -> EncodedKeys:
+        """The same for a layout that is `hashed`."""
+        size = tf.shape(next(iter(features.values())))[0]
+        places, hashes = self._found(features)
+        keys = [
+            places[column.feature] if column.how != "hash" else _key(column, features, hashes)
+            for column in self._layout.sparse
+        ]
+        crosses = [_bounded(hashed, cross.buckets) for cross, hashed in self._combined(hashes)]
+        return EncodedKeys(tuple(keys), tuple(crosses), self._dense(features, size), self._shares(features, size))
+
+    def _found(self, features: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Places of the features that are not hashed, and hashes of all."""
+        columns = self._layout.sparse
+        places = {c.feature: self._place(c, features[c.feature]) for c in columns if c.how != "hash"}
+        return places, {c.feature: _hashes(c, features[c.feature], places) for c in columns}
+
+    def _dense(self, features: dict[str, Any], size: Any) -> Any:
+        return _joined([_dense(column, features) for column in self._layout.dense], size, tf.float32)
+
+    def _combined(self, hashes: dict[str, Any]) -> list[tuple[Cross, Any]]:
+        """Each cross and the hash of what it combines, uint64 [B, 1]."""
+        sparse = self._layout.sparse
+        return [
+            (cross, hashing.combine([hashes[sparse[column].feature] for column in cross.columns]))
+            for cross in self._layout.crosses
+        ]
 
     def _shares(self, features: dict[str, Any], size: Any) -> Any:
         if not self._layout.has_lists:
@@ -73,10 +111,7 @@ class Encoder:
 
     def _crosses(self, hashes: dict[str, Any], size: Any) -> Any:
         layout = self._layout
-        combined = [
-            hashing.combine([hashes[layout.sparse[column].feature] for column in cross.columns])
-            for cross in layout.crosses
-        ]
+        combined = [hashed for _, hashed in self._combined(hashes)]
         buckets = np.array([cross.buckets for cross in layout.crosses], np.uint64)
         places = tf.cast(_joined(combined, size, tf.uint64) % tf.constant(buckets), tf.int64)
         return places + tf.constant(np.array(layout.cross_offsets, np.int64))
@@ -114,6 +149,18 @@ class _Vocabulary:
     def _signed(self, values: Any) -> Any:
         hashed = hashing.hash_strings(values) if self._is_string else hashing.hash_integers(values)
         return tf.bitcast(hashed, tf.int64)
+
+
+def _key(column: Sparse, features: dict[str, Any], hashes: dict[str, Any]) -> Any:
+    """int64 key of a hashed column: an id is its own."""
+    if column.buckets == 0 and not column.is_string:
+        return features[column.feature]
+    return _bounded(hashes[column.feature], column.buckets)
+
+
+def _bounded(hashed: Any, buckets: int) -> Any:
+    """int64 of a uint64 hash."""
+    return tf.cast(hashed % tf.constant(buckets, tf.uint64), tf.int64) if buckets else tf.bitcast(hashed, tf.int64)
 
 
 def _joined(parts: list[Any], size: Any, dtype: Any) -> Any:

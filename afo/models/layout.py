@@ -2,7 +2,8 @@
 
 All embeddings are rows of one table and all linear weights rows of another, so that a step asks each parameter server
 once, whatever the number of features. The first rows of both belong to the same ids: a feature's `offset` counts in
-both tables, and the crosses follow in the linear one alone.
+both tables, and the crosses follow in the linear one alone. With hash tables (`Layout.hashed`) each feature has one of
+its own for its embeddings and one for its linear weights, and each cross one; the engine asks for all of them at once.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from typing import Literal
 from afo.data.schema import Combiner, Feature, Scalar, Schema
 from afo.errors import SpecError
 from afo.job import Model
+
+#: Rows of a feature, or of a cross, in a dense table.
+DEFAULT_BUCKETS = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Pooling:
 class Sparse:
     """A feature that is looked up: `values` ids a sample, each one of `buckets` rows.
 
-    hash       64-bit hash of the value modulo buckets
+    hash       64-bit hash of the value modulo buckets; of 0 buckets the value, or the fingerprint of a string
     vocabulary place in `vocabulary`, the last bucket for all others
     boundaries how many of `boundaries` are at most the value of a dense feature
 
@@ -51,7 +55,7 @@ class Sparse:
 
 @dataclass(frozen=True)
 class Cross:
-    """The combination of features; `columns` are indices into `Layout.sparse`."""
+    """The combination of features; `columns` are indices into `Layout.sparse`. 0 buckets: no bound."""
 
     columns: tuple[int, ...]
     buckets: int
@@ -91,6 +95,8 @@ class Layout:
     dim: int
     has_wide: bool
     has_deep: bool
+    #: Rows are in hash tables, which grow by what they meet.
+    hashed: bool = False
 
     #: Spread of the first embeddings.
     embedding_scale = 0.05
@@ -142,6 +148,11 @@ class Layout:
         offsets = _starts([prod(shape) for _, shape in shapes])
         return tuple(Weight(name, shape, offset) for (name, shape), offset in zip(shapes, offsets, strict=True))
 
+    @cached_property
+    def cross_names(self) -> tuple[str, ...]:
+        """What a person calls each cross."""
+        return tuple(" x ".join(self.sparse[column].feature for column in cross.columns) for cross in self.crosses)
+
     @property
     def dense_size(self) -> int:
         """Values of the dense vector."""
@@ -159,7 +170,9 @@ def layout_of(schema: Schema, model: Model) -> Layout:
     order = ("hash", "vocabulary", "boundaries")
     sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
     has_wide, has_deep = model.parts != "deep", model.parts != "wide"
-    crosses = [_cross(names, sparse, model.wide.cross_buckets) for names in model.wide.crosses]
+    hashed = model.embedding.storage == "hash_table"
+    buckets = model.wide.cross_buckets or _unbounded(hashed)
+    crosses = [_cross(names, sparse, buckets) for names in model.wide.crosses]
     return Layout(
         sparse=sparse,
         crosses=tuple(crosses) if has_wide else (),
@@ -168,12 +181,14 @@ def layout_of(schema: Schema, model: Model) -> Layout:
         dim=model.embedding.dim,
         has_wide=has_wide,
         has_deep=has_deep,
+        hashed=hashed,
     )
 
 
 def _sparse(feature: Feature, model: Model) -> Sparse:
     how: Literal["hash", "vocabulary", "boundaries"] = "hash"
-    buckets = feature.hash_buckets or model.embedding.hash_buckets
+    hashed = model.embedding.storage == "hash_table"
+    buckets = feature.hash_buckets or model.embedding.hash_buckets or _unbounded(hashed)
     if feature.kind == "dense":
         how, buckets = "boundaries", len(feature.buckets) + 1
     elif feature.vocab:
@@ -188,6 +203,11 @@ def _sparse(feature: Feature, model: Model) -> Sparse:
         boundaries=feature.buckets,
         pooling=_pooling(feature),
     )
+
+
+def _unbounded(hashed: bool) -> int:
+    """Buckets where nobody says how many."""
+    return 0 if hashed else DEFAULT_BUCKETS
 
 
 def _dense(feature: Feature) -> Dense:

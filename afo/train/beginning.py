@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from afo.job import WarmStart
 from afo.lineage import Ancestry, continued
 from afo.rpc import messages as m
-from afo.train.checkpoint import CheckpointReader, newest_complete, restore
+from afo.train.checkpoint import CheckpointReader, from_newest_complete, restore
 from afo.train.manifest import read_evaluation
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters
@@ -41,11 +41,12 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
 
 def _restored(setup: Setup, parameters: Parameters, manifest_url: str, kept: tuple[int, ...]) -> tuple[str, int]:
     """Out of `manifest_url`, or the newest complete checkpoint before it; all but the servers in `kept`."""
-    reader, problems = newest_complete(manifest_url, setup.task.checkpoint_url, setup.work_dir)
+    taken, step, problems = from_newest_complete(
+        manifest_url, setup.task.checkpoint_url, setup.work_dir, lambda reader: restore(parameters, reader, kept)
+    )
     for problem in problems:
-        print(f"warning: {problem}; taking {reader.url}", file=sys.stderr)
-    with reader:
-        return reader.url, restore(parameters, reader, kept)
+        print(f"warning: {problem}; taking {taken}", file=sys.stderr)
+    return taken, step
 
 
 def _warm_started(

@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from afo import storage
+from afo.embedding import checkpoint as tables
+from afo.embedding.checkpoint import TableSaver
+from afo.embedding.saved_tables import Rows, read_rows
 from afo.errors import DataError, NotFound
 from afo.train import initialize, manifest
 from afo.train.manifest import Manifest, Part
@@ -25,6 +28,7 @@ from afo.train.variables import PsVariable, VariableIo
 
 #: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
 _SENDERS = 8
+_T = TypeVar("_T")
 
 
 def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]]:
@@ -46,6 +50,7 @@ class CheckpointWriter:
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
+        self._tables = None if parameters.embeddings is None else TableSaver(parameters.embeddings)
         #: The same for every checkpoint.
         self._io = functools.cache(VariableIo)
 
@@ -61,6 +66,7 @@ class CheckpointWriter:
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
         parts = self._send(directory, counters)
+        saved_tables = self._save_tables(directory)
         url = manifest.commit(
             self._url,
             Manifest(
@@ -74,9 +80,17 @@ class CheckpointWriter:
                 rules=self._origin.rules,
                 sections=self._origin.sections,
                 lineage=self._origin.lineage(step, positions),
+                tables=saved_tables,
             ),
         )
         return url, step, positions
+
+    def _save_tables(self, directory: str) -> str | None:
+        """Returns the file that names all of them, relative to `directory`."""
+        if self._tables is None:
+            return None
+        saved = self._tables.save(storage.join(self._url, directory, manifest.TABLES))
+        return f"{manifest.TABLES}/{storage.name(saved)}"
 
     def _send(self, directory: str, counters: list[tuple[PsVariable, Any]]) -> tuple[Part, ...]:
         """Write file after file and send several at once; never more than those lie on the local disk.
@@ -183,6 +197,21 @@ class CheckpointReader:
             for part, path in self._parts[tensor]
         ]
 
+    @property
+    def tables_url(self) -> str:
+        """Manifest of its hash tables. Raises DataError where it has none."""
+        url = manifest.tables_url(self.url, self.manifest)
+        if url is None:
+            raise DataError(
+                f"{self.url} holds no hash tables, so it is of another model (`model.embedding.storage`); start without"
+                " this checkpoint"
+            )
+        return url
+
+    def hash_tables(self) -> dict[str, Rows]:
+        """All rows of the hash tables, by name. Raises NotFound, or DataError for damaged files."""
+        return read_rows(self.tables_url)
+
     def check_rows(self, table: Parameter) -> None:
         """Raises DataError if the checkpoint's table has another number of rows than the model's."""
         saved = self.manifest.rows.get(table.name)
@@ -200,17 +229,21 @@ class CheckpointReader:
             )
 
 
-def newest_complete(url: str, checkpoint_url: str, scratch: Path) -> tuple[CheckpointReader, list[str]]:
-    """The checkpoint at `url`, or the newest older one that is complete, and why the others were not taken.
+def from_newest_complete(
+    url: str, checkpoint_url: str, scratch: Path, use: Callable[[CheckpointReader], _T]
+) -> tuple[str, _T, list[str]]:
+    """What `use` makes of the checkpoint at `url`, or of the newest older one that is complete.
 
-    Raises DataError if there is none.
+    Returns that one's URL, the result, and why the others were not taken. Raises DataError if none is complete; hash
+    tables are found to be damaged when they are used.
     """
     wanted = manifest.parse_name(url)
     older = [found.url for found in manifest.find_manifests(checkpoint_url) if found.age < wanted.age]
     problems: list[str] = []
     for candidate in [url, *reversed(older)]:
         try:
-            return CheckpointReader(candidate, scratch), problems
+            with CheckpointReader(candidate, scratch) as reader:
+                return candidate, use(reader), problems
         except (NotFound, DataError) as error:
             problems.append(str(error))
     raise DataError(f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}")
@@ -230,6 +263,9 @@ def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[i
                 _scatter(array, part, shards, kept)
     for name, shards in tensors(parameters.dense):
         cut(reader.whole(name), shards, reader.url, kept)
+    if parameters.embeddings is not None:
+        lost = [server for server in range(parameters.servers) if server not in kept]
+        tables.restore(parameters.embeddings, reader.tables_url, lost)
     step = 0
     for variable in parameters.counters:
         value = _restore_counter(parameters, variable, reader, kept)

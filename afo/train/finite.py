@@ -17,6 +17,7 @@ def required(computed: Computed) -> Computed:
     """The same values, which exist only if loss, gradients and changes of the state are finite."""
     values = [computed.loss, computed.vector, *(each.values for each in computed.rows)]
     values += [each for each in computed.added if each.dtype.is_floating]
+    values += [part for each in computed.embeddings for part in each.values]
     finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
     with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
         return Computed(
@@ -24,6 +25,9 @@ def required(computed: Computed) -> Computed:
             rows=tuple(each._replace(values=tf.identity(each.values)) for each in computed.rows),
             vector=tf.identity(computed.vector),
             added=tuple(tf.identity(each) for each in computed.added),
+            embeddings=tuple(
+                each._replace(values=tuple(tf.identity(part) for part in each.values)) for each in computed.embeddings
+            ),
         )
 
 
@@ -38,8 +42,12 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
         computed = model.compute(batch.inputs, exchange, position.state)
         inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
         tables = {f"table `{table.name}`": values for table, values in exchange.gathered}
+        asked: dict[str, Any] = {}
+        for each in computed.embeddings:
+            tables |= {f"table `{name}`": rows for name, rows in each.exchange.by_table(each.exchange.values).items()}
+            asked |= {f"gradient of table `{name}`": rows for name, rows in each.exchange.by_table(each.values).items()}
         pulled = tables | _by_weight("weights", parameters, exchange.vector())
-        gradients = {f"gradient of table `{each.table.name}`": each.values for each in computed.rows}
+        gradients = {f"gradient of table `{each.table.name}`": each.values for each in computed.rows} | asked
         gradients |= _by_weight("gradient of", parameters, computed.vector)
         groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
         return [{name: _counted(value) for name, value in group.items()} for group in groups]

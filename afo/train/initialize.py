@@ -18,7 +18,7 @@ Draw = Callable[[tuple[int, ...], int], Any]
 
 
 def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state: Mapping[str, Any]) -> None:
-    """Create every variable: tables as `draws` says for each, dense weights out of `vector`.
+    """Create every variable: dense tables as `draws` says for each, hash tables empty, dense weights out of `vector`.
 
     `state` holds first values of `Parameters.state` by name; the others, as all counters, are zero.
     """
@@ -33,6 +33,8 @@ def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state
             _create(parameters.dense, shard, partial(tf.constant, vector[start:stop]))
 
     tf.function(create, autograph=False)()
+    if parameters.embeddings is not None:
+        parameters.embeddings.create()
     for variable in parameters.state:
         VariableIo(variable).assign(state.get(variable.name, np.zeros(variable.shape)))
     set_counter(parameters, parameters.positions, np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
@@ -46,7 +48,10 @@ def set_counter(parameters: Parameters, counter: PsVariable, value: Any) -> None
 
 
 def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
-    """Create the trained parameters with their slots, all zero, for a restore to fill; not on the servers in `kept`."""
+    """Create the trained parameters with their slots, all zero, for a restore to fill; not on the servers in `kept`.
+
+    Hash tables are created empty.
+    """
 
     def create() -> None:
         for parameter in parameters.trained:
@@ -59,6 +64,8 @@ def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
                         tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(variable.shape))
 
     tf.function(create, autograph=False)()
+    if parameters.embeddings is not None:
+        parameters.embeddings.create([server for server in range(parameters.servers) if server not in kept])
 
 
 def normal(scale: float, seed: int) -> Draw:

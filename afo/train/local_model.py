@@ -4,10 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from afo.embedding.saved_tables import Rows
+from afo.errors import DataError
 from afo.models import wide_deep
 from afo.models.encode import Encoder
 from afo.models.layout import Layout
 from afo.train.checkpoint import CheckpointReader
+from afo.train.frozen_table import FrozenTable
 
 
 class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
@@ -45,9 +48,71 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         if self.wide is not None:
             wide = tf.gather(self.wide, tf.concat([encoded.ids, encoded.crosses], axis=1))
         embeddings = None if self.deep is None else tf.gather(self.deep, encoded.ids)
-        dense = wide_deep.standardised(encoded.dense, self.statistics)
-        log_odds = wide_deep.logits(self._layout, embeddings, wide, dense, self.dense, encoded.shares)
-        return tf.sigmoid(log_odds)[:, tf.newaxis]
+        return _probabilities(self._layout, embeddings, wide, encoded, self.dense, self.statistics)
+
+
+class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+    """The same with its hash tables as they were."""
+
+    def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader) -> None:
+        """Raises DataError if the checkpoint is of another model."""
+        super().__init__(name="wide_deep")
+        self._layout = layout
+        self._encoder = encoder
+        self._deep, self._wide = _table_names(layout)
+        tables = reader.hash_tables()
+        self.tables = {name: FrozenTable(tables[name]) for name in self._checked(reader, tables)}
+        self.dense = _variable(reader.whole("dense"))
+        self.statistics = _variable(reader.whole("statistics"))
+
+    def load(self, reader: CheckpointReader) -> None:
+        """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
+        tables = reader.hash_tables()
+        for name in self._checked(reader, tables):
+            self.tables[name].load(tables[name])
+        self.dense.assign(reader.whole("dense"))
+        self.statistics.assign(reader.whole("statistics"))
+
+    def probabilities(self, features: dict[str, Any]) -> Any:
+        """float32 [B, 1] of parsed features, each [B, values]."""
+        encoded = self._encoder.keys(features)
+        size, layout = tf.shape(encoded.dense)[0], self._layout
+        embeddings = wide = None
+        if layout.has_deep:
+            embeddings = self._looked_up(self._deep, encoded.keys, size, layout.dim)
+        if layout.has_wide:
+            wide = self._looked_up(self._wide, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
+        return _probabilities(layout, embeddings, wide, encoded, self.dense, self.statistics)
+
+    def _looked_up(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
+        """[B, values of all features, dim]."""
+        if not names:
+            return tf.zeros([size, 0, dim])
+        return tf.concat([self.tables[name].lookup(each) for name, each in zip(names, keys, strict=True)], axis=1)
+
+    def _checked(self, reader: CheckpointReader, tables: dict[str, Rows]) -> tuple[str, ...]:
+        """The names of the model's tables. Raises DataError where the checkpoint lacks one, or its width is another."""
+        dims = dict.fromkeys(self._deep, self._layout.dim) | dict.fromkeys(self._wide, 1)
+        for name, dim in dims.items():
+            found = tables[name].weights.shape[1] if name in tables else None
+            if found != dim:
+                what = f"holds no table `{name}`" if found is None else f"has `{name}` of width {found}, not {dim}"
+                raise DataError(f"{reader.url} {what}, so it is of another model; start without this checkpoint")
+        return tuple(dims)
+
+
+def _table_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of the deep part and of the wide part, in the order of features and crosses."""
+    features = [column.feature for column in layout.sparse]
+    deep = tuple(f"deep/{name}" for name in features) if layout.has_deep else ()
+    wide = tuple(f"wide/{name}" for name in (*features, *layout.cross_names)) if layout.has_wide else ()
+    return deep, wide
+
+
+def _probabilities(layout: Layout, embeddings: Any, wide: Any, encoded: Any, vector: Any, statistics: Any) -> Any:
+    dense = wide_deep.standardised(encoded.dense, statistics)
+    log_odds = wide_deep.logits(layout, embeddings, wide, dense, vector, encoded.shares)
+    return tf.sigmoid(log_odds)[:, tf.newaxis]
 
 
 def _variable(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """The manifest that makes a set of files a checkpoint. No TensorFlow here.
 
     <checkpoint url>/g000001-<random>/<tensor>.<part>.npy   a directory for each try
+    <checkpoint url>/g000001-<random>/tables/               hash tables, where the model has them
     <checkpoint url>/manifest-g000001-s000000001234[-final].json          written last, and only once
     <checkpoint url>/evaluation-g000001-s000000001234[-final].json        what the evaluator found of it
     <checkpoint url>/refused.json                                         the quality gate refused this job's model
@@ -22,9 +23,11 @@ from afo.lineage import Evaluation, Lineage
 from afo.train.sections import Section
 
 #: Raised when a reader of an older version could not read what this one writes.
-FORMAT_VERSION = 2
-#: Formats that are read: 1 says neither what is in the model nor which part is which.
-READABLE = (1, 2)
+FORMAT_VERSION = 3
+#: Formats that are read: 1 says neither what is in the model nor which part is which, 2 has no hash tables.
+READABLE = (1, 2, 3)
+#: Directory of the hash tables (`afo.embedding.saved_tables`) in that of the other files.
+TABLES = "tables"
 REFUSAL = "refused.json"
 _NAME = re.compile(r"^manifest-g(\d{6,})-s(\d{12,})(-final)?\.json$")
 _DIRECTORY = re.compile(r"^g(\d{6,})-")
@@ -44,7 +47,8 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one checkpoint. `rows` says how many rows each table has altogether; the last three since format 2."""
+    """All of one checkpoint. `rows` says how many rows each table has altogether; `rules`, `sections` and
+    `lineage` since format 2."""
 
     version: int
     generation: int
@@ -60,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     #: Which part of the model is which range of which tensor.
     sections: tuple[Section, ...] = ()
     lineage: Lineage | None = None
+    #: File of the hash tables, relative to the directory; since format 3.
+    tables: str | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -212,6 +218,13 @@ def fetch_part(manifest_url: str, manifest: Manifest, part: Part, scratch: Path)
             f" {part.crc32c:08x}; the checkpoint is damaged"
         )
     return local
+
+
+def tables_url(manifest_url: str, manifest: Manifest) -> str | None:
+    """Where the manifest of the hash tables is; None for a model without."""
+    if manifest.tables is None:
+        return None
+    return storage.join(storage.parent(manifest_url), manifest.directory, *manifest.tables.split("/"))
 
 
 def checksum_of(path: Path) -> int:

@@ -2,11 +2,20 @@
 
 from typing import Any, NamedTuple, Protocol
 
+from afo.embedding import exchange as embedding_exchange
 from afo.models.records import Parsed
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.parameters import Parameters
 from afo.train.sections import Section
+
+
+class TableGradients(NamedTuple):
+    """Gradients of rows that the native engine answered."""
+
+    exchange: embedding_exchange.Exchange
+    #: For each server, as `exchange.values`.
+    values: tuple[Any, ...]
 
 
 class Computed(NamedTuple):
@@ -20,6 +29,8 @@ class Computed(NamedTuple):
     vector: Any
     #: What the variables of `Parameters.state` grow by, in their order.
     added: tuple[Any, ...]
+    #: Of hash tables; each table is in one of them at most.
+    embeddings: tuple[TableGradients, ...] = ()
 
 
 class LocalModel(Protocol):

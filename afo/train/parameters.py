@@ -4,12 +4,14 @@ Row r of a table lies on server r % servers, at row r // servers there. The dens
 model one behind the other and is cut into one contiguous range a server, so that a step moves one tensor per server.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from afo.embedding import TableGroup
+from afo.embedding.server_tables import Table
 from afo.models.layout import Weight
 from afo.optimizers import Rule
-from afo.train.variables import PsVariable
+from afo.train.variables import CLIENT_DEVICE, PsVariable, ps_device
 from afo.train_task import POSITION_HOLDERS
 
 
@@ -57,6 +59,8 @@ class Parameters:
     step: PsVariable
     #: A second one of these two, by name, where the position must outlive the loss of any one server.
     copies: Mapping[str, PsVariable] = field(default_factory=dict)
+    #: Tables of the native engine, keys by keys instead of row by row.
+    embeddings: TableGroup | None = None
 
     @property
     def trained(self) -> tuple[Parameter, ...]:
@@ -81,8 +85,12 @@ def parameters_of(
     splits: int,
     *,
     with_copies: bool,
+    embeddings: Sequence[Table] = (),
 ) -> Parameters:
-    """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is."""
+    """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is.
+
+    Raises SpecError for a table of `embeddings` that cannot be, Unsupported where the engine cannot run.
+    """
     servers = len(dense.shards)
     first, *others = (_position_and_step(splits, server) for server in POSITION_HOLDERS[:servers])
     copies = [copy for second in others for copy in zip(first, second, strict=True)] if with_copies else []
@@ -95,7 +103,12 @@ def parameters_of(
         positions=first[0],
         step=first[1],
         copies={counter.name: copy for counter, copy in copies},
+        embeddings=_group(embeddings, servers) if embeddings else None,
     )
+
+
+def _group(tables: Sequence[Table], servers: int) -> TableGroup:
+    return TableGroup([ps_device(task) for task in range(servers)], tables=tables, client=CLIENT_DEVICE)
 
 
 def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:

@@ -40,12 +40,7 @@ class Section(Struct, frozen=True):
 
 def sections_of(layout: Layout) -> tuple[Section, ...]:
     """The parts of a Wide & Deep model, by feature, cross and layer."""
-    found = _table_sections(layout, "deep", f" dim {layout.dim}") if layout.has_deep else []
-    if layout.has_wide:
-        found += _table_sections(layout, "wide", "")
-        for cross, first in zip(layout.crosses, layout.cross_offsets, strict=True):
-            name = " x ".join(layout.sparse[column].feature for column in cross.columns)
-            found.append(Section("wide", name, name, first, cross.buckets, _cross_kind(layout, cross)))
+    found = _hash_tables(layout) if layout.hashed else _dense_tables(layout)
     for weight in layout.weights:
         found += _first_kernel(layout, weight) if weight.name == "layer0/kernel" else [whole_weight(weight)]
     first = 0
@@ -69,6 +64,29 @@ def whole_table(name: str, rows: int, width: int) -> Section:
 def whole_state(name: str, shape: tuple[int, ...]) -> Section:
     """A state variable that is kept whole or not at all."""
     return Section(name, name, name, 0, (1, *shape)[-1], _shape(*shape))
+
+
+def _dense_tables(layout: Layout) -> list[Section]:
+    found = _table_sections(layout, "deep", f" dim {layout.dim}") if layout.has_deep else []
+    if layout.has_wide:
+        found += _table_sections(layout, "wide", "")
+        for cross, name, first in zip(layout.crosses, layout.cross_names, layout.cross_offsets, strict=True):
+            found.append(Section("wide", name, name, first, cross.buckets, _cross_kind(layout, cross)))
+    return found
+
+
+def _hash_tables(layout: Layout) -> list[Section]:
+    """A section for each table: what has a table of its own is kept whole or not at all."""
+    found = []
+    for column in layout.sparse:
+        if layout.has_deep:
+            kind = f"{_kind(column)} dim {layout.dim}"
+            found.append(Section(f"deep/{column.feature}", column.feature, column.feature, 0, 1, kind))
+        if layout.has_wide:
+            found.append(Section(f"wide/{column.feature}", column.feature, column.feature, 0, 1, _kind(column)))
+    for cross, name in zip(layout.crosses, layout.cross_names, strict=True):
+        found.append(Section(f"wide/{name}", name, name, 0, 1, _cross_kind(layout, cross)))
+    return found
 
 
 def _table_sections(layout: Layout, table: str, suffix: str) -> list[Section]:

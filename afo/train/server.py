@@ -5,6 +5,7 @@ import threading
 import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
+from afo.train import operations
 from afo.train.setup import Setup
 from afo.train_task import Progress
 
@@ -12,6 +13,8 @@ from afo.train_task import Progress
 def run(setup: Setup) -> None:
     """Serve until the process is killed: the AM decides when, and the kernel when the Child is gone."""
     task = setup.task
+    if setup.job.model.embedding.storage == "hash_table":
+        operations.load()
     try:
         server = tf.distribute.Server(
             tf.train.ClusterSpec({"ps": list(task.ps)}), job_name="ps", task_index=task.index, start=True

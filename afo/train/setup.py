@@ -43,6 +43,11 @@ class JobParts:
             from afo.train.entry_model import EntryModel
 
             return EntryModel(self.schema, self.job)
+        if self.job.model.embedding.storage == "hash_table":
+            # So do the operations, where they are not used.
+            from afo.train.hashed_wide_deep import HashedWideDeepModel
+
+            return HashedWideDeepModel(self.schema, self.job)
         return WideDeepModel(self.schema, self.job)
 
     @cached_property

@@ -65,6 +65,8 @@ def step_function(model: Model, parameters: Parameters, schedule: Schedule, prep
         computed = finite.required(model.compute(batch.inputs, exchange, position.state))
         rate = rate_at(schedule, position.step)
         applied = [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
+        for asked, values in computed.embeddings:
+            applied += asked.apply(values, step=position.step, schedule=rate)
         applied += exchange.apply_vector(computed.vector, rate)
         with tf.control_dependencies(applied):
             number, positions = position.advance(computed.added)

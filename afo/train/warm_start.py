@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding import checkpoint
+from afo.embedding.server_tables import Table
 from afo.errors import DataError, NotFound
 from afo.job import WarmStart
 from afo.train.checkpoint import CheckpointReader, cut, row_writer, tensors
@@ -28,7 +30,12 @@ RowWriter = Callable[[Any, Any], None]
 
 def rules_of(parameters: Parameters) -> dict[str, str]:
     """The optimizer of each trained tensor, by the name that the job file has for it."""
-    return {each.name: type(each.rule).__name__.removesuffix("Rule").lower() for each in parameters.trained}
+    rules = {each.name: type(each.rule).__name__.removesuffix("Rule").lower() for each in parameters.trained}
+    return rules | {table.name: type(table.optimizer).__name__.lower() for table in _hash_tables(parameters)}
+
+
+def _hash_tables(parameters: Parameters) -> list[Table]:
+    return [] if parameters.embeddings is None else parameters.embeddings.tables
 
 
 def open_source(warm: WarmStart, own_url: str, scratch: Path) -> tuple[CheckpointReader | None, tuple[str, ...]]:
@@ -58,6 +65,9 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
     for table in parameters.tables:
         if moves := found.of(table.name):
             _move_rows(table, moves, table.name in found.with_slots, reader)
+    kept = {table.name for table in _hash_tables(parameters) if found.of(table.name)}
+    if parameters.embeddings is not None and kept:
+        checkpoint.take_over(parameters.embeddings, reader.tables_url, kept, found.with_slots)
     _move_dense(parameters.dense, found.of(DENSE), DENSE in found.with_slots, reader)
     for variable in parameters.state:
         _move_columns(variable, found.of(variable.name.removeprefix("afo/")), reader)
@@ -75,7 +85,7 @@ def _described(reader: CheckpointReader) -> CheckpointReader:
 
 
 def _check_something_is_kept(found: Plan, parameters: Parameters, saved: Manifest, url: str) -> None:
-    tables = {table.name for table in parameters.tables}
+    tables = {table.name for table in parameters.tables} | {table.name for table in _hash_tables(parameters)}
     wanted = tables or {DENSE}
     if not any(move.tensor in wanted for move in found.moves):
         there = sorted({section.owner for section in saved.sections})

@@ -3,12 +3,14 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": ""})
 
 import numpy as np
 
 from afo import jsonfile
+from afo.embedding import TableGroup, row_block, snapshot
 from afo.train.cluster import connect
 from afo.train.setup import Setup
 from afo.train.variables import VariableIo
@@ -16,7 +18,8 @@ from afo.train_task import TrainTask
 
 
 def write(task_file: str, target: Path) -> None:
-    """Slots and copies of counters are variables too."""
+    """Slots and copies of counters are variables too. Of the hash tables `<table>/keys/<server>`, ascending, and
+    `<table>/values/<server>`, weights and slots."""
     setup = Setup(jsonfile.read(task_file, TrainTask))
     parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
     trained = [
@@ -27,7 +30,24 @@ def write(task_file: str, target: Path) -> None:
     ]
     with connect(setup.task.ps):
         everything = (*trained, *parameters.counters, *parameters.copies.values())
-        np.savez(target, **{each.name: VariableIo(each).read() for each in everything})
+        values = {each.name: VariableIo(each).read() for each in everything}
+        if parameters.embeddings is not None:
+            values |= _tables(parameters.embeddings)
+        np.savez(target, **values)
+
+
+def _tables(group: TableGroup) -> dict[str, Any]:
+    found = {}
+    for server in range(group.servers):
+        blocks: dict[int, list[row_block.RowBlock]] = {}
+        for number, block in snapshot.blocks(group, snapshot.Slice(server, 0, 1), [-1] * len(group.tables)):
+            blocks.setdefault(number, []).append(row_block.decode(block, "server"))
+        for number, held in blocks.items():
+            keys = np.concatenate([each.keys for each in held])
+            order, name = np.argsort(keys), group.tables[number].name
+            found[f"{name}/keys/{server}"] = keys[order]
+            found[f"{name}/values/{server}"] = np.concatenate([each.values for each in held])[order]
+    return found
 
 
 if __name__ == "__main__":

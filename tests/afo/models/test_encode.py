@@ -1,5 +1,6 @@
 """Layout of the tables, and features as rows of them."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -140,3 +141,38 @@ def test_a_list_cannot_be_crossed() -> None:
     )
     with pytest.raises(SpecError, match="`b` has several values a sample and cannot be crossed"):
         layout_of(schema, Model(wide=Wide(crosses=(("a", "b"),))))
+
+
+TABLES = msgspec.structs.replace(MODEL, embedding=Embedding(dim=2, storage="hash_table"))
+
+
+def test_keys_of_hash_tables_are_ids_places_and_buckets_where_the_schema_has_them() -> None:
+    layout = layout_of(SCHEMA, TABLES)
+    assert layout.hashed
+    assert [(column.feature, column.buckets) for column in layout.sparse] == [
+        ("item", 50), ("liked", 0), ("city", 4), ("age", 3),
+    ]  # fmt: skip
+    encoded = Encoder(layout).keys(tensors())
+    item, liked, city, age = (each.numpy().tolist() for each in encoded.keys)
+    dense = Encoder(layout_of(SCHEMA, MODEL))(tensors())
+    assert item == dense.ids[:, :1].numpy().tolist(), "the schema says how many buckets"
+    assert liked == FEATURES["liked"], "an id is its own key"
+    assert city == [[2], [3], [0]]
+    assert age == [[0], [1], [2]]
+    crosses = np.concatenate([each.numpy() for each in encoded.crosses], axis=1)
+    np.testing.assert_array_equal(crosses + np.array([87, 157]), dense.crosses)
+
+
+def test_keys_without_buckets_are_whole_hashes() -> None:
+    schema = Schema(features=(Feature(name="word", kind="string"), Feature(name="item", kind="categorical")))
+    model = Model(embedding=Embedding(storage="hash_table"), wide=Wide(crosses=(("word", "item"),)))
+    encoded = Encoder(layout_of(schema, model)).keys(
+        {"word": tf.constant([["a"], ["b"]]), "item": tf.constant([[-(2**63)], [2**63 - 1]], tf.int64)}
+    )
+    item, word = (each.numpy() for each in encoded.keys[::-1])
+    assert item.tolist() == [[-(2**63)], [2**63 - 1]]
+    prints = tf.bitcast(tf.fingerprint(tf.constant(["a", "b"])), tf.int64).numpy()
+    assert word[:, 0].tolist() == prints.tolist()
+    [cross] = encoded.crosses
+    assert cross.shape == (2, 1)
+    assert np.abs(cross.numpy()).min() > 2**40

@@ -85,10 +85,10 @@ def test_what_is_protected_outlives_newer_ones_and_evaluations_go_with_their_che
 def test_another_format_is_refused_and_an_earlier_one_is_read(tmp_path: Path) -> None:
     url = save(tmp_path, 1)
     text = Path(url).read_text()
-    Path(url).write_text(text.replace('"version": 2', '"version": 99'))
-    with pytest.raises(DataError, match=r"format 99; this version of afo reads formats 1 to 2"):
+    Path(url).write_text(text.replace('"version": 3', '"version": 99'))
+    with pytest.raises(DataError, match=r"format 99; this version of afo reads formats 1 to 3"):
         manifest.read_manifest(url)
-    Path(url).write_text(text.replace('"version": 2', '"version": 1'))
+    Path(url).write_text(text.replace('"version": 3', '"version": 1'))
     assert manifest.read_manifest(url).rows == {"deep": 5}
 
 
@@ -109,7 +109,7 @@ class TestReading:
 
     @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest"])
     def test_a_torn_one_is_passed_over_for_an_older_one(self, tmp_path: Path, damage: str) -> None:
-        from afo.train.checkpoint import newest_complete
+        from afo.train.checkpoint import from_newest_complete
 
         everything = tmp_path / "all"
         older, torn = save(everything, 10, value=3.0), save(everything, 20)
@@ -123,18 +123,19 @@ class TestReading:
             part.write_bytes(content[:-1])
         else:
             storage.delete(str(part) if damage == "missing" else torn)
-        reader, problems = newest_complete(torn, str(everything), tmp_path)
-        with reader:
-            assert reader.url == older, "never a newer one: the AM counts from the one it named"
-            assert reader.table("deep", 5, 2)[0, 0] == 3.0
+        taken, first, problems = from_newest_complete(
+            torn, str(everything), tmp_path, lambda reader: float(reader.table("deep", 5, 2)[0, 0])
+        )
+        assert taken == older, "never a newer one: the AM counts from the one it named"
+        assert first == 3.0
         assert len(problems) == 1
 
     def test_none_left_is_an_error_that_says_why(self, tmp_path: Path) -> None:
-        from afo.train.checkpoint import newest_complete
+        from afo.train.checkpoint import from_newest_complete
 
         url = save(tmp_path / "all", 10)
         storage.delete(str(tmp_path / "all" / manifest.read_manifest(url).directory), recursive=True)
         with pytest.raises(DataError, match=r"no complete checkpoint is left .*deep\.0\.npy"):
-            newest_complete(url, str(tmp_path / "all"), tmp_path)
+            from_newest_complete(url, str(tmp_path / "all"), tmp_path, lambda reader: reader)
         with pytest.raises(NotFound):
             manifest.read_manifest(str(tmp_path / manifest.manifest_name(1, 1, False)))

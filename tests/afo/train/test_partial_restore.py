@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,6 +24,10 @@ RunJob = Callable[..., JobRun]
 @pytest.fixture
 def run(tmp_path: Path, schema_file: Path, run_job: RunJob) -> JobRun:
     """Three servers and a chief that has trained, saved, gone on for a while, and is dead now."""
+    return begun(tmp_path, schema_file, run_job, "dense")
+
+
+def begun(tmp_path: Path, schema_file: Path, run_job: RunJob, storage: Literal["dense", "hash_table"]) -> JobRun:
     write_files(tmp_path / "data", FILES, RECORDS)
     job = Job(
         name="clicks",
@@ -32,7 +36,7 @@ def run(tmp_path: Path, schema_file: Path, run_job: RunJob) -> JobRun:
             schema="schema.yaml", train=(f"{tmp_path}/data/part-*",), sample_id="sample_id", batch_size=32, epochs=2,
             shuffle=Shuffle(buffer=300),
         ),
-        model=Model(hidden_units=(8,), embedding=Embedding(dim=4)),
+        model=Model(hidden_units=(8,), embedding=Embedding(dim=4, storage=storage)),
         train=Train(eval_every=Duration(2)),
         checkpoint=Checkpoint(on_ps_loss="partial"),
     )  # fmt: skip
@@ -124,6 +128,29 @@ def test_what_was_not_lost_keeps_its_values(run: JobRun, tmp_path: Path, lost: t
     restored_again(run, after)
     if 0 in lost:
         finish(run)
+
+
+def test_hash_tables_keep_what_was_not_lost_and_get_the_rest_back(
+    tmp_path: Path, schema_file: Path, run_job: RunJob
+) -> None:
+    run = begun(tmp_path, schema_file, run_job, "hash_table")
+    before, after = recover(run, (1,))
+    with CheckpointReader(run.master.restore, tmp_path) as saved:
+        tables = saved.hash_tables()
+    assert set(tables) == {f"{part}/{name}" for part in ("deep", "wide") for name in ("user", "city", "liked", "age")}
+    for name, (keys, weights) in tables.items():
+        for server in (0, 2):
+            for what in ("keys", "values"):
+                place = f"{name}/{what}/{server}"
+                np.testing.assert_array_equal(after.get(place, 0), before.get(place, 0), place)
+        kept = [before[f"{name}/keys/{server}"] for server in (0, 2) if f"{name}/keys/{server}" in before]
+        lost = ~np.isin(keys, np.concatenate([keys[:0], *kept]))
+        if lost.any():
+            np.testing.assert_array_equal(after[f"{name}/keys/1"], keys[lost])
+            np.testing.assert_array_equal(after[f"{name}/values/1"][:, : weights.shape[1]], weights[lost])
+    assert (before["deep/user/values/1"][:10] != after["deep/user/values/1"][:10]).any(), "it had trained on"
+    restored_again(run, after)
+    finish(run)
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,17 @@ def places(function: Any) -> list[str]:
     return [output.op.inputs[0].device for output in function.outputs]
 
 
+@pytest.mark.parametrize("storage", ["dense", "hash_table"])
 @pytest.mark.parametrize("recovery", ["rollback", "partial"])
-def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, recovery: str) -> None:
+def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, recovery: str, storage: str) -> None:
     from msgspec.structs import replace
 
     from afo.train.setup import JobParts
     from afo.train.step import prepare_function, step_function
     from afo.train.variables import CLIENT_DEVICE
 
-    job = replace(job, checkpoint=replace(job.checkpoint, on_ps_loss=recovery))
+    model = replace(job.model, embedding=replace(job.model.embedding, storage=storage))
+    job = replace(job, checkpoint=replace(job.checkpoint, on_ps_loss=recovery), model=model)
     parts = JobParts(job, str(schema_file))
     parameters = parts.model.parameters(2, 1)
     prepare = prepare_function(parts.model, parts.parser, 2)
@@ -59,6 +61,23 @@ def test_the_functions_of_a_variable_are_traced_once_and_return_to_the_client() 
         function = getattr(io, name)
         assert places(function) == [CLIENT_DEVICE]
         assert getattr(io, name) is function
+
+
+def test_the_questions_about_hash_tables_are_traced_once_and_answered_at_home(job: Job, schema_file: Path) -> None:
+    from msgspec.structs import replace
+
+    from afo.train.setup import JobParts
+    from afo.train.variables import CLIENT_DEVICE
+
+    model = replace(job.model, embedding=replace(job.model.embedding, storage="hash_table"))
+    group = JobParts(replace(job, model=model), str(schema_file)).model.parameters(2, 1).embeddings
+    assert group is not None
+    server = group.server(1)
+    assert group.server(1) is server
+    for name in ("_sizes", "_begin_epoch", "_export_block", "_import_block"):
+        function = getattr(server, name)
+        assert set(places(function)) == {CLIENT_DEVICE}
+        assert getattr(server, name) is function
 
 
 def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(

@@ -20,8 +20,8 @@ FILES, RECORDS = 6, 1500
 RunJob = Callable[..., JobRun]
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
+@pytest.fixture(params=["dense", "hash_table"])
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Job:
     write_files(tmp_path / "data", FILES, RECORDS)
     write_files(tmp_path / "data", 2, 500, "eval", first_id=10**6)
     return Job(
@@ -37,7 +37,9 @@ def job(tmp_path: Path) -> Job:
             shuffle=Shuffle(buffer=300),
         ),
         model=Model(
-            hidden_units=(8,), embedding=Embedding(dim=4), wide=Wide(crosses=(("city", "age"),), cross_buckets=50)
+            hidden_units=(8,),
+            embedding=Embedding(dim=4, storage=request.param),
+            wide=Wide(crosses=(("city", "age"),), cross_buckets=50),
         ),
     )
 

@@ -13,11 +13,13 @@ from afo.job import (
     Checkpoint,
     Data,
     Embedding,
+    Ftrl,
     Job,
     Model,
     Optimizer,
     OptimizerChoice,
     RoleSpec,
+    Schedule,
     Sgd,
     Train,
     WarmStart,
@@ -32,16 +34,19 @@ pytestmark = pytest.mark.tensorflow
 
 #: So small that no weight moves by it.
 STILL = 1e-30
+BUCKETS = Embedding(dim=4, hash_buckets=50)
 
 
-def job_of(directory: Path, servers: int, crosses: tuple[tuple[str, ...], ...], **sections: Any) -> Job:
+def job_of(
+    directory: Path, servers: int, crosses: tuple[tuple[str, ...], ...],
+    embedding: Embedding = BUCKETS, **sections: Any,
+) -> Job:  # fmt: skip
     return Job(
         name="clicks",
         roles={"ps": RoleSpec(instances=servers), "worker": RoleSpec()},
         data=Data(schema="schema.yaml", train=(f"{directory}/part-*",), sample_id="sample_id", batch_size=64),
         model=Model(
-            hidden_units=(8,), embedding=Embedding(dim=4, hash_buckets=50),
-            wide=Wide(crosses=crosses, cross_buckets=64),
+            hidden_units=(8,), embedding=embedding, wide=Wide(crosses=crosses, cross_buckets=64),
         ),
         **sections,
     )  # fmt: skip
@@ -133,3 +138,63 @@ def test_what_is_kept_has_the_same_numbers_under_another_number_of_servers(
         fresh = next(each for each in new.manifest.sections if (each.tensor, each.owner) == ("deep", "device"))
         assert 0.001 < np.std(values(new, fresh)) < 0.1, "drawn as for a fresh start"
         assert new.whole("statistics")[0, 0] == old.whole("statistics")[0, 0] + 64, "the sums go on"
+
+
+def test_hash_tables_are_kept_table_by_table(tmp_path: Path, run_job: Callable[..., JobRun]) -> None:
+    data, tables = tmp_path / "data", Embedding(dim=4, storage="hash_table")
+    write_day(data, 1, 2, 700)
+    first = run_job(
+        job_of(data, 2, (("user", "city"),), tables),
+        schema_file(tmp_path / "old.yaml", schema(["user", "city", "liked", "age"])), directory=tmp_path / "first",
+    )  # fmt: skip
+    manifest = trained(first)
+    # Nothing moves: what is kept must lie there as it was, embeddings under another optimizer.
+    still = Optimizer(
+        deep=OptimizerChoice(sgd=Sgd(learning_rate=STILL)), wide=OptimizerChoice(ftrl=Ftrl(l1=0.0)),
+        schedule=Schedule(warmup_steps=10**15),
+    )  # fmt: skip
+    second = run_job(
+        job_of(
+            data, 3, (("user", "city"), ("city", "device")), tables, optimizer=still, train=Train(max_steps=1),
+            checkpoint=Checkpoint(warm_start=WarmStart(sources=(str(tmp_path / "first" / "checkpoints"),))),
+        ),
+        schema_file(tmp_path / "new.yaml", schema(["device", "user", "city", "age"])), directory=tmp_path / "second",
+    )  # fmt: skip
+    first_values = first.server_values("worker:0")
+    first.close()
+    final = trained(second)
+    second_values = second.server_values("worker:0")
+    [ready] = second.master.readies
+    assert ready.warm_start is not None
+    assert [text.split(":")[0] for text in ready.warm_start.dropped] == ["liked"]
+    made_new = {text.split(":")[0] for text in ready.warm_start.made_new}
+    assert {"device", "city x device", "optimizer state of deep/user"} <= made_new
+    assert "optimizer state of wide/user" not in made_new
+    with CheckpointReader(manifest, tmp_path / "a") as old, CheckpointReader(final, tmp_path / "b") as new:
+        before, after = old.hash_tables(), new.hash_tables()
+    names = {"deep/user", "deep/city", "wide/user", "wide/city", "wide/user x city"}
+    assert set(before) & set(after) == names
+    assert set(after) - names == {"deep/device", "wide/device", "wide/city x device"}
+    for name in names:
+        there = np.isin(after[name].keys, before[name].keys)
+        np.testing.assert_array_equal(after[name].keys[there], before[name].keys)
+        np.testing.assert_allclose(after[name].weights[there], before[name].weights, atol=1e-6, err_msg=name)
+        assert np.any(before[name].weights), "it has learnt something"
+    assert_slots_moved(first_values, second_values, "wide/user x city")
+
+
+def assert_slots_moved(before: dict[str, Any], after: dict[str, Any], table: str) -> None:
+    """FTRL's sums of squares: of a row that the one batch left alone as they were, of the others no less."""
+
+    def rows(values: dict[str, Any]) -> dict[int, Any]:
+        return {
+            int(key): row
+            for name in values if name.startswith(f"{table}/keys/")
+            for key, row in zip(values[name], values[name.replace("/keys/", "/values/")], strict=True)
+        }  # fmt: skip
+
+    old, new = rows(before), rows(after)
+    assert set(old) <= set(new)
+    same = [key for key in old if np.array_equal(old[key], new[key])]
+    assert all(new[key][1] >= old[key][1] for key in old)
+    assert len({float(old[key][1]) for key in same}) > 5, "and they were not those of a new row"
