@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from afo.embedding.variable import keys_of
 from afo.errors import ModelError
 from afo.layers.lookup import active
 
@@ -14,17 +15,20 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     """`keras.layers.Embedding`, and exactly that unless a job of afo builds it.
 
     In a job its rows live on the parameter servers: a batch moves the different rows that it names and their
-    gradients, and the layer has no weights. There it raises ModelError for what needs the whole table at every step
-    (regularizer, constraint, LoRA, quantisation).
+    gradients, and the layer has no weights. With an `input_dim` of None ids are any 64-bit integers or strings, and a
+    row comes when its id is first met; the layer then works in a job alone. There it raises ModelError for what needs
+    the whole table at every step (regularizer, constraint, LoRA, quantisation).
     """
 
     built: bool
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, input_dim: int | None, output_dim: int, *args: Any, **kwargs: Any) -> None:
         #: Whether the rows are asked of the job's servers. Before all else, for Keras may build the layer at once.
         self.is_remote = False
         matrix = kwargs.pop("weights", None) if active() is not None else None
-        super().__init__(*args, **kwargs)
+        # Keras wants a number, and does nothing with it before the table is built.
+        super().__init__(1 if input_dim is None else input_dim, output_dim, *args, **kwargs)
+        self.input_dim = input_dim
         if matrix is not None:
             [values] = matrix if isinstance(matrix, list) and len(matrix) == 1 else [matrix]
             self.embeddings_initializer = keras.initializers.Constant(values)
@@ -32,6 +36,11 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     def build(self, input_shape: Any = None) -> None:
         """Creates the table, unless a job holds it."""
         if self.built or active() is None:
+            if self.input_dim is None:
+                raise ModelError(
+                    f"embedding `{self.name}` has no `input_dim`, so its rows are on the parameter servers of a job;"
+                    " give it one to use it elsewhere"
+                )
             return super().build(input_shape)  # type: ignore[no-any-return]
         self._require_plain()
         self.is_remote = True
@@ -44,7 +53,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         lookup = active()
         if lookup is None:
             raise ModelError(f"embedding `{self.name}` lives on parameter servers and was called outside of the job")
-        return tf.cast(lookup(self, tf.cast(inputs, tf.int64)), self.compute_dtype)
+        return tf.cast(lookup(self, keys_of(tf.convert_to_tensor(inputs))), self.compute_dtype)
 
     def _require_plain(self) -> None:
         unfit = {

@@ -8,7 +8,7 @@ import functools
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -208,9 +208,18 @@ class CheckpointReader:
             )
         return url
 
-    def hash_tables(self) -> dict[str, Rows]:
-        """All rows of the hash tables, by name. Raises NotFound, or DataError for damaged files."""
-        return read_rows(self.tables_url)
+    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows]:
+        """All rows of the hash tables of these names and widths.
+
+        Raises NotFound, or DataError for damaged files, a table that is not there, or one of another width.
+        """
+        tables = read_rows(self.tables_url)
+        for name, dim in dims.items():
+            found = tables[name].weights.shape[1] if name in tables else None
+            if found != dim:
+                what = f"holds no table `{name}`" if found is None else f"has `{name}` of width {found}, not {dim}"
+                raise DataError(f"{self.url} {what}, so it is of another model; start without this checkpoint")
+        return {name: tables[name] for name in dims}
 
     def check_rows(self, table: Parameter) -> None:
         """Raises DataError if the checkpoint's table has another number of rows than the model's."""

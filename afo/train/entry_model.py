@@ -10,22 +10,28 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.schema import Schema
+from afo.embedding.initializers import initializer_of
+from afo.embedding.saved_tables import Rows
+from afo.embedding.server_tables import Table
 from afo.errors import DataError
 from afo.job import Job, OptimizerChoice
 from afo.layers.lookup import answered_by
 from afo.models.records import DTYPE, Parsed
 from afo.optimizers import rule_of
 from afo.optimizers.compiled import compiled_choice
-from afo.train import initialize
+from afo.optimizers.rows import row_optimizer_of
+from afo.train import initialize, operations
 from afo.train.checkpoint import CheckpointReader
 from afo.train.draws import draw_of
 from afo.train.exchange import Exchange
+from afo.train.frozen_table import FrozenTable
+from afo.train.hashed_lookup import HashedLookup
 from afo.train.lookups import LocalLookup, ServerLookup
-from afo.train.model import Computed
+from afo.train.model import Computed, TableGradients
 from afo.train.own_module import OwnModule
 from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.resources import resources
-from afo.train.sections import Section, whole_state, whole_table, whole_weight
+from afo.train.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
 
 
 class Inputs(NamedTuple):
@@ -48,21 +54,30 @@ class EntryModel:
     def parameters(self, servers: int, splits: int) -> Parameters:
         """A table for each embedding; the state is whatever the model itself changes."""
         own, rule = self._own, self._rule
-        tables = [table(name, layer.input_dim, layer.output_dim, rule, servers) for name, layer in own.embeddings]
+        tables = [
+            table(each.name, each.layer.input_dim, each.layer.output_dim, rule, servers)
+            for each in own.embeddings
+            if not each.hashed
+        ]
         dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
         keeps = self._job.checkpoint.keeps_survivors
-        return parameters_of(tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps)
+        return parameters_of(
+            tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps, embeddings=self._hash_tables()
+        )
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
         """Every table, weight and state is kept whole or not at all."""
         tables = [whole_table(each.name, each.rows, each.width) for each in parameters.tables]
+        tables += [whole_hash_table(each.name, each.layer.output_dim) for each in self._own.embeddings if each.hashed]
         state = [whole_state(each.name.removeprefix("afo/"), each.shape) for each in parameters.state]
         return (*tables, *(whole_weight(weight) for weight in parameters.weights), *state)
 
     def initialize(self, parameters: Parameters) -> None:
         """As Keras would: every layer by its initializers."""
         seed = self._job.data.shuffle.seed
-        draws = {name: draw_of(layer, parameters.servers, seed) for name, layer in self._own.embeddings}
+        draws = {
+            each.name: draw_of(each.layer, parameters.servers, seed) for each in self._own.embeddings if not each.hashed
+        }
         flat = [tf.reshape(variable, [-1]) for variable in self._own.trained]
         vector = tf.concat(flat, axis=0).numpy() if flat else tf.zeros([0]).numpy()
         state = zip(parameters.state, self._own.state, strict=True)
@@ -77,18 +92,23 @@ class EntryModel:
         own = self._own
         vector = exchange.vector()
         own.assign(vector, state)
+        tables = self._asked(inputs.features, exchange)
+        asked = [] if tables is None else tables.exchange.values
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(own.trained)
-            lookup = ServerLookup(own.embeddings, exchange, tape)
+            tape.watch([own.trained, asked])
+            if tables is not None:
+                tables.open()
+            lookup = ServerLookup(own.embeddings, exchange, tape, tables)
             with answered_by(lookup):
                 outputs = own.outputs(inputs.features, training=True)
                 loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
-        weights, rows = tape.gradient(loss, [own.trained, lookup.rows])
+        weights, rows, found = tape.gradient(loss, [own.trained, lookup.rows, asked])
         return Computed(
             loss=loss,
             rows=lookup.summed(rows),
             vector=_joined(own.trained, weights),
             added=tuple(after - before for after, before in zip(own.state, state, strict=True)),
+            embeddings=() if tables is None else (_of_tables(tables, found),),
         )
 
     def numbers(self, inputs: Inputs) -> dict[str, Any]:
@@ -100,6 +120,25 @@ class EntryModel:
     def local(self, reader: CheckpointReader) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
         return LocalEntryModel(self._own, self.parameters(1, 0), reader)
+
+    def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
+        """One question to each server for all hash tables; None where there are none, or nobody is asked."""
+        calls, group = self._own.foreseen(features), exchange.parameters.embeddings
+        if group is None or not calls:
+            return None
+        names = {id(each.layer): each.name for each in self._own.embeddings}
+        return HashedLookup(group, names, calls)
+
+    def _hash_tables(self) -> list[Table]:
+        hashed = [each for each in self._own.embeddings if each.hashed]
+        if not hashed:
+            return []
+        operations.load()
+        rule, seed = row_optimizer_of(self._choice()), self._job.data.shuffle.seed
+        return [
+            Table(name, layer.output_dim, rule, initializer_of(layer.embeddings_initializer, layer.output_dim, seed))
+            for name, layer, _ in hashed
+        ]
 
     def _choice(self) -> OptimizerChoice:
         given, module = self._job.optimizer.deep, self._own.module
@@ -128,16 +167,24 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self._assign(reader)
         # What the traced model refers to is saved only if it hangs here.
         self.resources = resources(own.module)
-        self.tables = {
+        dense = {
             each.name: tf.Variable(reader.table(each.name, each.rows, each.width), trainable=False)
             for each in parameters.tables
         }
+        # TensorFlow tracks a dictionary as it is when it is assigned.
+        self.tables = dense | {name: FrozenTable(rows) for name, rows in self._hashed(reader).items()}
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
         self._assign(reader)
         for each in self._parameters.tables:
             self.tables[each.name].assign(reader.table(each.name, each.rows, each.width))
+        for name, rows in self._hashed(reader).items():
+            self.tables[name].load(rows)
+
+    def _hashed(self, reader: CheckpointReader) -> dict[str, Rows]:
+        dims = {each.name: each.layer.output_dim for each in self._own.embeddings if each.hashed}
+        return reader.hash_tables(dims) if dims else {}
 
     def _assign(self, reader: CheckpointReader) -> None:
         """All but the tables."""
@@ -154,6 +201,12 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """float32 [B, labels]."""
         with answered_by(LocalLookup(self._own.embeddings, self.tables)):
             return self._own.probabilities(features)
+
+
+def _of_tables(tables: HashedLookup, found: list[Any]) -> TableGradients:
+    """Zeros where the loss does not depend on what a server answered: its rows were seen."""
+    values = zip(found, tables.exchange.values, strict=True)
+    return TableGradients(tables.exchange, tuple(tf.zeros_like(v) if g is None else g for g, v in values))
 
 
 def _joined(variables: list[Any], gradients: list[Any]) -> Any:

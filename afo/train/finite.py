@@ -52,7 +52,7 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
         groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
         return [{name: _counted(value) for name, value in group.items()} for group in groups]
 
-    signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype), batch)
+    signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), batch)
     for group in tf.function(look, [signature], autograph=False)(batch):
         counts = {name: tuple(int(number) for number in found) for name, found in group.items()}
         if bad := [_text(name, *found) for name, found in counts.items() if found[0]]:

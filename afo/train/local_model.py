@@ -4,8 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.embedding.saved_tables import Rows
-from afo.errors import DataError
 from afo.models import wide_deep
 from afo.models.encode import Encoder
 from afo.models.layout import Layout
@@ -60,16 +58,15 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         self._layout = layout
         self._encoder = encoder
         self._deep, self._wide = _table_names(layout)
-        tables = reader.hash_tables()
-        self.tables = {name: FrozenTable(tables[name]) for name in self._checked(reader, tables)}
+        self._dims = dict.fromkeys(self._deep, layout.dim) | dict.fromkeys(self._wide, 1)
+        self.tables = {name: FrozenTable(rows) for name, rows in reader.hash_tables(self._dims).items()}
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
-        tables = reader.hash_tables()
-        for name in self._checked(reader, tables):
-            self.tables[name].load(tables[name])
+        for name, rows in reader.hash_tables(self._dims).items():
+            self.tables[name].load(rows)
         self.dense.assign(reader.whole("dense"))
         self.statistics.assign(reader.whole("statistics"))
 
@@ -89,16 +86,6 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         if not names:
             return tf.zeros([size, 0, dim])
         return tf.concat([self.tables[name].lookup(each) for name, each in zip(names, keys, strict=True)], axis=1)
-
-    def _checked(self, reader: CheckpointReader, tables: dict[str, Rows]) -> tuple[str, ...]:
-        """The names of the model's tables. Raises DataError where the checkpoint lacks one, or its width is another."""
-        dims = dict.fromkeys(self._deep, self._layout.dim) | dict.fromkeys(self._wide, 1)
-        for name, dim in dims.items():
-            found = tables[name].weights.shape[1] if name in tables else None
-            if found != dim:
-                what = f"holds no table `{name}`" if found is None else f"has `{name}` of width {found}, not {dim}"
-                raise DataError(f"{reader.url} {what}, so it is of another model; start without this checkpoint")
-        return tuple(dims)
 
 
 def _table_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,32 +7,43 @@ import tensorflow as tf
 
 from afo.errors import ModelError
 from afo.train.exchange import Exchange, RowGradient
+from afo.train.frozen_table import FrozenTable
+from afo.train.hashed_lookup import HashedLookup
+from afo.train.layer_ids import all_within, shaped
 from afo.train.parameters import Parameter
 from afo.train.routing import Route, route
 
 
 class Named(NamedTuple):
-    """An embedding layer and the name of its table."""
+    """An embedding layer and the name of its table; `hashed`: it is a hash table, else it has `input_dim` rows."""
 
     name: str
     layer: Any
+    hashed: bool = False
+
+
+class Call(NamedTuple):
+    """A call of a layer: its ids as it got them."""
+
+    layer: Any
+    ids: Any
 
 
 class Embeddings:
-    """Remembers who asks, and answers zeros: for tracing a model before there are tables."""
+    """Remembers who asks for what, and answers zeros: for tracing a model before its rows are there."""
 
     def __init__(self) -> None:
-        self._layers: dict[int, Any] = {}
+        self.calls: list[Call] = []
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Zeros [..., output_dim]."""
-        self._layers.setdefault(id(layer), layer)
-        return _shaped(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
+        self.calls.append(Call(layer, ids))
+        return shaped(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
 
     def named(self) -> tuple[Named, ...]:
         """The layers in the order of their first call; a name stands for one of them alone."""
         found: dict[str, Any] = {}
-        for layer in self._layers.values():
+        for layer in {id(call.layer): call.layer for call in self.calls}.values():
             path = "embedding." + layer.path.replace("/", ".")
             name, number = path, 1
             while name in found:
@@ -52,13 +63,19 @@ class _Asked(NamedTuple):
 
 
 class ServerLookup:
-    """Asks the parameter servers for the different rows of a batch. For one traced step; watched by `tape`."""
+    """Asks the parameter servers for the different rows of a batch. For one traced step; watched by `tape`.
 
-    def __init__(self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any) -> None:
-        tables = {table.name: table for table in exchange.parameters.tables}
-        self._tables = {id(layer): tables[name] for name, layer in embeddings}
+    What hash tables hold was asked before, by `tables`.
+    """
+
+    def __init__(
+        self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any, tables: HashedLookup | None
+    ) -> None:
+        dense = {table.name: table for table in exchange.parameters.tables}
+        self._dense = {id(each.layer): dense[each.name] for each in embeddings if not each.hashed}
         self._exchange = exchange
         self._tape = tape
+        self._hashed = tables
         self._graph = tf.compat.v1.get_default_graph()
         self._asked: list[_Asked] = []
 
@@ -69,15 +86,17 @@ class ServerLookup:
                 f"embedding `{layer.name}` is called inside of a loop, a condition or a function of TensorFlow; call"
                 " it on all ids before, so that a batch asks the parameter servers once"
             )
-        table = self._tables[id(layer)]
+        if self._hashed is not None and id(layer) not in self._dense:
+            return self._hashed(layer, ids)
+        table = self._dense[id(layer)]
         flat = tf.reshape(ids, [-1])
-        with tf.control_dependencies([_all_within(layer, flat)]):
+        with tf.control_dependencies([all_within(layer, flat)]):
             where = route(tf.identity(flat), len(table.shards))
         # The gradient is taken of each id's own copy and summed afterwards: quicker than through tf.gather.
         rows = tf.gather(self._exchange.rows(table, where.rows), where.places)
         self._tape.watch(rows)
         self._asked.append(_Asked(table, flat, where, rows))
-        return _shaped(rows, ids, layer)
+        return shaped(rows, ids, layer)
 
     @property
     def rows(self) -> list[Any]:
@@ -94,14 +113,15 @@ class ServerLookup:
 
 
 class LocalLookup:
-    """Takes rows out of variables of this process."""
+    """Takes rows out of variables and tables of this process."""
 
-    def __init__(self, embeddings: tuple[Named, ...], variables: Mapping[str, Any]) -> None:
-        self._variables = {id(layer): variables[name] for name, layer in embeddings}
+    def __init__(self, embeddings: tuple[Named, ...], tables: Mapping[str, Any]) -> None:
+        self._tables = {id(each.layer): tables[each.name] for each in embeddings}
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows [..., output_dim]."""
-        return tf.gather(self._variables[id(layer)], ids)
+        table = self._tables[id(layer)]
+        return table.lookup(ids) if isinstance(table, FrozenTable) else tf.gather(table, ids)
 
 
 def _summed(calls: list[tuple[_Asked, Any]]) -> RowGradient:
@@ -112,16 +132,3 @@ def _summed(calls: list[tuple[_Asked, Any]]) -> RowGradient:
     gradients = tf.concat([tf.convert_to_tensor(gradient) for _, gradient in calls], axis=0)
     count = tf.add_n([tf.size(rows) for rows in where.rows])
     return RowGradient(table, where.rows, tf.math.unsorted_segment_sum(gradients, where.places, count))
-
-
-def _all_within(layer: Any, ids: Any) -> Any:
-    """Fails if an id is no row: a server would complain of a row by its number there."""
-    fits = tf.reduce_all((ids >= 0) & (ids < layer.input_dim))
-    lowest, highest = tf.reduce_min(ids), tf.reduce_max(ids)
-    text = f"embedding `{layer.name}` has the rows 0 to {layer.input_dim - 1} and was asked for ids between"
-    return tf.debugging.Assert(fits, [text, lowest, "and", highest], name="ids_are_rows")
-
-
-def _shaped(rows: Any, ids: Any, layer: Any) -> Any:
-    result = tf.reshape(rows, tf.concat([tf.shape(ids), [layer.output_dim]], axis=0))
-    return tf.ensure_shape(result, [*ids.shape, layer.output_dim])

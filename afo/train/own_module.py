@@ -15,7 +15,8 @@ from afo.layers.lookup import answered_by
 from afo.models.entry import build_model, user_code
 from afo.models.layout import Weight
 from afo.models.records import feature_specs
-from afo.train.lookups import Embeddings, Named
+from afo.train.hashable import unfit
+from afo.train.lookups import Call, Embeddings, Named
 
 #: What a step can add to on a parameter server.
 _STATE_DTYPES = ("float32", "float64", "int32", "int64")
@@ -43,7 +44,7 @@ class OwnModule:
             self.inputs = _inputs(self.module, schema, self.entry)
             self._trace(feature_specs(schema))
         #: Its layers whose tables lie on the servers.
-        self.embeddings: tuple[Named, ...] = found.named()
+        self.embeddings = self._stored(found.named(), feature_specs(schema))
         trained, state = _variables(self.module)
         #: tf.Variables that the optimizer changes, and those that the model itself changes.
         self.trained, self.state = [value for _, value in trained], [value for _, value in state]
@@ -133,6 +134,44 @@ class OwnModule:
         if len(outputs) == 1:
             return [self._targets(labels, outputs[0])]
         return [self._targets(labels[:, at : at + 1], each) for at, each in enumerate(outputs)]
+
+    def foreseen(self, features: dict[str, Any]) -> list[Call]:
+        """The calls of all layers with hash tables for features [B, values] each, as a traced function has them.
+
+        Nothing of the model is changed by it: it runs as it does without training.
+        """
+        calls = Embeddings()
+        with answered_by(calls):
+            self.outputs(features, training=False)
+        hashed = {id(each.layer) for each in self.embeddings if each.hashed}
+        return [call for call in calls.calls if id(call.layer) in hashed]
+
+    def _stored(self, layers: tuple[Named, ...], specs: dict[str, Any]) -> tuple[Named, ...]:
+        """Which of the layers have a hash table. Raises ModelError for one that must and cannot."""
+        wanted = bool(layers) and self._job.model.embedding.storage == "hash_table"
+        training, without = (self._calls(specs, training=each) if wanted else [] for each in (True, False))
+        named = []
+        for each in layers:
+            reason = unfit(each.layer, training, without) if wanted else "`embedding.storage` is `dense`"
+            if reason and each.layer.input_dim is None:
+                raise ModelError(
+                    f"{self.entry}: embedding `{each.layer.name}` has no `input_dim`, and cannot be a hash table:"
+                    f" {reason}"
+                )
+            named.append(each._replace(hashed=not reason))
+        return tuple(named)
+
+    def _calls(self, specs: dict[str, Any], *, training: bool) -> list[Call]:
+        """Of all layers, with variables that are there: a trace that creates some is made twice."""
+        found = Embeddings()
+        with answered_by(found):
+            if training:
+                self._trace(specs)
+            else:
+                used = {name: specs[name] for name in self.inputs}
+                function = tf.function(lambda each: self.outputs(each, training=False), autograph=False)
+                function.get_concrete_function(used)
+        return found.calls
 
     def _trace(self, specs: dict[str, Any]) -> None:
         """Call it once without running it: creates all variables, finds all embeddings, checks the outputs."""

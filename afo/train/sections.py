@@ -35,7 +35,7 @@ class Section(Struct, frozen=True):
     @property
     def place(self) -> str:
         """Where it lies, for a person."""
-        return self.name.removesuffix(f"/{self.owner}") if self.tensor == DENSE else self.tensor
+        return (self.name if self.tensor == DENSE else self.tensor).removesuffix(f"/{self.owner}")
 
 
 def sections_of(layout: Layout) -> tuple[Section, ...]:
@@ -59,6 +59,11 @@ def whole_weight(weight: Weight) -> Section:
 def whole_table(name: str, rows: int, width: int) -> Section:
     """A table that is kept whole or not at all."""
     return Section(name, name, name, 0, rows, _shape(rows, width))
+
+
+def whole_hash_table(name: str, width: int) -> Section:
+    """A hash table, whatever it holds."""
+    return Section(name, name, name, 0, 1, f"keys x {width}")
 
 
 def whole_state(name: str, shape: tuple[int, ...]) -> Section:

@@ -107,7 +107,7 @@ def saves_too_often(folder: Folder) -> None:
     (folder.path / "large.yaml").write_text(large)
     folder.model(
         "saves too often", checkpoint={"every": "1s"}, data={"schema": "large.yaml"},
-        model={"hidden_units": [4], "embedding": {"dim": 32}},
+        model={"hidden_units": [4], "embedding": {"dim": 32, "storage": "dense"}},
     )  # fmt: skip
 
 

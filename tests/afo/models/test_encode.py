@@ -25,7 +25,7 @@ SCHEMA = Schema(
 )
 MODEL = Model(
     hidden_units=(4,),
-    embedding=Embedding(dim=2, hash_buckets=30),
+    embedding=Embedding(dim=2, hash_buckets=30, storage="dense"),
     wide=Wide(crosses=(("item", "city"), ("age", "item")), cross_buckets=70),
 )
 FEATURES = {
@@ -107,7 +107,7 @@ def test_padding_counts_for_nothing_and_the_rest_by_weight_and_combiner() -> Non
                 Feature(name="w", kind="dense", max_length=3),
             )
         )
-        layout = layout_of(schema, Model())
+        layout = layout_of(schema, Model(embedding=Embedding(storage="dense")))
         assert [column.feature for column in layout.dense] == ([] if weights else ["w"])
         features = {
             "one": tf.constant([[1], [2]], tf.int64),

@@ -1,5 +1,6 @@
 """A model that goes from one checkpoint to the next."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,12 +30,20 @@ class Values:
             return self._random.normal(size=self.dense_rows).astype(np.float32)
         return np.array([[10.0], [400.0], [20000.0]])
 
+    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Any]:
+        """Rows of the ids 0 to 5; others are absent."""
+        from afo.embedding.saved_tables import Rows
+
+        keys = np.arange(6)
+        return {name: Rows(keys, self._random.normal(size=(6, dim)).astype(np.float32)) for name, dim in dims.items()}
+
     dense_rows = 0
 
 
+@pytest.mark.parametrize("storage", ["dense", "hash_table"])
 @pytest.mark.parametrize("which", ["both", "deep", "wide"])
 def test_what_is_loaded_replaces_all_that_was_there(
-    tmp_path: Path, schema_file: Path, which: Literal["both", "deep", "wide"]
+    tmp_path: Path, schema_file: Path, which: Literal["both", "deep", "wide"], storage: Literal["dense", "hash_table"]
 ) -> None:
     import tensorflow as tf
 
@@ -44,8 +53,11 @@ def test_what_is_loaded_replaces_all_that_was_there(
         name="local",
         roles={"ps": RoleSpec(), "worker": RoleSpec()},
         data=Data(schema="schema.yaml", train=("x",), sample_id="sample_id"),
-        model=Model(parts=which, hidden_units=(4,), embedding=Embedding(dim=2), wide=Wide(crosses=(("city", "age"),))),
-    )
+        model=Model(
+            parts=which, hidden_units=(4,), embedding=Embedding(dim=2, storage=storage),
+            wide=Wide(crosses=(("city", "age"),)),
+        ),
+    )  # fmt: skip
     parts = JobParts(job, str(schema_file))
     Values.dense_rows = parts.model.parameters(1, 1).dense.rows
     records = [

@@ -121,3 +121,16 @@ def test_a_number_that_is_none_names_step_file_and_feature(
     last = run.stderr("worker:0").splitlines()[-1]
     assert last.startswith("afo.errors.NotFinite: step 1, a batch of 41 samples of "), last
     assert "part-00.tfrecord: not finite: input `age` (1 of 41 samples); the batch was not applied" in last
+
+
+def test_other_ids_in_training_than_without_are_an_error_by_name(
+    job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
+) -> None:
+    data = replace(job.data, train=(f"{tmp_path}/data/part-00*",), shuffle=Shuffle(buffer=0))
+    roles = {"ps": RoleSpec(instances=2), "worker": RoleSpec()}
+    run = run_job(replace(job, data=data, roles=roles, model=Model(entry=f"{OWN}:build_contrary")), schema_file)
+    run.start_servers()
+    assert run.wait(run.start("worker", 0)) == 1
+    last = run.stderr("worker:0").splitlines()[-1]
+    assert last.startswith("afo.errors.ModelError: "), last
+    assert "is asked for other ids in training than without" in last

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from afo.errors import AfoError, ModelError, NotFound, SpecError, Unsupported
-from afo.job import Data, Job, Model, RoleSpec
+from afo.job import Data, Embedding, Job, Model, RoleSpec
 from click_records import SCHEMA
 
 pytestmark = pytest.mark.tensorflow
@@ -195,3 +195,79 @@ def test_first_rows_have_the_spread_of_keras(name: str) -> None:
     whole = keras.initializers.get(name)((400, 30))
     assert rows.std() == pytest.approx(float(np.std(whole)), rel=0.03)
     assert len(np.unique(rows[:, 0])) > 390
+
+
+def embeddings(call: str, **options: str) -> str:
+    """A model whose layer `e` with these options, 3 wide, is called as `call` says: of `city` and `user`."""
+    given = {"input_dim": "50", **options}
+    words = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f"""
+class M(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.e = Embedding(output_dim=3, name="e", {words})
+        self.v = tf.Variable(1.0)
+        self.words = layers.StringLookup(vocabulary=["Bonn", "Ulm"])
+        self.out = layers.Dense(1)
+
+    def __call__(self, features, training=False):
+        city, user = features["city"], features["user"]
+        {call}
+        return self.out(tf.reshape(rows, [-1, 3])) * self.v
+
+
+def build():
+    return M()
+"""
+
+
+HASHED = {
+    "ids as they are": (embeddings("rows = self.e(user)"), True),
+    "without a number of rows": (embeddings("rows = self.e(user)", input_dim="None"), True),
+    "strings": (embeddings("rows = self.e(city)", input_dim="None"), True),
+    "a vocabulary": (embeddings("rows = self.e(self.words(city))"), True),
+    "called twice": (embeddings("rows = self.e(user) + self.e(self.words(city))"), True),
+    "random ids": (embeddings("rows = self.e(tf.random.uniform(tf.shape(user), 0, 50, tf.int64))"), False),
+    "ids of a variable": (embeddings("rows = self.e(user % 7 + tf.cast(self.v, tf.int64))"), False),
+    "once more in training": (embeddings("rows = self.e(user) + (self.e(user) if training else 0.0)"), False),
+    "a spread by the number of rows": (embeddings("rows = self.e(user)", embeddings_initializer="'he_normal'"), False),
+}
+
+
+@pytest.mark.parametrize("case", HASHED)
+def test_a_layer_has_a_hash_table_if_its_calls_can_be_foreseen_and_its_rows_are_their_keys_alone(
+    own: Callable[..., Any], case: str
+) -> None:
+    source, hashed = HASHED[case]
+    model = own(source)
+    parameters = model.parameters(2, 1)
+    assert [table.name for table in parameters.tables] == ([] if hashed else ["embedding.e"])
+    tables = [] if parameters.embeddings is None else parameters.embeddings.tables
+    assert [(table.name, table.dim) for table in tables] == ([("embedding.e", 3)] if hashed else [])
+    assert {section.tensor for section in model.sections(parameters)} >= {"embedding.e"}
+
+
+def test_of_dense_storage_no_layer_has_a_hash_table(own: Callable[..., Any]) -> None:
+    model = own(HASHED["ids as they are"][0], embedding=Embedding(storage="dense"))
+    assert model.parameters(2, 1).embeddings is None
+
+
+@pytest.mark.parametrize(
+    ("case", "storage", "words"),
+    [
+        ("rows = self.e(tf.random.uniform(tf.shape(user), 0, 50, tf.int64))", "hash_table", "on random numbers"),
+        ("rows = self.e(user)", "dense", "`embedding.storage` is `dense`"),
+    ],
+)
+def test_without_a_number_of_rows_it_must_be_a_hash_table(
+    own: Callable[..., Any], case: str, storage: Any, words: str
+) -> None:
+    with pytest.raises(ModelError, match=rf"embedding `e` has no `input_dim`, and cannot be a hash table: .*{words}"):
+        own(embeddings(case, input_dim="None"), embedding=Embedding(storage=storage))
+
+
+def test_outside_of_a_job_a_layer_needs_a_number_of_rows() -> None:
+    from afo.layers import Embedding as Layer
+
+    with pytest.raises(ModelError, match="embedding `free` has no `input_dim`"):
+        Layer(None, 4, name="free").build()

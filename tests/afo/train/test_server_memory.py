@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from afo.job import Data, Job, Model, RoleSpec, Schedule
+from afo.job import Data, Embedding, Job, Model, RoleSpec, Schedule
 from click_records import write_files
 
 pytestmark = pytest.mark.tensorflow
@@ -24,7 +24,7 @@ def job(tmp_path: Path) -> Job:
         name="memory",
         roles={"ps": RoleSpec(instances=2), "worker": RoleSpec()},
         data=Data(schema="schema.yaml", train=(f"{tmp_path}/data/part-*",), sample_id="sample_id", batch_size=4),
-        model=Model(hidden_units=(4,)),
+        model=Model(hidden_units=(4,), embedding=Embedding(storage="dense")),
     )
 
 

@@ -20,7 +20,7 @@ RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}
 
 
 def sections(*features: Feature, **model: object) -> tuple[Section, ...]:
-    settings = {"hidden_units": (4,), "embedding": Embedding(dim=2), **model}
+    settings = {"hidden_units": (4,), "embedding": Embedding(dim=2, storage="dense"), **model}
     return sections_of(layout_of(Schema(features=features), Model(**settings)))  # type: ignore[arg-type]
 
 
@@ -68,6 +68,24 @@ def test_another_optimizer_keeps_the_weights_and_begins_its_state_anew() -> None
     assert plan.with_slots == {"wide", "dense"}
     assert "optimizer state of deep: was adagrad, is adam" in plan.made_new
     assert plan.of("deep") == (transfer.Move("deep", 0, 0, 100),)
+
+
+def test_hash_tables_are_moved_whole_and_not_out_of_dense_ones() -> None:
+    tables = Embedding(dim=2, storage="hash_table")
+    crossed = Wide(crosses=(("user", "city"),))
+    before = sections(user(), CITY, AGE, embedding=tables, wide=crossed)
+    plan = transfer.plan(sections(user(), AGE, embedding=tables), before, {}, {})
+    assert plan.dropped == (
+        "city: not in this model (deep, wide, layer0/kernel)", "user x city: not in this model (wide)",
+    )  # fmt: skip
+    assert plan.made_new == ()
+    assert plan.of("deep/user") == (transfer.Move("deep/user", 0, 0, 1),)
+    assert "user (deep, wide, layer0/kernel)" in plan.kept
+    free = Feature(name="user", kind="categorical")
+    bounded = transfer.plan(sections(free, AGE, embedding=tables), before, {}, {})
+    assert "user: was hash number 100 dim 2, is hash number 0 dim 2 (deep)" in bounded.made_new
+    dense = transfer.plan(before, sections(user(), CITY, AGE, wide=crossed), {}, {})
+    assert {text.split(":")[0] for text in dense.made_new} == {"user", "city", "user x city"}
 
 
 # -- sources ---------------------------------------------------------------------------------------------------------
