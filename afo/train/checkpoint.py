@@ -75,7 +75,7 @@ class CheckpointWriter:
                 step=step,
                 final=final,
                 directory=directory,
-                rows={table.name: table.rows for table in self._parameters.tables},
+                rows={table.name: table.rows for table in self._parameters.tables} | self._keys(),
                 parts=parts,
                 rules=self._origin.rules,
                 sections=self._origin.sections,
@@ -84,6 +84,14 @@ class CheckpointWriter:
             ),
         )
         return url, step, positions
+
+    def _keys(self) -> dict[str, int]:
+        """How many keys each hash table has now."""
+        group = self._parameters.embeddings
+        if group is None:
+            return {}
+        counts = group.sizes()[0].sum(axis=0).tolist()
+        return {table.name: count for table, count in zip(group.tables, counts, strict=True)}
 
     def _save_tables(self, directory: str) -> str | None:
         """Returns the file that names all of them, relative to `directory`."""

@@ -47,8 +47,8 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one checkpoint. `rows` says how many rows each table has altogether; `rules`, `sections` and
-    `lineage` since format 2."""
+    """All of one checkpoint. `rows` says how many rows each table has altogether, of a hash table about; `rules`,
+    `sections` and `lineage` since format 2."""
 
     version: int
     generation: int
