@@ -35,7 +35,7 @@ pytestmark = pytest.mark.tensorflow
 
 #: So small that no weight moves by it.
 STILL = 1e-30
-BUCKETS = Embedding(dim=4, hash_buckets=50)
+BUCKETS = Embedding(dim=4, hash_buckets=50, storage="dense")
 
 
 def job_of(
