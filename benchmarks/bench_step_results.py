@@ -11,22 +11,18 @@ import os
 os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"})
 
 import argparse
-import json
 import random
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import tensorflow as tf
 from report import publish, result
+from servers import servers
 
 from afo.data.example import encode
 from afo.data.pieces import Origins
@@ -48,34 +44,6 @@ SCHEMA = Schema(
         Feature(name="age", kind="dense"),
     ),
 )
-SERVER = """
-import json, sys, threading
-import tensorflow as tf
-servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})
-server = tf.distribute.Server(servers, job_name="ps", task_index=int(sys.argv[2]))
-print("serving", flush=True)
-threading.Event().wait()
-"""
-
-
-@contextmanager
-def servers(count: int) -> Iterator[tuple[list[str], list[psutil.Process]]]:
-    """Addresses and processes of parameter servers."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    command = [sys.executable, "-c", SERVER, json.dumps(addresses)]
-    started = [subprocess.Popen([*command, str(index)], stdout=subprocess.PIPE) for index in range(count)]
-    try:
-        for process in started:
-            assert process.stdout is not None
-            process.stdout.readline()
-        yield addresses, [psutil.Process(process.pid) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
 
 
 def batch(prepare: Any) -> Any:

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #ifndef MADV_POPULATE_WRITE  // Linux 5.14; older kernels refuse it, and pages come one by one.
@@ -58,17 +59,23 @@ bool Pages::Grow(std::size_t bytes) {
   if (bytes >= kHugeFrom) bytes = RoundUp(bytes, kHugePage);
   std::uint8_t* place = Reserve(bytes);
   if (place == nullptr) return false;
-  void* moved = data_ == nullptr
-                    ? mmap(place, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
-                    : mremap(data_, size_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  if (moved == MAP_FAILED) {
+  if (!MoveTo(place, bytes)) {
     munmap(place, bytes);
     return false;
   }
-  data_ = static_cast<std::uint8_t*>(moved);
+  data_ = place;
   size_ = bytes;
   if (size_ >= kHugeFrom) madvise(data_, size_, MADV_HUGEPAGE);
+  return true;
+}
+
+bool Pages::MoveTo(std::uint8_t* place, std::size_t bytes) {
+  if (size_ >= kHugeFrom) return mremap(data_, size_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) != MAP_FAILED;
+  // Small ones are copied. Pages that were moved remember where they came from, so their mapping never becomes one with
+  // its neighbours; the kernel allows 65,530 mappings a process, and thousands of tables would have more.
+  if (mprotect(place, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (data_ != nullptr) std::memcpy(place, data_, size_);
+  Release();
   return true;
 }
 

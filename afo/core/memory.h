@@ -1,4 +1,4 @@
-// Memory that grows without copying: an anonymous mapping whose pages move, not their bytes.
+// Memory that grows without copying once it is large: an anonymous mapping whose pages move, not their bytes.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,8 @@ class Pages {
 
  private:
   void Release();
+  // What is held goes to a place of `bytes`, more than there are; false when the system has no more.
+  [[nodiscard]] bool MoveTo(std::uint8_t* place, std::size_t bytes);
 
   std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;

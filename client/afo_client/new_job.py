@@ -40,7 +40,7 @@ data:
 model:
   kind: wide_deep
   hidden_units: [128, 64, 32]
-  embedding: {{dim: 8, hash_buckets: 100000}}         # of features whose size the schema does not say
+  embedding: {{dim: 8}}                               # hash_buckets: 100000 would bound the rows of a feature
   # wide: {{crosses: [{cross}]}}
 # model: {{entry: my_ctr.py:build}}                   # a model of your own instead: a function that returns it
 

@@ -1,0 +1,162 @@
+"""A training step of a whole job, on hash tables and on stock TensorFlow's variables.
+
+The trainer's own step of Wide & Deep (two parameter servers, one worker, one machine), the same records, model and
+optimizer on all sides: parsing, finding the different ids, pull, forward, backward, push, position. Hash tables against
+variables cut into rows by `tf.unique` and `tf.dynamic_partition` and updated by TensorFlow's own AdaGrad, or by its
+Adam, whose slots decay whole at every step. Sides take turns, batch by batch. 26 ids a sample by Zipf's law, of 385,000
+values each (10 M in all), width 16, batches of 4096. `--rounds 1 --batches 2` is a quick look.
+"""
+
+import os
+
+os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"})
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from report import publish, result
+from servers import servers
+
+from afo.data.example import encode
+from afo.data.pieces import Origins
+from afo.data.schema import Feature, Schema
+from afo.job import Adagrad, Adam, Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Schedule
+from afo.optimizers import AdamRule
+from afo.train import wide_deep_model
+from afo.train.cluster import connect
+from afo.train.setup import JobParts
+from afo.train.step import prepare_function, step_function
+
+BATCH, FEATURES, NUMBERS, VALUES, DIM, EXPONENT = 4096, 26, 8, 385_000, 16, 1.05
+SERVERS = 2
+SCHEMA = Schema(
+    label="label",
+    sample_id="sample_id",
+    features=(
+        *(Feature(name=f"c{n}", kind="categorical", hash_buckets=VALUES) for n in range(FEATURES)),
+        *(Feature(name=f"d{n}", kind="dense") for n in range(NUMBERS)),
+    ),
+)
+OPTIONS = {"adagrad": Adagrad(), "adam": Adam()}
+AT_LEAST = {"adagrad": 1.8, "adam": 14.0}
+
+
+class StockAdam(AdamRule):
+    """Adam of `tf.keras.optimizers` and `tf.compat.v1.train` for sparse gradients: all moments decay at every step."""
+
+    def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
+        """Whole tables, as TensorFlow's `_apply_sparse_shared`."""
+        options, (mean, square, _) = self._options, slots
+        moments = []
+        for slot, value, keep in ((mean, gradient, options.beta_1), (square, gradient**2, options.beta_2)):
+            decayed = tf.raw_ops.ReadVariableOp(resource=slot, dtype=tf.float32) * keep
+            tf.raw_ops.AssignVariableOp(resource=slot, value=decayed)
+            tf.raw_ops.ResourceScatterAdd(resource=slot, indices=rows, updates=(1 - keep) * value)
+            moments.append(tf.raw_ops.ReadVariableOp(resource=slot, dtype=tf.float32))
+        change = options.learning_rate * rate * moments[0] / (tf.sqrt(moments[1]) + options.epsilon)
+        return tf.raw_ops.AssignSubVariableOp(resource=variable, value=change)
+
+
+class Side(NamedTuple):
+    """A traced job."""
+
+    prepare: Any
+    step: Any
+
+
+def records(batches: int) -> list[Any]:
+    """Serialized samples, string [BATCH] each."""
+    generator = np.random.default_rng(1)
+    ranks = np.arange(1, VALUES + 1, dtype=np.float64) ** -EXPONENT
+    ends = np.cumsum(ranks / ranks.sum())
+    found = []
+    for _ in range(batches):
+        ids = np.searchsorted(ends, generator.random((BATCH, FEATURES)))
+        numbers = generator.normal(size=(BATCH, NUMBERS)).astype(np.float32)
+        samples = [
+            encode(
+                {f"c{n}": [int(ids[row, n])] for n in range(FEATURES)}
+                | {f"d{n}": [float(numbers[row, n])] for n in range(NUMBERS)}
+                | {"label": [row % 3 // 2], "sample_id": [row]}
+            )
+            for row in range(BATCH)
+        ]
+        found.append(tf.constant(samples))
+    return found
+
+
+def side(folder: str, storage: str, optimizer: Optimizer) -> Side:
+    """A job on the servers. Dense weights, position and step have the same names in all jobs, and are shared."""
+    schema = Path(folder) / "schema.yaml"
+    schema.write_text(SCHEMA.to_yaml())
+    job = Job(
+        name="bench", roles={"ps": RoleSpec(instances=SERVERS), "worker": RoleSpec()}, optimizer=optimizer,
+        model=Model(hidden_units=(256, 128, 64), embedding=Embedding(dim=DIM, storage=storage)),  # type: ignore[arg-type]
+        data=Data(schema=str(schema), train=("x",), sample_id="sample_id", batch_size=BATCH),
+    )  # fmt: skip
+    parts = JobParts(job, str(schema))
+    parameters = parts.model.parameters(SERVERS, 1)
+    parts.model.initialize(parameters)
+    prepare = prepare_function(parts.model, parts.parser, SERVERS)
+    return Side(prepare, step_function(parts.model, parameters, Schedule(), prepare))
+
+
+def once(one: Side, batch: Any) -> float:
+    """Seconds of a batch from its records to the values that the worker fetches."""
+    zeros = tf.zeros(BATCH, tf.int64)
+    began = time.perf_counter()
+    done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)))
+    int(done.step), float(done.loss), done.files.numpy(), done.positions.numpy()
+    return time.perf_counter() - began
+
+
+def compared(folder: str, optimizer: Optimizer, batches: list[Any], rounds: int) -> tuple[float, float]:
+    """Median seconds of a batch on hash tables and on dense ones, on servers of their own."""
+    with servers(SERVERS) as (addresses, _), connect(tuple(addresses)):
+        sides = [side(folder, storage, optimizer) for storage in ("hash_table", "dense")]
+        seconds: list[list[float]] = [[], []]
+        for one in sides:
+            for batch in batches:
+                once(one, batch)
+        for _ in range(rounds):
+            for batch in batches:
+                for number, one in enumerate(sides):
+                    seconds[number].append(once(one, batch))
+    ours, theirs = (statistics.median(each) for each in seconds)
+    return ours, theirs
+
+
+def main() -> int:
+    """0 if the claims hold."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--batches", type=int, default=8)
+    options.add_argument("--optimizer", choices=AT_LEAST, help="this one alone")
+    given = options.parse_args()
+    if given.optimizer is None:
+        # TensorFlow connects a process to one cluster.
+        return max(subprocess.call([sys.executable, *sys.argv, "--optimizer", name]) for name in AT_LEAST)
+    choice = OptimizerChoice(**{given.optimizer: OPTIONS[given.optimizer]})
+    if given.optimizer == "adam":
+        wide_deep_model.rule_of = lambda each: StockAdam(each.chosen)
+    with tempfile.TemporaryDirectory() as folder:
+        optimizer = Optimizer(deep=choice, wide=choice)
+        ours, theirs = compared(folder, optimizer, records(given.batches), given.rounds)
+    claim = f"a job's step with {given.optimizer}, {SERVERS} servers and 1 worker"
+    least = AT_LEAST[given.optimizer]
+    good = publish(
+        f"job_{given.optimizer}", [result(claim, ours * 1e3, theirs * 1e3, "ms", least, lower_is_better=True)]
+    )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

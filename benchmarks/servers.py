@@ -1,0 +1,42 @@
+"""Parameter servers of this machine for a benchmark of steps."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+_SERVER = """
+import json, sys, threading
+import tensorflow as tf
+from afo.train import operations
+operations.load()
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[3]))
+servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})
+server = tf.distribute.Server(servers, job_name="ps", task_index=int(sys.argv[2]))
+print("serving", flush=True)
+threading.Event().wait()
+"""
+
+
+@contextmanager
+def servers(count: int, threads: int = 0) -> Iterator[tuple[list[str], list[psutil.Process]]]:
+    """Addresses and processes of parameter servers; `threads` of each operation, 0: as many as there are cores."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    command = [sys.executable, "-c", _SERVER, json.dumps(addresses)]
+    started = [subprocess.Popen([*command, str(index), str(threads)], stdout=subprocess.PIPE) for index in range(count)]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield addresses, [psutil.Process(process.pid) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
