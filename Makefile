@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 QUICK := not soak and not kills and not equivalence and not faults and not compare_faults
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench sim test-faults soak kills equivalence compare-faults wheel clean
+.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults soak kills equivalence compare-faults wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ bench: $(INSTALLED) ## Run the benchmarks; results in build/bench; makes environ
 	.ci/system-packages python native boost
 	@mkdir -p build/bench
 	@failed=0; for file in benchmarks/bench_*.py; do $(BIN)/python $$file || failed=1; done; exit $$failed
+
+fuzz: ## libFuzzer on the engine's table and on the reader of its checkpoints, five minutes each
+	.ci/system-packages native fuzz
+	tests/core/fuzz.sh 300
 
 sim: $(INSTALLED) ## 100,000 random schedules of faults against the AM, then mutants of it; 20 to 40 minutes
 	PYTHONPATH=tests/support $(BIN)/python -m simulation --report build/sim/report.json

@@ -6,7 +6,11 @@
 namespace afo {
 namespace {
 
-bool HasV4() { return __builtin_cpu_supports("x86-64-v4"); }
+// x86-64-v4, feature by feature: not every compiler knows its name.
+bool HasV4() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
 
 const Kernels& Choose() {
   const char* wanted = std::getenv("AFO_ISA");

@@ -1,8 +1,5 @@
-// Bytes become operations on a table beside a dictionary; for libFuzzer, a difference ends the program.
-//
-// The unit tests play random bytes (fuzz_table_test.cc). With clang, libFuzzer looks for bytes by itself:
-//   clang++ -std=c++17 -g -O1 -march=x86-64-v3 -ffp-contract=off -fsanitize=fuzzer,address,undefined
-//     -Wno-unknown-pragmas -Iafo/core -Itests/core tests/core/fuzz_table.cc afo/core/*.cc -o build/fuzz_table
+// Bytes become operations on a table beside a dictionary; a difference ends the program. fuzz.sh has libFuzzer look for such
+// bytes, the unit tests (fuzz_table_test.cc) play random ones.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -116,6 +113,7 @@ void PlayOnTable(const std::uint8_t* data, std::size_t size) { Play({data, size}
 
 }  // namespace afo::testing
 
+#ifdef AFO_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     afo::testing::PlayOnTable(data, size);
@@ -125,3 +123,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+#endif
