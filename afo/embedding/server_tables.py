@@ -57,7 +57,7 @@ class ServerTables:
             for number, table in list(enumerate(self._tables))[first:]:
                 self._add(handle, number, table)
 
-        tf.function(self._there(create), autograph=False)()
+        self._asked(create)()
 
     def sizes(self) -> tuple[Any, Any]:
         """(keys, bytes) of each table: int64 numpy arrays."""
@@ -168,6 +168,8 @@ class ServerTables:
             answer = self._there(function)(*given)
             with tf.device(self._place.client):
                 # An operation without outputs is itself what a graph has of it.
-                return None if isinstance(answer, tf.Operation) else tf.nest.map_structure(tf.identity, answer)
+                if answer is None or isinstance(answer, tf.Operation):
+                    return None
+                return tf.nest.map_structure(tf.identity, answer)
 
         return tf.function(asked, autograph=False).get_concrete_function(*signature)
