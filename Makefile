@@ -62,7 +62,7 @@ soak: $(INSTALLED) ## A kill every 45 s in jobs on real YARN: goodput, recovery;
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
 
-kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN; takes about two hours
+kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN, and of who saves tables; takes about two hours
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m kills --override-ini timeout=7200
 
