@@ -94,7 +94,7 @@ def pooled(values: list[Any], unique: Any) -> Any:
     none = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
     return operations().afo_pool(
         values, unique.splits, unique.places, [none[0]], [none[1]],
-        run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0],
+        run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0], num_outputs=1,
     )[0]  # fmt: skip
 
 

@@ -69,13 +69,20 @@ void AddThroughNorm(float* target, const float* row, const float* gradient, floa
   for (std::int32_t i = 0; i < dim; ++i) target[i] += share * (gradient[i] - row[i] * along);
 }
 
+// Where a sample begins in `out`.
+std::int64_t PlaceOf(const Bags& bags, std::int32_t dim, std::int64_t sample) {
+  if (bags.stride == 0) return sample * dim;
+  if (bags.group == 1) return sample * bags.stride;
+  return sample / bags.group * bags.stride + sample % bags.group * dim;
+}
+
 template <std::int32_t kDim>
 void Spread(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out) {
   const std::size_t width = static_cast<std::size_t>(kDim > 0 ? kDim : rows.dim) * sizeof(float);
   for (std::int64_t i = first; i < last; ++i) {
     if (i + kAhead < last) __builtin_prefetch(rows.at(bags.places[i + kAhead]));
-    __builtin_prefetch(out + (i + kStreamAhead) * rows.dim, 1);
-    std::memcpy(out + i * rows.dim, rows.at(bags.places[i]), width);
+    __builtin_prefetch(out + PlaceOf(bags, rows.dim, i + kStreamAhead), 1);
+    std::memcpy(out + PlaceOf(bags, rows.dim, i), rows.at(bags.places[i]), width);
   }
 }
 
@@ -88,7 +95,7 @@ void PoolOf(const TableRows<const float>& rows, const Bags& bags, std::int64_t f
   const std::int64_t ids = FirstOf(bags, last);
   for (std::int64_t sample = first; sample < last; ++sample) {
     const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
-    float* target = out + sample * rows.dim;
+    float* target = out + PlaceOf(bags, rows.dim, sample);
     std::memset(target, 0, static_cast<std::size_t>(rows.dim) * sizeof(float));
     const float share = Share(bags, begin, end);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -107,8 +114,8 @@ void GradientOf(const TableRows<float>& gradients, const TableRows<const float>&
   for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
     const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
     const float share = Share(bags, begin, end);
-    const float* gradient = out + sample * dim;
-    __builtin_prefetch(gradient + kStreamAhead * dim);
+    const float* gradient = out + PlaceOf(bags, dim, sample);
+    __builtin_prefetch(out + PlaceOf(bags, dim, sample + kStreamAhead));
     for (std::int64_t i = begin; i < end; ++i) {
       if (i + kAhead < ids) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
       if (parts > 1 && bags.places[i] % parts != part) continue;
@@ -158,7 +165,7 @@ void PoolWeightGradient(const TableRows<const float>& rows, const Bags& bags, co
                         std::int64_t last, float* weights) {
   for (std::int64_t sample = first; sample < last; ++sample) {
     const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
-    const float* gradient = out + sample * rows.dim;
+    const float* gradient = out + PlaceOf(bags, rows.dim, sample);
     const float share = Share(bags, begin, end);
     double along = 0;  // the sample itself times its gradient
     for (std::int64_t i = begin; i < end; ++i) {

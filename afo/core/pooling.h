@@ -33,9 +33,13 @@ struct Bags {
   const float* weights = nullptr;  // one an id; null: 1
   Combiner combiner = Combiner::kNone;
   float max_norm = 0;  // rows longer than this are shortened to it first; 0: none
+  // Where samples lie in `out`: `group` of them behind one another, `stride` floats from group to group, so that several
+  // features can share rows of one matrix. Stride 0: all behind one another.
+  std::int64_t stride = 0;
+  std::int64_t group = 1;
 };
 
-// Writes samples first to last - 1 of `out` [samples, dim]; a sample without ids is zero. With w the weights: sum w x;
+// Writes samples first to last - 1 of `out` ([samples, dim] if they lie behind one another); a sample without ids is zero. With w the weights: sum w x;
 // divided by sum w (mean) or by sqrt(sum w^2) (sqrtn), as tf.nn.embedding_lookup_sparse.
 void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out);
 

@@ -61,6 +61,17 @@ class Exchange:
 
     def pooled(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
+        return self._pooled(len(self._runs))
+
+    def joined(self) -> Any:
+        """The same side by side: float32 [samples, all widths], out of one operation.
+
+        A run without bags may have several ids a sample, whose rows are then behind one another; a single run always
+        gives a row for each of its ids.
+        """
+        return self._pooled(1)[0]
+
+    def _pooled(self, outputs: int) -> list[Any]:
         none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
         pooled = self._ops.afo_pool(
             self.values,
@@ -72,6 +83,7 @@ class Exchange:
             dims=[self._group.tables[number].dim for number in self._numbers],
             combiners=[COMBINERS[each.combiner] for each in self._runs],
             max_norms=[each.max_norm or 0.0 for each in self._runs],
+            num_outputs=outputs,
         )
         return list(pooled)
 

@@ -172,5 +172,4 @@ def _joined(exchange: TableExchange | None, size: Any, counts: list[int], dim: i
     """[B, values of all features, dim]."""
     if exchange is None:
         return tf.zeros([size, 0, dim])
-    parts = [tf.reshape(rows, [size, count, dim]) for rows, count in zip(exchange.pooled(), counts, strict=True)]
-    return tf.concat(parts, axis=1)
+    return tf.reshape(exchange.joined(), [size, sum(counts), dim])

@@ -400,5 +400,53 @@ TEST_CASE("threads with parts of their own share the rows of a batch about evenl
   }
 }
 
+TEST_CASE("samples may lie in groups with gaps between them, of which nothing is written or read") {
+  for (const std::int32_t dim : {3, 8, 16}) {
+    for (const std::int64_t group : {1, 2, 3}) {
+      for (const bool spread : {false, true}) {
+        CAPTURE(dim);
+        CAPTURE(group);
+        CAPTURE(spread);
+        Scene scene(7, dim, 3, 60);
+        Bags bags = scene.bags(Combiner::kMean, true, 0);
+        if (spread) {  // an id a sample, without anything else: the short way
+          bags = Bags{scene.places.data(), 60};
+        }
+        const std::int64_t stride = group * dim + 5, rows = 60 / group;
+        const auto at = [&](std::int64_t sample) { return sample / group * stride + sample % group * dim; };
+        std::vector<float> together(static_cast<std::size_t>(60 * dim));
+        Pool(View(scene), bags, 0, 60, together.data());
+        bags.stride = stride;
+        bags.group = group;
+        std::vector<float> apart(static_cast<std::size_t>(rows * stride), 77.0f);
+        Pool(View(scene), bags, 0, 31, apart.data());
+        Pool(View(scene), bags, 31, 60, apart.data());
+        std::vector<float> wanted(apart.size(), 77.0f);
+        for (std::int64_t i = 0; i < 60; ++i) {
+          std::copy_n(together.begin() + i * dim, dim, wanted.begin() + at(i));
+        }
+        CHECK(apart == wanted);
+        // The gaps hold what would be seen in any sum.
+        for (float& value : apart) value = value == 77.0f ? 1e30f : value * 0.5f;
+        std::vector<float> gradient(together.size());
+        for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = together[i] * 0.5f;
+        Bags contiguous = bags;
+        contiguous.stride = 0;
+        const auto summed = [&](const Bags& of, const std::vector<float>& given) {
+          auto sums = scene.rows;
+          for (auto& each : sums) std::fill(each.begin(), each.end(), 0.0f);
+          PoolGradient(View<float>(sums, scene.servers, dim), View(scene), of, given.data(), 0, 1);
+          return sums;
+        };
+        CHECK(summed(bags, apart) == summed(contiguous, gradient));
+        std::vector<float> weights(scene.places.size()), others(scene.places.size());
+        PoolWeightGradient(View(scene), bags, apart.data(), 0, 60, weights.data());
+        PoolWeightGradient(View(scene), contiguous, gradient.data(), 0, 60, others.data());
+        CHECK(weights == others);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afo

@@ -47,7 +47,9 @@ REGISTER_OP("AfoUnique")
     });
 
 // values, splits: each server's answer to its keys. For each feature its places; where each sample's ids begin, or
-// empty if each id is a sample; a weight for each id, or empty.
+// empty if each id is a sample; a weight for each id, or empty. pooled: one for each feature, [samples, dim]; or one
+// alone, which has the features side by side, as many rows as the feature with the fewest samples has; others have a
+// multiple of these, and some samples behind one another in a row.
 REGISTER_OP("AfoPool")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
@@ -60,10 +62,12 @@ REGISTER_OP("AfoPool")
     .Attr("dims: list(int) >= 1")
     .Attr("combiners: list(int) >= 1")
     .Attr("max_norms: list(float) >= 1")
-    .Output("pooled: num_runs * float")
+    .Attr("num_outputs: int >= 1")
+    .Output("pooled: num_outputs * float")
     .SetShapeFn([](InferenceContext* c) {
-      int runs;
+      int runs, outputs;
       std::vector<int> tables, dims;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &outputs));
       TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
       TF_RETURN_IF_ERROR(c->GetAttr("run_tables", &tables));
       TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
@@ -72,19 +76,21 @@ REGISTER_OP("AfoPool")
         if (tables[i] < 0 || tables[i] >= static_cast<int>(dims.size())) {
           return absl::InvalidArgumentError("run_tables names no table");
         }
-        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[tables[i]]));
+        if (outputs == runs) c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[tables[i]]));
       }
+      if (outputs != runs) c->set_output(0, c->UnknownShapeOfRank(2));
       return absl::OkStatus();
     });
 
 // The gradient of AfoPool with regard to `values`, flat as they are.
 REGISTER_OP("AfoPoolGradient")
-    .Input("gradients: num_runs * float")
+    .Input("gradients: num_outputs * float")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
     .Input("places: num_runs * int32")
     .Input("bags: num_runs * int64")
     .Input("weights: num_runs * float")
+    .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
     .Attr("num_runs: int >= 1")
     .Attr("run_tables: list(int) >= 1")
@@ -93,21 +99,22 @@ REGISTER_OP("AfoPoolGradient")
     .Attr("max_norms: list(float) >= 1")
     .Output("summed: num_servers * float")
     .SetShapeFn([](InferenceContext* c) {
-      int runs, servers;
-      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      int outputs, servers;
+      TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &outputs));
       TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
-      for (int i = 0; i < servers; ++i) c->set_output(i, c->input(runs + i));
+      for (int i = 0; i < servers; ++i) c->set_output(i, c->input(outputs + i));
       return absl::OkStatus();
     });
 
 // The same with regard to `weights`: one element an id, also where the weights are left out.
 REGISTER_OP("AfoPoolWeightGradient")
-    .Input("gradients: num_runs * float")
+    .Input("gradients: num_outputs * float")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
     .Input("places: num_runs * int32")
     .Input("bags: num_runs * int64")
     .Input("weights: num_runs * float")
+    .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
     .Attr("num_runs: int >= 1")
     .Attr("run_tables: list(int) >= 1")
@@ -116,10 +123,11 @@ REGISTER_OP("AfoPoolWeightGradient")
     .Attr("max_norms: list(float) >= 1")
     .Output("of_weights: num_runs * float")
     .SetShapeFn([](InferenceContext* c) {
-      int runs, servers;
+      int runs, outputs, servers;
       TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &outputs));
       TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
-      for (int i = 0; i < runs; ++i) c->set_output(i, c->input(runs + 2 * servers + i));
+      for (int i = 0; i < runs; ++i) c->set_output(i, c->input(outputs + 2 * servers + i));
       return absl::OkStatus();
     });
 
@@ -204,6 +212,9 @@ class PoolBase : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("dims", &dims_));
     OP_REQUIRES_OK(context, context->GetAttr("combiners", &combiners_));
     OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_outputs", &outputs_));
+    OP_REQUIRES(context, outputs_ == runs_ || outputs_ == 1,
+                absl::InvalidArgumentError("an output for each run, or one for all"));
     const auto runs = static_cast<std::size_t>(runs_);
     OP_REQUIRES(context, run_tables_.size() == runs && combiners_.size() == runs && max_norms_.size() == runs,
                 absl::InvalidArgumentError("a table, a combiner and a norm for each run"));
@@ -222,7 +233,15 @@ class PoolBase : public OpKernel {
     std::vector<tensorflow::TensorShape> ids;
     // [tables][servers]: the floats of a server's answer before a table, and its rows.
     std::vector<std::vector<int64_t>> floats_before, rows;
+    // Of one output for all: its rows and columns, and where each run's columns begin.
+    int64_t joined_rows = 0, joined_columns = 0;
+    std::vector<int64_t> first_column;
   };
+
+  bool joined() const { return outputs_ != runs_; }
+  // Which output a run is in, and where it begins there.
+  int OutputOf(int run) const { return joined() ? 0 : run; }
+  int64_t ColumnOf(const Inputs& in, int run) const { return joined() ? in.first_column[run] : 0; }
 
   absl::Status Read(OpKernelContext* context, Inputs* in) const {
     OpInputList places, bags, weights;
@@ -238,14 +257,16 @@ class PoolBase : public OpKernel {
       TF_RETURN_IF_ERROR(ReadBags(places[run], bags[run], weights[run], run, &in->bags.back()));
       TF_RETURN_IF_ERROR(CheckPlaces(*in, places[run], run));
     }
-    return absl::OkStatus();
+    return joined() ? Join(in) : absl::OkStatus();
   }
 
   absl::Status ReadWithGradients(OpKernelContext* context, Inputs* in, OpInputList* gradients) const {
     TF_RETURN_IF_ERROR(Read(context, in));
     TF_RETURN_IF_ERROR(context->input_list("gradients", gradients));
-    for (int run = 0; run < runs_; ++run) {
-      if ((*gradients)[run].NumElements() != in->bags[run].samples * dims_[run_tables_[run]]) {
+    for (int i = 0; i < outputs_; ++i) {
+      const int64_t wanted = joined() ? in->joined_rows * in->joined_columns
+                                      : in->bags[i].samples * dims_[run_tables_[i]];
+      if ((*gradients)[i].NumElements() != wanted) {
         return absl::InvalidArgumentError("a gradient has another shape than what it is of");
       }
     }
@@ -270,11 +291,30 @@ class PoolBase : public OpKernel {
   }
 
   int runs_;
+  int outputs_;
   int servers_;
   std::vector<int32_t> run_tables_, dims_, combiners_;
   std::vector<float> max_norms_;
 
  private:
+  // Has all runs share the rows of one output.
+  absl::Status Join(Inputs* in) const {
+    in->joined_rows = in->bags[0].samples;
+    for (const Bags& bags : in->bags) in->joined_rows = std::min(in->joined_rows, bags.samples);
+    for (int run = 0; run < runs_; ++run) {
+      Bags& bags = in->bags[run];
+      if (in->joined_rows == 0 ? bags.samples > 0 : bags.samples % in->joined_rows != 0) {
+        return absl::InvalidArgumentError(absl::StrCat("features side by side have a multiple of ", in->joined_rows,
+                                                       " samples, and run ", run, " has ", bags.samples));
+      }
+      bags.group = in->joined_rows == 0 ? 1 : bags.samples / in->joined_rows;
+      in->first_column.push_back(in->joined_columns);
+      in->joined_columns += bags.group * dims_[run_tables_[run]];
+    }
+    for (Bags& bags : in->bags) bags.stride = in->joined_columns;
+    return absl::OkStatus();
+  }
+
   absl::Status ReadAnswers(Inputs* in) const {
     const auto tables = static_cast<int64_t>(dims_.size());
     in->floats_before.assign(tables, std::vector<int64_t>(servers_));
@@ -349,12 +389,14 @@ class PoolOp : public PoolBase {
     OpOutputList pooled;
     OP_REQUIRES_OK(context, context->output_list("pooled", &pooled));
     const std::vector<const float*> answers = Answers(in);
+    std::vector<Tensor*> outputs(outputs_);
+    if (joined()) OP_REQUIRES_OK(context, pooled.allocate(0, {in.joined_rows, in.joined_columns}, &outputs[0]));
     for (int run = 0; run < runs_; ++run) {
       const TableRows<const float> rows = RowsOf(in, run_tables_[run], answers);
       const Bags& bags = in.bags[run];
-      Tensor* out = nullptr;
-      OP_REQUIRES_OK(context, pooled.allocate(run, {bags.samples, rows.dim}, &out));
-      float* target = out->flat<float>().data();
+      Tensor*& out = outputs[OutputOf(run)];
+      if (!joined()) OP_REQUIRES_OK(context, pooled.allocate(run, {bags.samples, rows.dim}, &out));
+      float* target = out->flat<float>().data() + ColumnOf(in, run);
       const int64_t ids = in.ids[run].num_elements();
       const int64_t cost = bags.samples == 0 ? 0 : 6 + kIdCost * ids / bags.samples;
       ThreadsOf(context)(bags.samples, cost,
@@ -391,7 +433,8 @@ class PoolGradientOp : public PoolBase {
         for (int run = 0; run < runs_; ++run) {
           const int table = run_tables_[run];
           PoolGradient(RowsOf(in, table, sums), RowsOf(in, table, answers), in.bags[run],
-                       gradients[run].flat<float>().data(), static_cast<std::int32_t>(part), parts);
+                       gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run),
+                       static_cast<std::int32_t>(part), parts);
         }
       }
     });
@@ -421,8 +464,9 @@ class PoolWeightGradientOp : public PoolBase {
     for (int run = 0; run < runs_; ++run) {
       Tensor* out = nullptr;
       OP_REQUIRES_OK(context, weights.allocate(run, in.ids[run], &out));
-      PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run], gradients[run].flat<float>().data(), 0,
-                         in.bags[run].samples, out->flat<float>().data());
+      PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run],
+                         gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run), 0, in.bags[run].samples,
+                         out->flat<float>().data());
     }
   }
 };

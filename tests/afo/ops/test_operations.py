@@ -105,7 +105,8 @@ class TestPooling:
     def pool(self, ops: Any, **changed: Any) -> Any:
         given = {
             "values": self.VALUES, "splits": self.SPLITS, "places": ([0], [0]), "bags": ([], []), "weights": ([], []),
-            "run_tables": [0, 1], "dims": [2, 3], "combiners": [0, 0], "max_norms": [0.0, 0.0], **changed,
+            "run_tables": [0, 1], "dims": [2, 3], "combiners": [0, 0], "max_norms": [0.0, 0.0], "num_outputs": 2,
+            **changed,
         }  # fmt: skip
         kinds = {"values": tf.float32, "splits": tf.int32, "places": tf.int32, "bags": tf.int64, "weights": tf.float32}
         return ops.afo_pool(
@@ -117,6 +118,8 @@ class TestPooling:
         first, second = self.pool(ops)
         np.testing.assert_array_equal(first, [[1, 2]])
         np.testing.assert_array_equal(second, [[3, 4, 5]])
+        [joined] = self.pool(ops, num_outputs=1)
+        np.testing.assert_array_equal(joined, [[1, 2, 3, 4, 5]])
 
     @pytest.mark.parametrize(
         ("changed", "words"),
@@ -133,6 +136,9 @@ class TestPooling:
             ({"run_tables": [0, 2]}, "names no table|out of its range"),
             ({"combiners": [0, 9]}, "out of its range"),
             ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
+            ({"num_outputs": 3}, "an output for each run, or one for all"),
+            ({"num_outputs": 1, "places": ([0, 0, 0], [0, 0])}, "a multiple of 2 samples, and run 0 has 3"),
+            ({"num_outputs": 1, "places": ([0, 0, 0], [])}, "a multiple of 0 samples, and run 0 has 3"),
         ],
     )
     def test_what_does_not_fit(self, ops: Any, changed: dict[str, Any], words: str) -> None:

@@ -1,0 +1,86 @@
+"""What a model may ask of an exchange: features side by side, some tables for the keys of others."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.embedding import TableGroup  # noqa: E402
+from afo.embedding.exchange import Exchange, Run  # noqa: E402
+from afo.embedding.initializers import Initializer  # noqa: E402
+from afo.embedding.keys import unique_keys  # noqa: E402
+from afo.embedding.optimizers import Sgd  # noqa: E402
+from afo.embedding.server_tables import Table  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+#: Normal first values: rows of a key differ from table to table by their seeds.
+WIDTHS = (1, 3, 8, 16)
+GROUPS = {
+    servers: TableGroup(
+        ["/device:CPU:0"] * servers,
+        name=f"exchange/{servers}",
+        tables=[Table(f"t{w}", w, Sgd(learning_rate=0.5), Initializer(2, 0.0, 1.0, w)) for w in WIDTHS],
+    )
+    for servers in (1, 3)
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def created() -> None:
+    for group in GROUPS.values():
+        group.create()
+
+
+@st.composite
+def features(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, bool]]]:
+    """Samples, and of each feature its table, its ids a sample, and whether they are pooled."""
+    one = st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans())
+    return draw(st.integers(0, 5)), draw(st.lists(one, min_size=2, max_size=5))
+
+
+def runs_of(samples: int, asked: list[tuple[int, int, bool]]) -> list[Run]:
+    bags = [tf.constant(np.arange(samples + 1) * count, tf.int64) if pooled else None for _, count, pooled in asked]
+    return [Run(number, bag, combiner="sum" if bag is not None else None) for number, bag in enumerate(bags)]
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@given(case=features(), seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=40)
+def test_side_by_side_is_what_features_are_one_by_one(servers: int, case: Any, seed: int) -> None:
+    samples, asked = case
+    if samples and all(not pooled and count > 1 for _, count, pooled in asked):
+        asked = [*asked, (0, 1, False)]  # somebody has a row a sample
+    generator, group = np.random.default_rng(seed), GROUPS[servers]
+    ids = [tf.constant(generator.integers(0, 9, samples * count), tf.int64) for _, count, _ in asked]
+    keys = unique_keys(ids, range(len(ids)), servers)
+    exchange = Exchange(group, [table for table, _, _ in asked], keys, runs_of(samples, asked), insert=True)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(exchange.values)
+        one_by_one = tf.concat([tf.reshape(each, [samples, -1]) for each in exchange.pooled()], axis=1)
+        joined = exchange.joined()
+        slopes = tf.constant(generator.normal(size=one_by_one.shape), tf.float32)
+        losses = [tf.reduce_sum(each * slopes) for each in (one_by_one, joined)]
+    np.testing.assert_array_equal(joined, one_by_one)
+    for own, other in zip(*(tape.gradient(loss, exchange.values) for loss in losses), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-6)
+
+
+def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
+    group = GROUPS[3]
+    ids = [tf.constant([5, 6, 5], tf.int64), tf.constant([7], tf.int64)]
+    keys = unique_keys(ids, [0, 1], 3)
+    whole = Exchange(group, [2, 3], keys, [Run(0), Run(1)], insert=True)
+    first = Exchange(group, [1], keys, [Run(0)], insert=True)
+    alone = Exchange(group, [1], unique_keys(ids[:1], [0], 3), [Run(0)], insert=True)
+    np.testing.assert_array_equal(first.pooled()[0], alone.pooled()[0])
+    assert {name: rows.shape for name, rows in whole.by_table(whole.values).items()} == {"t8": (2, 8), "t16": (1, 16)}
+    assert first.by_table(first.values)["t3"].shape == (2, 3)
+    before = first.pooled()[0].numpy()
+    first.apply([tf.ones_like(values) for values in first.values], step=1, schedule=1.0)
+    after = Exchange(group, [1], keys, [Run(0)], insert=True).pooled()[0].numpy()
+    np.testing.assert_allclose(after, before - 0.5, rtol=1e-6)
