@@ -14,8 +14,6 @@ from afo.embedding.initializers import Initializer
 from afo.embedding.optimizers import RowOptimizer
 from afo.ops.library import load
 
-#: Shards of a table on a server: 2 to the power of this.
-_SHARD_BITS = 4
 _INT = tf.TensorSpec([], tf.int64)
 _INTS = tf.TensorSpec([None], tf.int64)
 
@@ -27,6 +25,8 @@ class Table(NamedTuple):
     dim: int
     optimizer: RowOptimizer
     initializer: Initializer
+    #: Parts with a lock of their own on a server: 2 to the power of this. `TableGroup` decides.
+    shard_bits: int = 4
 
 
 class Place(NamedTuple):
@@ -112,7 +112,7 @@ class ServerTables:
             distribution=table.initializer.distribution,
             initializer=[table.initializer.first, table.initializer.second],
             seed=table.initializer.seed,
-            shard_bits=_SHARD_BITS,
+            shard_bits=table.shard_bits,
         )
 
     @cached_property

@@ -1,5 +1,6 @@
 """What a model may ask of an exchange: features side by side, some tables for the keys of others."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 tf = pytest.importorskip("tensorflow")
 
 from afo.embedding import TableGroup  # noqa: E402
+from afo.embedding.checkpoint import TableSaver, take_over  # noqa: E402
 from afo.embedding.exchange import Exchange, Run  # noqa: E402
 from afo.embedding.initializers import Initializer  # noqa: E402
 from afo.embedding.keys import unique_keys  # noqa: E402
@@ -84,3 +86,22 @@ def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
     first.apply([tf.ones_like(values) for values in first.values], step=1, schedule=1.0)
     after = Exchange(group, [1], keys, [Run(0)], insert=True).pooled()[0].numpy()
     np.testing.assert_allclose(after, before - 0.5, rtol=1e-6)
+
+
+def test_of_many_tables_each_has_fewer_shards_and_they_are_read_by_a_group_of_few(tmp_path: Path) -> None:
+    def tables(count: int) -> list[Table]:
+        return [Table(f"t{n}", 2, Sgd(), Initializer(2, 0.0, 1.0, n)) for n in range(count)]
+
+    few, many = TableGroup(name="few", tables=tables(32)), TableGroup(name="many", tables=tables(200))
+    assert {each.shard_bits for each in few.tables} == {4}
+    assert {each.shard_bits for each in many.tables} == {0}
+    many.create()
+    keys = unique_keys([tf.range(50, dtype=tf.int64)] * 200, range(200), 1)
+    Exchange(many, range(200), keys, [Run(n) for n in range(200)], insert=True)
+    url = TableSaver(many).save(str(tmp_path / "c"))
+    few.create()
+    assert take_over(few, url, {"t0", "t31"}, {"t0", "t31"}) == 100
+    found = [Exchange(each, [31], unique_keys([tf.range(50, dtype=tf.int64)], [0], 1), [Run(0)], insert=False)
+             for each in (few, many)]  # fmt: skip
+    np.testing.assert_array_equal(found[0].pooled()[0], found[1].pooled()[0])
+    assert few.sizes()[0].sum() == 100
