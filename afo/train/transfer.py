@@ -51,7 +51,9 @@ def plan(
         if key not in here:
             dropped.add(section, "no longer there" if section.owner in owners_here else "not in this model")
     changed = [name for name in rules if name in old_rules and rules[name] != old_rules[name]]
-    notes = tuple(f"optimizer state of {name}: was {old_rules[name]}, is {rules[name]}" for name in changed)
+    # The tables of one part have one optimizer: `deep/user` and `deep/city` are told as `deep`.
+    parts = dict.fromkeys((name.split("/")[0], old_rules[name], rules[name]) for name in changed)
+    notes = tuple(f"optimizer state of {part}: was {before}, is {now}" for part, before, now in parts)
     same = frozenset(name for name in rules if rules[name] == old_rules.get(name))
     return Plan(tuple(moves), same, kept.texts, made_new.texts + notes, dropped.texts)
 
