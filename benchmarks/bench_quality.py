@@ -77,7 +77,7 @@ def main() -> None:
     """Run all pairs, print the differences, write build/bench/bench_quality.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--train", type=int, default=500_000, help="training records")
+    parser.add_argument("--train", type=int, default=1_500_000, help="training records")
     parser.add_argument("--buckets", type=int, default=100_000, help="of each feature and cross, on both sides")
     given = parser.parse_args()
     found, best = pairs(given.pairs, given.train, given.buckets)
