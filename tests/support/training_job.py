@@ -24,7 +24,7 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress, TrainTask
 
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 SECRET = "x" * 64
 
 
