@@ -53,6 +53,9 @@ class EntryModel:
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """A table for each embedding; the state is whatever the model itself changes."""
+        return self._parameters(servers, splits, self._hash_tables())
+
+    def _parameters(self, servers: int, splits: int, hash_tables: list[Table]) -> Parameters:
         own, rule = self._own, self._rule
         tables = [
             table(each.name, each.layer.input_dim, each.layer.output_dim, rule, servers)
@@ -62,7 +65,7 @@ class EntryModel:
         dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
         keeps = self._job.checkpoint.keeps_survivors
         return parameters_of(
-            tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps, embeddings=self._hash_tables()
+            tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps, embeddings=hash_tables
         )
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
@@ -119,7 +122,8 @@ class EntryModel:
 
     def local(self, reader: CheckpointReader) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
-        return LocalEntryModel(self._own, self.parameters(1, 0), reader)
+        # Without its hash tables, which are read as they lie: the native operations need not be there.
+        return LocalEntryModel(self._own, self._parameters(1, 0, []), reader)
 
     def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
         """One question to each server for all hash tables; None where there are none, or nobody is asked."""

@@ -20,6 +20,8 @@ def unfit(layer: Any, training: Sequence[Call], without: Sequence[Call]) -> str:
     except Unsupported as error:
         return str(error)
     own = [call.ids for call in training if call.layer is layer]
+    if not own:
+        return "it is called inside of a loop, a condition or a function of TensorFlow"
     if len(own) != sum(call.layer is layer for call in without):
         return "it is called another number of times in training than without"
     if not all(follow_from_inputs(ids) for ids in own):

@@ -40,6 +40,10 @@ class Embeddings:
         self.calls.append(Call(layer, ids))
         return shaped(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
 
+    def within(self, graph: Any) -> list[Call]:
+        """The calls in this graph itself, not in a loop, a condition or a function of it, or in another trace."""
+        return [call for call in self.calls if call.ids.graph is graph]
+
     def named(self) -> tuple[Named, ...]:
         """The layers in the order of their first call; a name stands for one of them alone."""
         found: dict[str, Any] = {}

@@ -42,9 +42,10 @@ class OwnModule:
                 raise ModelError(f"{self.entry}: a `train_step` of its own is not run here; put it into `compute_loss`")
             #: Names of the features that it reads.
             self.inputs = _inputs(self.module, schema, self.entry)
-            self._trace(feature_specs(schema))
+            specs = feature_specs(schema)
+            graph = self._trace(specs)
         #: Its layers whose tables lie on the servers.
-        self.embeddings = self._stored(found.named(), feature_specs(schema))
+        self.embeddings = self._stored(found.named(), found.within(graph), specs)
         trained, state = _variables(self.module)
         #: tf.Variables that the optimizer changes, and those that the model itself changes.
         self.trained, self.state = [value for _, value in trained], [value for _, value in state]
@@ -136,7 +137,7 @@ class OwnModule:
         return [self._targets(labels[:, at : at + 1], each) for at, each in enumerate(outputs)]
 
     def foreseen(self, features: dict[str, Any]) -> list[Call]:
-        """The calls of all layers with hash tables for features [B, values] each, as a traced function has them.
+        """The calls of all layers with hash tables for features [B, values] each, in the function that is traced now.
 
         Nothing of the model is changed by it: it runs as it does without training.
         """
@@ -144,12 +145,13 @@ class OwnModule:
         with answered_by(calls):
             self.outputs(features, training=False)
         hashed = {id(each.layer) for each in self.embeddings if each.hashed}
-        return [call for call in calls.calls if id(call.layer) in hashed]
+        within = calls.within(tf.compat.v1.get_default_graph())
+        return [call for call in within if id(call.layer) in hashed]
 
-    def _stored(self, layers: tuple[Named, ...], specs: dict[str, Any]) -> tuple[Named, ...]:
+    def _stored(self, layers: tuple[Named, ...], training: list[Call], specs: dict[str, Any]) -> tuple[Named, ...]:
         """Which of the layers have a hash table. Raises ModelError for one that must and cannot."""
         wanted = bool(layers) and self._job.model.embedding.storage == "hash_table"
-        training, without = (self._calls(specs, training=each) if wanted else [] for each in (True, False))
+        without = self._calls_without_training(specs) if wanted else []
         named = []
         for each in layers:
             reason = unfit(each.layer, training, without) if wanted else "`embedding.storage` is `dense`"
@@ -161,27 +163,26 @@ class OwnModule:
             named.append(each._replace(hashed=not reason))
         return tuple(named)
 
-    def _calls(self, specs: dict[str, Any], *, training: bool) -> list[Call]:
-        """Of all layers, with variables that are there: a trace that creates some is made twice."""
+    def _calls_without_training(self, specs: dict[str, Any]) -> list[Call]:
         found = Embeddings()
+        used = {name: specs[name] for name in self.inputs}
+        function = tf.function(lambda each: self.outputs(each, training=False), autograph=False)
         with answered_by(found):
-            if training:
-                self._trace(specs)
-            else:
-                used = {name: specs[name] for name in self.inputs}
-                function = tf.function(lambda each: self.outputs(each, training=False), autograph=False)
-                function.get_concrete_function(used)
-        return found.calls
+            return found.within(function.get_concrete_function(used).graph)
 
-    def _trace(self, specs: dict[str, Any]) -> None:
-        """Call it once without running it: creates all variables, finds all embeddings, checks the outputs."""
+    def _trace(self, specs: dict[str, Any]) -> Any:
+        """Call it once without running it: creates all variables, finds all embeddings, checks the outputs.
+
+        Returns the graph. TensorFlow traces a function that creates variables twice, and keeps the last.
+        """
 
         def call(features: dict[str, Any], labels: Any, weight: Any) -> Any:
             return self.loss(features, labels, weight, self.outputs(features, training=True))
 
         labels = tf.TensorSpec([None, len(self._job.data.labels)], tf.float32)
         used = {name: specs[name] for name in self.inputs}
-        tf.function(call, autograph=False).get_concrete_function(used, labels, tf.TensorSpec([None], tf.float32))
+        traced = tf.function(call, autograph=False)
+        return traced.get_concrete_function(used, labels, tf.TensorSpec([None], tf.float32)).graph
 
     def _refuse(self, given: str) -> None:
         labels = self._job.data.labels

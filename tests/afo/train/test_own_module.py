@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -229,6 +230,7 @@ HASHED = {
     "called twice": (embeddings("rows = self.e(user) + self.e(self.words(city))"), True),
     "random ids": (embeddings("rows = self.e(tf.random.uniform(tf.shape(user), 0, 50, tf.int64))"), False),
     "ids of a variable": (embeddings("rows = self.e(user % 7 + tf.cast(self.v, tf.int64))"), False),
+    "in a loop": (embeddings("rows = tf.map_fn(self.e, user, fn_output_signature=tf.float32)"), False),
     "once more in training": (embeddings("rows = self.e(user) + (self.e(user) if training else 0.0)"), False),
     "a spread by the number of rows": (embeddings("rows = self.e(user)", embeddings_initializer="'he_normal'"), False),
 }
@@ -257,6 +259,11 @@ def test_of_dense_storage_no_layer_has_a_hash_table(own: Callable[..., Any]) -> 
     [
         ("rows = self.e(tf.random.uniform(tf.shape(user), 0, 50, tf.int64))", "hash_table", "on random numbers"),
         ("rows = self.e(user)", "dense", "`embedding.storage` is `dense`"),
+        (
+            "rows = tf.map_fn(self.e, user, fn_output_signature=tf.float32)",
+            "hash_table",
+            "called inside of a loop, a condition or a function",
+        ),
     ],
 )
 def test_without_a_number_of_rows_it_must_be_a_hash_table(
@@ -271,3 +278,24 @@ def test_outside_of_a_job_a_layer_needs_a_number_of_rows() -> None:
 
     with pytest.raises(ModelError, match="embedding `free` has no `input_dim`"):
         Layer(None, 4, name="free").build()
+
+
+def test_a_checkpoint_is_evaluated_without_native_operations(
+    own: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    from afo.embedding.saved_tables import Rows
+    from afo.ops import library
+
+    model = own(HASHED["without a number of rows"][0])
+    dense = model.parameters(1, 0).dense.rows
+    rows = Rows(np.arange(3), np.ones((3, 3), np.float32))
+    reader: Any = mock.Mock(hash_tables=lambda dims: dict.fromkeys(dims, rows))
+    reader.whole.return_value = np.ones(dense, np.float32)
+    monkeypatch.setattr(library, "load", mock.Mock(side_effect=Unsupported("none here")))
+    local = model.local(reader)
+    given = {"user": [[1], [7]], "city": [["Ulm"], ["Bonn"]], "liked": [[1, 2]] * 2, "age": [[1.0]] * 2}
+    features = {name: tf.constant(values) for name, values in given.items()}
+    assert local.probabilities(features).shape == (2, 1)
