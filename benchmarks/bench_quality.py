@@ -74,7 +74,7 @@ def pairs(count: int, records: int, buckets: int) -> tuple[list[dict[str, dict[s
 
 
 def main() -> None:
-    """Run all pairs, print the differences, write build/bench/bench_quality.json."""
+    """Run all pairs, print the differences, write build/bench/quality.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--train", type=int, default=1_500_000, help="training records")
@@ -90,7 +90,7 @@ def main() -> None:
         print(f"{name}, hash table less dense: {mean:+.5f}, 95 % interval {low:+.5f} to {high:+.5f}")
         if name == "auc":
             worst = max(abs(low), abs(high))
-    publish("bench_quality", [result("AUC as on dense tables", worst, MARGIN, "AUC", 1.0, lower_is_better=True)])
+    publish("quality", [result("AUC as on dense tables", worst, MARGIN, "AUC", 1.0, lower_is_better=True)])
 
 
 if __name__ == "__main__":

@@ -39,8 +39,9 @@ struct Bags {
   std::int64_t group = 1;
 };
 
-// Writes samples first to last - 1 of `out` ([samples, dim] if they lie behind one another); a sample without ids is zero. With w the weights: sum w x;
-// divided by sum w (mean) or by sqrt(sum w^2) (sqrtn), as tf.nn.embedding_lookup_sparse.
+// Writes samples first to last - 1 of `out` ([samples, dim] if they lie behind one another); a sample without ids is
+// zero. With w the weights: sum w x; divided by sum w (mean) or by sqrt(sum w^2) (sqrtn), as
+// tf.nn.embedding_lookup_sparse.
 void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out);
 
 // Adds to `gradients` what the gradient `out` [samples, dim] of all samples says of each row, but only of rows whose

@@ -171,14 +171,15 @@ def _import_file(
     targets: Mapping[int, _Target],
 ) -> int:  # fmt: skip
     rows = 0
-    for number, block in saved_tables.file_blocks(url, manifest, entry):
-        target = targets.get(number)
+    for block in saved_tables.file_blocks(url, manifest, entry):
+        target = targets.get(block.number)
         if target is None:
             continue
+        content = block.content
         if target.weights_only:
-            block = row_block.weights_only(block, group.tables[target.number].dim, url)
+            content = row_block.weights_only(block.rows, group.tables[target.number].dim)
         rows += sum(
-            snapshot.import_block(group, server, target.number, block, url, weights_only=target.weights_only)
+            snapshot.import_block(group, server, target.number, content, url, weights_only=target.weights_only)
             for server in servers
         )
     return rows

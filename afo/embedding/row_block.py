@@ -18,8 +18,8 @@ _MOST_BYTES = 1 << 31
 _MAGIC = 0x316F6661
 _HEADER = struct.Struct("<IIQQ")
 _SUM = struct.Struct("<I")
-#: Key, step and frequency of a row.
-_ROW_BYTES = 16
+#: Key, step and frequency of a row; weights and slots follow.
+ROW_BYTES = 16
 
 
 class RowBlock(NamedTuple):
@@ -41,7 +41,7 @@ def decode(block: bytes, url: str) -> RowBlock:
     if len(block) < _HEADER.size + _SUM.size:
         raise DataError(f"{url} is damaged: a block of {len(block)} bytes")
     magic, floats, rows, removed = _HEADER.unpack_from(block)
-    size = _HEADER.size + 8 * removed + rows * (_ROW_BYTES + 4 * floats) + _SUM.size
+    size = _HEADER.size + 8 * removed + rows * (ROW_BYTES + 4 * floats) + _SUM.size
     if magic != _MAGIC or size != len(block):
         raise DataError(f"{url} is damaged: a block of {len(block)} bytes says that it has {size}")
     if _SUM.unpack_from(block, size - _SUM.size)[0] != _sum_of(block[: size - _SUM.size]):
@@ -63,10 +63,9 @@ def encode(block: RowBlock) -> bytes:
     return body + _SUM.pack(_sum_of(body))
 
 
-def weights_only(block: bytes, dim: int, url: str) -> bytes:
-    """The same rows without slots. Raises DataError."""
-    found = decode(block, url)
-    return encode(found._replace(values=found.values[:, :dim]))
+def weights_only(block: RowBlock, dim: int) -> bytes:
+    """The same rows without slots."""
+    return encode(block._replace(values=block.values[:, :dim]))
 
 
 def record_of(number: int, block: bytes) -> bytes:

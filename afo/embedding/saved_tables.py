@@ -1,6 +1,6 @@
 """Saved embedding tables, as files: what `afo.embedding.checkpoint` writes, read without any server.
 
-<url>/rows-<server>-<part>.afo     files of `afo.embedding.snapshot`
+<url>/rows-<server>-<part>.afo     files of `afo.embedding.row_block`
 <url>/tables.json                  the manifest, written last; without it there is no checkpoint
 """
 
@@ -72,8 +72,16 @@ def chain(url: str) -> list[tuple[str, TablesManifest]]:
     return found[::-1]
 
 
-def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator[tuple[int, bytes]]:
-    """(number of the table, block) of a file of `manifest`, which lies at `url`.
+class SavedBlock(NamedTuple):
+    """A block of table `number` of a manifest: its bytes, and the arrays that share their memory."""
+
+    number: int
+    content: bytes
+    rows: row_block.RowBlock
+
+
+def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator[SavedBlock]:
+    """The blocks of a file of `manifest`, which lies at `url`.
 
     Each block is whole. Raises DataError for a damaged file, at the latest at its end: nothing that came before counts
     then.
@@ -84,11 +92,10 @@ def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator
         for number, block in row_block.read_blocks(file, path):
             if number >= len(manifest.tables):
                 raise DataError(f"{path} is damaged: it names table {number} of {len(manifest.tables)}")
-            row_block.decode(block, path)
             record = row_block.record_of(number, block)
             checksum.update(record)
             size += len(record)
-            yield number, block
+            yield SavedBlock(number, block, row_block.decode(block, path))
     if (size, int.from_bytes(checksum.digest())) != (entry.size, entry.crc32c):
         raise DataError(f"{path} is damaged: {size} bytes, where the manifest says {entry.size} with another checksum")
 
@@ -110,8 +117,8 @@ def read_rows(url: str) -> dict[str, Rows]:
     for path, manifest in chain(url):
         changes: list[list[row_block.RowBlock]] = [[] for _ in tables]
         for entry in manifest.files:
-            for number, block in file_blocks(path, manifest, entry):
-                changes[number].append(_weights(row_block.decode(block, path), tables[number].dim))
+            for block in file_blocks(path, manifest, entry):
+                changes[block.number].append(_weights(block.rows, tables[block.number].dim))
         held = [_after(before, blocks) for before, blocks in zip(held, changes, strict=True)]
     return {table.name: rows for table, rows in zip(tables, held, strict=True)}
 

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from afo.embedding import row_block
 from afo.embedding.group import TableGroup
 from afo.errors import DataError
 
 #: Bytes of one block, about: what a message carries, and what is in memory at a time.
 _BLOCK_BYTES = 4 << 20
-#: Header, key, step and frequency of a row; see afo/core/snapshot.h.
-_ROW_BYTES = 16
 
 
 class Slice(NamedTuple):
@@ -26,7 +25,7 @@ def blocks(group: TableGroup, place: Slice, since: list[int]) -> Iterator[tuple[
     """(number of the table, block) of all tables; `since`: each one's epoch of the first change, or -1 for all rows."""
     server = group.server(place.server)
     for number, table in enumerate(group.tables):
-        most = max(1, _BLOCK_BYTES // (_ROW_BYTES + 4 * table.dim * (1 + table.optimizer.slots)))
+        most = max(1, _BLOCK_BYTES // (row_block.ROW_BYTES + 4 * table.dim * (1 + table.optimizer.slots)))
         cursor = 0
         while cursor >= 0:
             block, cursor = server.export_block(number, place.part, place.parts, most, cursor, since[number])

@@ -154,6 +154,17 @@ class Layout:
         return tuple(" x ".join(self.sparse[column].feature for column in cross.columns) for cross in self.crosses)
 
     @property
+    def deep_tables(self) -> tuple[str, ...]:
+        """Names of the hash tables of embeddings, feature by feature; none without a deep part."""
+        return tuple(f"deep/{column.feature}" for column in self.sparse) if self.has_deep else ()
+
+    @property
+    def wide_tables(self) -> tuple[str, ...]:
+        """Names of the hash tables of linear weights, features before crosses; none without a wide part."""
+        names = (*(column.feature for column in self.sparse), *self.cross_names)
+        return tuple(f"wide/{name}" for name in names) if self.has_wide else ()
+
+    @property
     def dense_size(self) -> int:
         """Values of the dense vector."""
         return sum(weight.size for weight in self.weights)

@@ -16,15 +16,21 @@ from afo.embedding.server_tables import Table
 from afo.models import wide_deep
 from afo.models.layout import Layout
 from afo.models.records import Parsed
-from afo.optimizers import rule_of
 from afo.optimizers.rows import row_optimizer_of
 from afo.train import initialize, operations
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange
 from afo.train.local_model import LocalHashedWideDeep
 from afo.train.model import Computed, TableGradients
-from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable
-from afo.train.wide_deep_model import WideDeepModel
+from afo.train.parameters import Parameters
+from afo.train.wide_deep_model import (
+    Samples,
+    WideDeepModel,
+    samples_of,
+    standardised_by_all,
+    total_weight_of,
+    weighted_loss,
+)
 
 #: As `Distribution` of afo/core/initializer.h.
 _CONSTANT, _TRUNCATED_NORMAL = 0, 3
@@ -35,13 +41,7 @@ class Inputs(NamedTuple):
 
     #: A set for each sparse feature, in the order of `Layout.sparse`, then one for each cross.
     keys: Keys
-    #: [B, dense values].
-    dense: Any
-    #: [B, ids of a sample]: what each id counts with.
-    shares: Any
-    #: [B] each.
-    label: Any
-    weight: Any
+    samples: Samples
 
 
 class HashedWideDeepModel(WideDeepModel):
@@ -53,13 +53,7 @@ class HashedWideDeepModel(WideDeepModel):
     def parameters(self, servers: int, splits: int) -> Parameters:
         """Tables `deep/<feature>`, then `wide/<feature>` and `wide/<cross>`; the state as that of a dense model."""
         operations.load()
-        layout, deep_rule = self._layout, rule_of(self._job.optimizer.deep_or_default)
-        dense = dense_vector(layout.dense_size, deep_rule, servers)
-        statistics = state_variable("statistics", (3, layout.dense_width), "float64")
-        return parameters_of(
-            (), dense, layout.weights, (statistics,), splits,
-            with_copies=self._job.checkpoint.keeps_survivors, embeddings=self._tables(),
-        )  # fmt: skip
+        return self._with_tables(servers, splits, embeddings=self._tables())
 
     def initialize(self, parameters: Parameters) -> None:
         """Embeddings normal, linear weights zero; each row when its key is first met."""
@@ -70,26 +64,19 @@ class HashedWideDeepModel(WideDeepModel):
         """Find the different keys and sort them by server."""
         encoded = self._encoder.keys(parsed.features)
         ids = [tf.reshape(each, [-1]) for each in (*encoded.keys, *encoded.crosses)]
-        return Inputs(
-            keys=unique_keys(ids, range(len(ids)), servers),
-            dense=encoded.dense,
-            shares=encoded.shares,
-            label=parsed.labels[:, 0],
-            weight=parsed.weight,
-        )
+        return Inputs(unique_keys(ids, range(len(ids)), servers), samples_of(encoded, parsed))
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own = wide_deep.batch_statistics(inputs.dense)
-        dense = wide_deep.standardised(inputs.dense, state[0] + own)
+        own, dense = standardised_by_all(inputs.samples, state)
         asked = _Asked(self._layout, inputs.keys, exchange)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([vector, asked.values])
-            embeddings, wide = asked.looked_up(tf.shape(inputs.label)[0])
-            log_odds = wide_deep.logits(self._layout, embeddings, wide, dense, vector, inputs.shares)
-            loss = tf.reduce_sum(inputs.weight * wide_deep.sample_losses(inputs.label, log_odds))
-        total_weight = tf.maximum(tf.reduce_sum(inputs.weight), 1e-12)
+            embeddings, wide = asked.looked_up(tf.shape(inputs.samples.label)[0])
+            log_odds = wide_deep.logits(self._layout, embeddings, wide, dense, vector, inputs.samples.shares)
+            loss = weighted_loss(inputs.samples, log_odds)
+        total_weight = total_weight_of(inputs.samples)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
         return Computed(
             loss=loss / total_weight,
@@ -105,17 +92,13 @@ class HashedWideDeepModel(WideDeepModel):
 
     def _tables(self) -> list[Table]:
         layout, optimizer = self._layout, self._job.optimizer
-        features = [column.feature for column in layout.sparse]
         deep_rule, wide_rule = row_optimizer_of(optimizer.deep_or_default), row_optimizer_of(optimizer.wide)
+        zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
         tables = []
-        if layout.has_deep:
-            for name in features:
-                first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(name))
-                tables.append(Table(f"deep/{name}", layout.dim, deep_rule, first))
-        if layout.has_wide:
-            zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
-            tables += [Table(f"wide/{name}", 1, wide_rule, zeros) for name in (*features, *layout.cross_names)]
-        return tables
+        for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
+            first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
+            tables.append(Table(name, layout.dim, deep_rule, first))
+        return tables + [Table(name, 1, wide_rule, zeros) for name in layout.wide_tables]
 
     def _seed(self, feature: str) -> int:
         """Features are told apart: equal ids of two begin with different rows, whatever other features there are."""
@@ -129,15 +112,13 @@ class _Asked:
         self._layout = layout
         self._deep = self._wide = None
         group = exchange.parameters.embeddings
-        features, crosses = len(layout.sparse), len(layout.crosses)
+        deep, wide = len(layout.deep_tables), len(layout.wide_tables)
         if group is None:  # dense features alone
             return
-        if layout.has_deep and features:
-            self._deep = TableExchange(group, range(features), keys, _runs(features), insert=True)
-        if layout.has_wide and features + crosses:
-            first = features if layout.has_deep else 0
-            numbers = range(first, first + features + crosses)
-            self._wide = TableExchange(group, numbers, keys, _runs(features + crosses), insert=True)
+        if deep:
+            self._deep = TableExchange(group, range(deep), keys, _runs(deep), insert=True)
+        if wide:
+            self._wide = TableExchange(group, range(deep, deep + wide), keys, _runs(wide), insert=True)
 
     @property
     def values(self) -> list[list[Any]]:

@@ -57,8 +57,7 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         super().__init__(name="wide_deep")
         self._layout = layout
         self._encoder = encoder
-        self._deep, self._wide = _table_names(layout)
-        self._dims = dict.fromkeys(self._deep, layout.dim) | dict.fromkeys(self._wide, 1)
+        self._dims = dict.fromkeys(layout.deep_tables, layout.dim) | dict.fromkeys(layout.wide_tables, 1)
         self.tables = {name: FrozenTable(rows) for name, rows in reader.hash_tables(self._dims).items()}
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
@@ -76,9 +75,9 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         size, layout = tf.shape(encoded.dense)[0], self._layout
         embeddings = wide = None
         if layout.has_deep:
-            embeddings = self._looked_up(self._deep, encoded.keys, size, layout.dim)
+            embeddings = self._looked_up(layout.deep_tables, encoded.keys, size, layout.dim)
         if layout.has_wide:
-            wide = self._looked_up(self._wide, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
+            wide = self._looked_up(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
         return _probabilities(layout, embeddings, wide, encoded, self.dense, self.statistics)
 
     def _looked_up(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
@@ -86,14 +85,6 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         if not names:
             return tf.zeros([size, 0, dim])
         return tf.concat([self.tables[name].lookup(each) for name, each in zip(names, keys, strict=True)], axis=1)
-
-
-def _table_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of the deep part and of the wide part, in the order of features and crosses."""
-    features = [column.feature for column in layout.sparse]
-    deep = tuple(f"deep/{name}" for name in features) if layout.has_deep else ()
-    wide = tuple(f"wide/{name}" for name in (*features, *layout.cross_names)) if layout.has_wide else ()
-    return deep, wide
 
 
 def _probabilities(layout: Layout, embeddings: Any, wide: Any, encoded: Any, vector: Any, statistics: Any) -> Any:

@@ -59,7 +59,7 @@ class Parameters:
     step: PsVariable
     #: A second one of these two, by name, where the position must outlive the loss of any one server.
     copies: Mapping[str, PsVariable] = field(default_factory=dict)
-    #: Tables of the native engine, keys by keys instead of row by row.
+    #: Tables of the native engine, by key instead of by number of the row.
     embeddings: TableGroup | None = None
 
     @property

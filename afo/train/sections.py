@@ -82,16 +82,13 @@ def _dense_tables(layout: Layout) -> list[Section]:
 
 def _hash_tables(layout: Layout) -> list[Section]:
     """A section for each table: what has a table of its own is kept whole or not at all."""
-    found = []
-    for column in layout.sparse:
-        if layout.has_deep:
-            kind = f"{_kind(column)} dim {layout.dim}"
-            found.append(Section(f"deep/{column.feature}", column.feature, column.feature, 0, 1, kind))
-        if layout.has_wide:
-            found.append(Section(f"wide/{column.feature}", column.feature, column.feature, 0, 1, _kind(column)))
-    for cross, name in zip(layout.crosses, layout.cross_names, strict=True):
-        found.append(Section(f"wide/{name}", name, name, 0, 1, _cross_kind(layout, cross)))
-    return found
+    features = [column.feature for column in layout.sparse]
+    kinds = [_kind(column) for column in layout.sparse]
+    deep = zip(layout.deep_tables, features, kinds, strict=False)
+    found = [Section(table, name, name, 0, 1, f"{kind} dim {layout.dim}") for table, name, kind in deep]
+    kinds += [_cross_kind(layout, cross) for cross in layout.crosses]
+    wide = zip(layout.wide_tables, (*features, *layout.cross_names), kinds, strict=False)
+    return found + [Section(table, name, name, 0, 1, kind) for table, name, kind in wide]
 
 
 def _table_sections(layout: Layout, table: str, suffix: str) -> list[Section]:

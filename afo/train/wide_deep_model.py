@@ -4,14 +4,16 @@ The loss of a table's row is the sum over its samples, as if they came one by on
 in a large batch as in a small one; dense weights follow the mean over the batch.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from afo.data.schema import Schema
+from afo.embedding.server_tables import Table
 from afo.job import Job
 from afo.models import wide_deep
-from afo.models.encode import Encoder
+from afo.models.encode import Encoded, EncodedKeys, Encoder
 from afo.models.layout import layout_of
 from afo.models.records import Parsed
 from afo.optimizers import rule_of
@@ -20,17 +22,15 @@ from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.local_model import LocalWideDeep
 from afo.train.model import Computed
-from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
+from afo.train.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.routing import Route, route
 from afo.train.sections import Section, sections_of
 from afo.train.variables import ps_device
 
 
-class Inputs(NamedTuple):
-    """A batch of B samples."""
+class Samples(NamedTuple):
+    """What is known of B samples beside their rows, wherever these lie."""
 
-    ids: Route
-    crosses: Route
     #: [B, dense values].
     dense: Any
     #: [B, ids of a sample]: what each id counts with.
@@ -38,6 +38,14 @@ class Inputs(NamedTuple):
     #: [B] each.
     label: Any
     weight: Any
+
+
+class Inputs(NamedTuple):
+    """A batch of B samples."""
+
+    ids: Route
+    crosses: Route
+    samples: Samples
 
 
 class Looked(NamedTuple):
@@ -65,15 +73,12 @@ class WideDeepModel:
         """Tables `deep` and `wide`; the state is `statistics` [3, dense values], as `wide_deep.standardised` has it."""
         layout, optimizer = self._layout, self._job.optimizer
         deep_rule, wide_rule = rule_of(optimizer.deep_or_default), rule_of(optimizer.wide)
-        tables = []
+        tables: list[Parameter] = []
         if layout.has_deep:
             tables.append(table("deep", layout.deep_rows, layout.dim, deep_rule, servers))
         if layout.has_wide:
             tables.append(table("wide", layout.wide_rows, 1, wide_rule, servers))
-        dense = dense_vector(layout.dense_size, deep_rule, servers)
-        statistics = state_variable("statistics", (3, layout.dense_width), "float64")
-        keeps = self._job.checkpoint.keeps_survivors
-        return parameters_of(tuple(tables), dense, layout.weights, (statistics,), splits, with_copies=keeps)
+        return self._with_tables(servers, splits, tables)
 
     def initialize(self, parameters: Parameters) -> None:
         """Embeddings normal, linear weights zero."""
@@ -92,26 +97,20 @@ class WideDeepModel:
         return Inputs(
             ids=route(tf.reshape(encoded.ids, [-1]), servers),
             crosses=route(tf.reshape(encoded.crosses, [-1]), servers),
-            dense=encoded.dense,
-            shares=encoded.shares,
-            label=parsed.labels[:, 0],
-            weight=parsed.weight,
+            samples=samples_of(encoded, parsed),
         )
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own = wide_deep.batch_statistics(inputs.dense)
-        dense = wide_deep.standardised(inputs.dense, state[0] + own)
+        own, dense = standardised_by_all(inputs.samples, state)
         pulled = _Pulled(inputs, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             # The gradients are taken of each id's own copy and summed afterwards: quicker than through tf.gather.
             looked_up = self._looked_up(inputs, pulled)
             present = [value for value in looked_up if value is not None]
             tape.watch(present)
-            loss = tf.reduce_sum(
-                inputs.weight * wide_deep.sample_losses(inputs.label, self._log_odds(looked_up, dense, inputs.shares))
-            )
-        total_weight = tf.maximum(tf.reduce_sum(inputs.weight), 1e-12)
+            loss = weighted_loss(inputs.samples, self._log_odds(looked_up, dense, inputs.samples.shares))
+        total_weight = total_weight_of(inputs.samples)
         found = iter(tape.gradient(loss, present))
         gradients = Looked(*(None if value is None else next(found) for value in looked_up))
         return Computed(
@@ -121,19 +120,31 @@ class WideDeepModel:
             added=(own,),
         )
 
-    def numbers(self, inputs: Inputs) -> dict[str, Any]:
+    def numbers(self, inputs: Any) -> dict[str, Any]:
         """The dense features, label and weight."""
         columns = self._layout.dense
-        parts = tf.split(inputs.dense, [column.width for column in columns], axis=1) if columns else []
+        parts = tf.split(inputs.samples.dense, [column.width for column in columns], axis=1) if columns else []
         named = {column.feature: part for column, part in zip(columns, parts, strict=True)}
-        return {**named, **_label_and_weight(self._job, inputs)}
+        return {**named, **_label_and_weight(self._job, inputs.samples)}
 
     def local(self, reader: CheckpointReader) -> LocalWideDeep:
         """Out of a checkpoint."""
         return LocalWideDeep(self._layout, self._encoder, reader)
 
+    def _with_tables(
+        self, servers: int, splits: int, tables: Sequence[Parameter] = (), embeddings: Sequence[Table] = ()
+    ) -> Parameters:
+        """All parameters of the model, whatever its tables are."""
+        layout = self._layout
+        dense = dense_vector(layout.dense_size, rule_of(self._job.optimizer.deep_or_default), servers)
+        statistics = state_variable("statistics", (3, layout.dense_width), "float64")
+        return parameters_of(
+            tuple(tables), dense, layout.weights, (statistics,), splits,
+            with_copies=self._job.checkpoint.keeps_survivors, embeddings=embeddings,
+        )  # fmt: skip
+
     def _looked_up(self, inputs: Inputs, pulled: "_Pulled") -> Looked:
-        layout, size = self._layout, tf.shape(inputs.label)[0]
+        layout, size = self._layout, tf.shape(inputs.samples.label)[0]
 
         def spread(values: Any, places: Any, shape: list[Any]) -> Any:
             return None if values is None else tf.reshape(tf.gather(values, places), [size, *shape])
@@ -148,6 +159,27 @@ class WideDeepModel:
     def _log_odds(self, looked_up: Looked, dense: Any, shares: Any) -> Any:
         wide = None if looked_up.linear is None else tf.concat([looked_up.linear, looked_up.crosses], axis=1)
         return wide_deep.logits(self._layout, looked_up.embeddings, wide, dense, looked_up.vector, shares)
+
+
+def samples_of(encoded: Encoded | EncodedKeys, parsed: Parsed) -> Samples:
+    """Of a batch as it was encoded."""
+    return Samples(encoded.dense, encoded.shares, parsed.labels[:, 0], parsed.weight)
+
+
+def standardised_by_all(samples: Samples, state: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The batch's own statistics, and its dense values by these and all that were seen before."""
+    own = wide_deep.batch_statistics(samples.dense)
+    return own, wide_deep.standardised(samples.dense, state[0] + own)
+
+
+def weighted_loss(samples: Samples, log_odds: Any) -> Any:
+    """Sum of the samples' logistic losses by weight."""
+    return tf.reduce_sum(samples.weight * wide_deep.sample_losses(samples.label, log_odds))
+
+
+def total_weight_of(samples: Samples) -> Any:
+    """What a mean is divided by."""
+    return tf.maximum(tf.reduce_sum(samples.weight), 1e-12)
 
 
 class _Pulled:
@@ -204,6 +236,6 @@ def _sum_by_id(gradient: Any, places: Any, like: Any) -> Any:
     return tf.math.unsorted_segment_sum(flat, places, tf.shape(like)[0])
 
 
-def _label_and_weight(job: Job, inputs: Inputs) -> dict[str, Any]:
-    weight = {} if job.data.weight is None else {job.data.weight: inputs.weight}
-    return {job.data.labels[0]: inputs.label, **weight}
+def _label_and_weight(job: Job, samples: Samples) -> dict[str, Any]:
+    weight = {} if job.data.weight is None else {job.data.weight: samples.weight}
+    return {job.data.labels[0]: samples.label, **weight}
