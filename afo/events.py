@@ -313,12 +313,13 @@ class OrderGiven(Event, frozen=True):
 
 
 class OrderDone(Event, frozen=True):
-    """An order is carried out, or could not be (`failed`)."""
+    """An order is carried out, or could not be (`failed`), and why not; of `exec` nothing that it wrote is kept."""
 
     task: TaskId
     order: int
     failed: bool
     code: int | None = None
+    problem: str = ""
 
 
 class JobEnding(Event, frozen=True):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_OPEN = 8
 #: Results that are kept, at most 256 KiB each; the oldest go first.
 MAX_KEPT = 32
+#: Of why an order failed, in the journal.
+_PROBLEM_CHARACTERS = 500
 #: Who asks when the AM itself wants to know something.
 MASTER = "afo"
 
@@ -121,9 +123,12 @@ class Orders:
         given = self._given.get(result.order)
         if given is not None and given.result is None and given.task == result.task:
             given.result = result
+            problem = result.output[:_PROBLEM_CHARACTERS] if result.failed and given.order.kind != "exec" else ""
             self._core.record(
-                ev.OrderDone(task=result.task, order=result.order, failed=result.failed, code=result.code)
-            )
+                ev.OrderDone(
+                    task=result.task, order=result.order, failed=result.failed, code=result.code, problem=problem
+                )
+            )  # fmt: skip
             self._core.stalls.told(result)
         return m.Empty()
 

@@ -162,9 +162,9 @@ class HistoryFold:
                 )  # fmt: skip
             case ev.OrderGiven() if event.kind == "profile":
                 self._profiles_wanted[event.order] = event.task
-            case ev.OrderDone() if (task := self._profiles_wanted.pop(event.order, None)) and not event.failed:
-                name = f"profile-{task.role}_{task.index}-{event.order}"
-                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name)
+            case ev.OrderDone() if task := self._profiles_wanted.pop(event.order, None):
+                name = "" if event.failed else f"profile-{task.role}_{task.index}-{event.order}"
+                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name, problem=event.problem)
                 self._change(profiles=(profile, *self._job.profiles)[:KEPT_PROFILES])
             case _:
                 return

@@ -143,11 +143,12 @@ class Export(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """One that was taken of a live task."""
+    """One that was taken of a live task, or could not be: `name` is empty then, and `problem` says why."""
 
     time: float
     task: str
     name: str
+    problem: str = ""
 
 
 class Restart(Struct, frozen=True, kw_only=True):

@@ -268,9 +268,10 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     running.log(
         ev.OrderDone(task=worker, order=4, failed=False),
         ev.OrderGiven(task=worker, order=5, kind="profile", user="alice"),
-        ev.OrderDone(task=worker, order=5, failed=True),
+        ev.OrderDone(task=worker, order=5, failed=True, problem="it takes no <profile>"),
     )
     found = page(client, running)
+    assert "could not be taken: it takes no &lt;profile&gt;" in found
     assert f'href="/jobs/{RUNNING}/profiles/profile-worker_0-4"' in found
     assert "profile-worker_0-5" not in found
     folder = f"{running.paths.summaries}/profile-worker_0-4"

@@ -82,7 +82,8 @@ def _kill_in_place(job: LiveJob, role: str, index: int) -> None:
 def _kill_and_move(job: LiveJob, role: str, index: int) -> None:
     """Its Child; what replaces it has to be on the other node."""
     process, before = _running(job, job.child, role, index), _registered(job, role, index)
-    with YarnView(job.id).closed_to_new_containers(before.container):
+    view = YarnView(job.id)
+    with view.closed_to_new_containers(view.node_of(before.container)):
         job.kill(process)
         job.wait(lambda: _registered(job, role, index).task.attempt > before.task.attempt, f"{role}:{index} is back")
     after = _registered(job, role, index)

@@ -57,10 +57,18 @@ class YarnView:
         live = [row for row in rows if row["id"].startswith(f"{prefix}_") and row["state"] not in ("DONE", "COMPLETE")]
         return {row["id"]: int(row["totalMemoryNeededMB"]) for row in live}
 
+    def node_of(self, container: str) -> str:
+        """The id of the node that runs it."""
+        return str(next(row["nodeId"] for row in self._containers() if row["containerId"] == container))
+
+    def other_node(self, node_id: str) -> str:
+        """Of the two that this cluster has."""
+        (other,) = (node["id"] for node in self._nodes() if node["id"] != node_id)
+        return str(other)
+
     @contextmanager
-    def closed_to_new_containers(self, container: str) -> Iterator[None]:
-        """While this lasts, the node that runs `container` gets no further one."""
-        node_id = next(row["nodeId"] for row in self._containers() if row["containerId"] == container)
+    def closed_to_new_containers(self, node_id: str) -> Iterator[None]:
+        """While this lasts, the node gets none."""
         node = next(node for node in self._nodes() if node["id"] == node_id)
         self._resize(node_id, 128, 1)
         try:
