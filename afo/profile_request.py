@@ -1,4 +1,5 @@
 """A profile of a live training process: who wants one writes `WANTED` into its directory, and it answers with `DONE`.
+`WANTED` is there for as long as somebody waits.
 
 No TensorFlow here. The files of a profile lie in `FOLDER`/<number>/ of that directory.
 """

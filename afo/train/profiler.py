@@ -26,13 +26,13 @@ def profile_on_request(work_dir: str) -> None:
 
 
 def _answer(folder: Path) -> None:
-    answered = _wanted(folder)  # what an earlier process of this task was asked for
+    answered = 0
     while True:
-        time.sleep(_POLL_S)
         wanted = _wanted(folder)
-        if wanted is not None and (answered is None or wanted.number != answered.number):
-            answered = wanted
+        if wanted is not None and wanted.number != answered:
+            answered = wanted.number
             jsonfile.write_private(folder / DONE, _profiled(folder, wanted))
+        time.sleep(_POLL_S)
 
 
 def _wanted(folder: Path) -> Wanted | None:

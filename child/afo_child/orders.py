@@ -79,6 +79,7 @@ class Orders:
                 command.kill()
             thread.join()
         self._running.clear()
+        self._stopping.clear()  # the task may start again in place
 
     def _begin(self, order: m.Order) -> None:
         self._running = {number: each for number, each in self._running.items() if each[1].is_alive()}

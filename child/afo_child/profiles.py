@@ -17,7 +17,10 @@ _POLL_S = 0.1
 def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: threading.Event) -> str:
     """Where the profile lies now. Raises `AfoError` with the reason where there is none, at once when `stopping`."""
     jsonfile.write_private(work_dir / WANTED, wanted)
-    done = _awaited(work_dir, wanted, stopping)
+    try:
+        done = _awaited(work_dir, wanted, stopping)
+    finally:
+        (work_dir / WANTED).unlink()  # the task's next process would take it for its own
     if done.problem:
         raise AfoError(done.problem)
     folder = work_dir / FOLDER / str(wanted.number)

@@ -174,6 +174,31 @@ def test_a_profile_that_cannot_be_taken_says_why(container, master: FakeMaster) 
     assert "the process ends" in master.order_result(3).output
 
 
+AGAIN = """
+if not (work / 'first').exists():
+    mark('first')
+    while not (work / 'end').exists():
+        time.sleep(0.01)
+    sys.exit(75)
+"""
+
+
+def test_a_task_that_has_started_again_in_place_is_profiled(container, master: FakeMaster) -> None:
+    container.start(AGAIN + PROFILES)
+    master.say("run", ps=("h1:1",))
+    container.marked("first")
+    master.order(3, "profile", "2")
+    until((container.work / WANTED).exists, "it is asked for")
+    (container.work / "end").touch()
+    assert "the process ends" in master.order_result(3).output
+    container.marked("up")
+    master.order(4, "profile", "2")
+    result = master.order_result(4)
+    assert not result.failed, result.output
+    assert Path(result.output).name.endswith("-4")
+    assert not (container.work / WANTED).exists()
+
+
 def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:
     pid = _running(container, master, DEEP)
     psutil.Process(pid).suspend()
