@@ -36,13 +36,27 @@ class _Target(NamedTuple):
 
 
 class TableSaver:
-    """Saves the tables of a group; remembers what the next delta can stand on. Only one process may save a group."""
+    """Saves the tables of a group; remembers what the next delta can stand on. Only one process may save a group.
 
-    def __init__(self, group: TableGroup) -> None:
+    A server that lost its tables needs another object.
+    """
+
+    def __init__(self, group: TableGroup, most_deltas: int = saved_tables.MOST_DELTAS) -> None:
+        """After `most_deltas` in a row the next checkpoint is whole."""
         self._group = group
+        self._most_deltas = most_deltas
         #: URL of the last checkpoint and, by server and table, the epoch that began with it.
         self._base: tuple[str, np.ndarray] | None = None
         self._deltas = 0
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether the last checkpoint stands on another."""
+        return self._deltas > 0
+
+    def forget(self) -> None:
+        """The last checkpoint does not stay: the next one is whole."""
+        self._base, self._deltas = None, 0
 
     def save(self, url: str, *, incremental: bool = False) -> str:
         """Writes a checkpoint into the new directory `url`; returns its manifest's URL.
@@ -51,7 +65,7 @@ class TableSaver:
         deltas have followed. Raises AfoError; the last checkpoint is still the one that the next delta stands on.
         """
         group = self._group
-        base = self._base if incremental and self._deltas < saved_tables.MOST_DELTAS else None
+        base = self._base if incremental and self._deltas < self._most_deltas else None
         epochs, powers = _begin_epochs(group)
         since = np.full_like(epochs, -1) if base is None else base[1]
         with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
@@ -60,7 +74,7 @@ class TableSaver:
         manifest = TablesManifest(
             version=saved_tables.FORMAT_VERSION,
             servers=group.servers,
-            base=None if base is None else base[0],
+            base=None if base is None else storage.relative(base[0], url),
             tables=tuple(_saved(table, int(powers[:, number].max())) for number, table in enumerate(group.tables)),
             files=files,
         )

@@ -16,7 +16,9 @@ from afo.embedding import row_block
 from afo.errors import DataError
 
 MANIFEST = "tables.json"
-FORMAT_VERSION = 1
+#: Format 1 names the base of a delta by its URL.
+FORMAT_VERSION = 2
+READABLE = (1, 2)
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
 
@@ -40,7 +42,7 @@ class RowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of one checkpoint. `base`: URL of the one whose changes it holds; None: it is whole."""
+    """All of one checkpoint. `base`: where the one is whose changes it holds, from its directory; None: it is whole."""
 
     version: int
     servers: int
@@ -55,8 +57,9 @@ def read_manifest(url: str) -> TablesManifest:
         manifest = msgspec.json.decode(storage.read_bytes(url), type=TablesManifest)
     except msgspec.MsgspecError as error:
         raise DataError(f"{url}: malformed manifest of embedding tables: {error}") from error
-    if manifest.version != FORMAT_VERSION:
-        raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads {FORMAT_VERSION}")
+    if manifest.version not in READABLE:
+        known = f"{READABLE[0]} to {READABLE[-1]}"
+        raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads formats {known}")
     return manifest
 
 
@@ -67,8 +70,9 @@ def chain(url: str) -> list[tuple[str, TablesManifest]]:
     while following is not None:
         if len(found) > MOST_DELTAS or following in (path for path, _ in found):
             raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
-        found.append((following, read_manifest(following)))
-        following = found[-1][1].base
+        manifest = read_manifest(following)
+        found.append((following, manifest))
+        following = manifest.base and storage.resolve(storage.parent(following), manifest.base)
     return found[::-1]
 
 

@@ -50,6 +50,12 @@ class Checkpoint(Section, frozen=True):
 
     dir: Annotated[str, Meta(description="Gets a directory for each job; left out: in the job's own.")] = ""
     every: Duration = Duration(600)
+    full_every: Annotated[
+        int,
+        Meta(ge=1, le=200, description="Of so many checkpoints one holds all rows of hash tables, each other those "
+             "that changed since the one before, which stays as long as it is needed. Smaller files; a longer way "
+             "back."),
+    ] = 1  # fmt: skip
     keep: PositiveInt = 3
     warm_start: Annotated[
         str | WarmStart | None,

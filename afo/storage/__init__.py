@@ -23,7 +23,7 @@ from afo.storage.operations import (
     write_bytes,
 )
 from afo.storage.patience import be_patient, patiently
-from afo.storage.url import join, name, parent
+from afo.storage.url import join, name, parent, relative, resolve
 
 __all__ = [
     "FileInfo",
@@ -43,7 +43,9 @@ __all__ = [
     "parent",
     "patiently",
     "read_bytes",
+    "relative",
     "rename",
+    "resolve",
     "take_over",
     "upload",
     "write_bytes",

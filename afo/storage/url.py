@@ -80,6 +80,21 @@ def join(url: str, *parts: str) -> str:
     return posixpath.join(url, *parts)
 
 
+def relative(url: str, directory: str) -> str:
+    """What leads from `directory` to `url`, so that both can be moved together; `url` itself on another file system."""
+    target, start = parse(url), parse(directory)
+    if (target.scheme, target.prefix) != (start.scheme, start.prefix):
+        return target.url
+    return posixpath.relpath(target.path, start.path)
+
+
+def resolve(directory: str, reference: str) -> str:
+    """The URL that `relative` made `reference` of."""
+    if "://" in reference or reference.startswith("/"):
+        return parse(reference).url
+    return parse(posixpath.join(directory, reference)).url
+
+
 def parent(url: str) -> str:
     """The URL of the directory that holds `url`."""
     return parse(url).parent.url

@@ -42,15 +42,20 @@ class CheckpointWriter:
     """Saves the variables of one generation under `checkpoint_url`."""
 
     def __init__(
-        self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int, origin: Origin
-    ) -> None:
-        """`origin` adds to the manifest what the model is made of."""
+        self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int, origin: Origin,
+        full_every: int = 1,
+    ) -> None:  # fmt: skip
+        """`origin` adds to the manifest what the model is made of. Of `full_every` checkpoints one holds all rows of
+        hash tables, each other what changed since the one before."""
         self._parameters = parameters
         self._origin = origin
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
-        self._tables = None if parameters.embeddings is None else TableSaver(parameters.embeddings)
+        group = parameters.embeddings
+        self._tables = None if group is None else TableSaver(group, most_deltas=full_every - 1)
+        #: Directory of the last one, which the next one's tables can stand on.
+        self._before: str | None = None
         #: The same for every checkpoint.
         self._io = functools.cache(VariableIo)
 
@@ -66,8 +71,8 @@ class CheckpointWriter:
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
         parts = self._send(directory, counters)
-        saved_tables = self._save_tables(directory)
-        url = manifest.commit(
+        saved_tables, base = self._save_tables(directory, incremental=not final)
+        url, ours = manifest.commit(
             self._url,
             Manifest(
                 version=manifest.FORMAT_VERSION,
@@ -81,8 +86,12 @@ class CheckpointWriter:
                 sections=self._origin.sections,
                 lineage=self._origin.lineage(step, positions),
                 tables=saved_tables,
+                base=base,
             ),
         )
+        self._before = directory
+        if not ours and self._tables is not None:
+            self._tables.forget()
         return url, step, positions
 
     def _keys(self) -> dict[str, int]:
@@ -93,12 +102,12 @@ class CheckpointWriter:
         counts = group.sizes()[0].sum(axis=0).tolist()
         return {table.name: count for table, count in zip(group.tables, counts, strict=True)}
 
-    def _save_tables(self, directory: str) -> str | None:
-        """Returns the file that names all of them, relative to `directory`."""
+    def _save_tables(self, directory: str, *, incremental: bool) -> tuple[str | None, str | None]:
+        """Returns the file that names all of them, relative to `directory`, and the directory that they stand on."""
         if self._tables is None:
-            return None
-        saved = self._tables.save(storage.join(self._url, directory, manifest.TABLES))
-        return f"{manifest.TABLES}/{storage.name(saved)}"
+            return None, None
+        saved = self._tables.save(storage.join(self._url, directory, manifest.TABLES), incremental=incremental)
+        return f"{manifest.TABLES}/{storage.name(saved)}", self._before if self._tables.is_delta else None
 
     def _send(self, directory: str, counters: list[tuple[PsVariable, Any]]) -> tuple[Part, ...]:
         """Write file after file and send several at once; never more than those lie on the local disk.

@@ -10,7 +10,7 @@ Readers take the manifest of the highest generation and step; a directory withou
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,6 +66,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     lineage: Lineage | None = None
     #: File of the hash tables, relative to the directory; since format 3.
     tables: str | None = None
+    #: Directory of the checkpoint before, where the hash tables are only what changed since.
+    base: str | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -134,39 +136,55 @@ def read_manifest(url: str) -> Manifest:
     return manifest
 
 
-def commit(checkpoint_url: str, manifest: Manifest) -> str:
-    """Make a checkpoint valid; returns the manifest's URL. If another attempt was first, its checkpoint is the one."""
+def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:
+    """Make a checkpoint valid; returns the manifest's URL, and whether it is this one's.
+
+    If another attempt was first, its checkpoint is the one, and the files of this one are deleted.
+    """
     url = storage.join(checkpoint_url, manifest_name(manifest.generation, manifest.step, manifest.final))
     try:
         storage.write_bytes(url, msgspec.json.format(msgspec.json.encode(manifest), indent=1), overwrite=False)
     except AlreadyExists:
         storage.delete(storage.join(checkpoint_url, manifest.directory), recursive=True)
-    return url
+        return url, False
+    return url, True
 
 
 def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> None:
-    """Delete all but the newest `keep` checkpoints and those whose manifests are `protected`.
+    """Delete all but the newest `keep` checkpoints, those whose manifests are `protected`, and what both stand on.
 
     The manifest goes first, so that none names missing files. What an earlier generation began and did not come to the
     end of goes as well.
     """
     urls = _urls(checkpoint_url)
-    manifests = _manifests(urls)
-    old = [found for found in manifests[:-keep] if found.url not in protected]
-    for found in old:
-        directory = read_manifest(found.url).directory
-        storage.delete(found.url)
-        storage.delete(_evaluation_url(found.url))
-        storage.delete(storage.join(checkpoint_url, directory), recursive=True)
-    _remove_unfinished(urls, [found for found in manifests if found not in old])
+    by_directory = {(manifest := read_manifest(found.url)).directory: (found, manifest) for found in _manifests(urls)}
+    everything = list(by_directory.values())
+    left = [manifest for found, manifest in everything if found.url in protected]
+    left += [manifest for _, manifest in everything[-keep:]]
+    named = _with_bases(left, {directory: manifest for directory, (_, manifest) in by_directory.items()})
+    for directory, (found, _) in by_directory.items():
+        if directory not in named:
+            storage.delete(found.url)
+            storage.delete(_evaluation_url(found.url))
+            storage.delete(storage.join(checkpoint_url, directory), recursive=True)
+    _remove_unfinished(urls, everything[-1][1].generation if everything else 0, named)
 
 
-def _remove_unfinished(urls: list[str], left: list[Found]) -> None:
-    """Of what lay there, the directories that none of the manifests that are `left` names."""
-    newest = left[-1].generation if left else 0
+def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str]:
+    """Directories of these checkpoints and of all that they stand on."""
+    named: set[str] = set()
+    for manifest in left:
+        following: Manifest | None = manifest
+        while following is not None and following.directory not in named:
+            named.add(following.directory)
+            following = by_directory.get(following.base) if following.base else None
+    return named
+
+
+def _remove_unfinished(urls: list[str], newest: int, named: Collection[str]) -> None:
+    """Of what lay there, the directories that no manifest that is left names."""
     # A try of the newest generation may still be under way.
     tries = [url for url in urls if (match := _DIRECTORY.match(storage.name(url))) and int(match[1]) < newest]
-    named = {read_manifest(found.url).directory for found in left if found.generation < newest} if tries else ()
     for url in tries:
         if storage.name(url) not in named:
             storage.delete(url, recursive=True)

@@ -67,6 +67,22 @@ def test_join_is_undone_by_parent_and_name(directory: str, child: str) -> None:
     assert storage.parent(url) == f"hdfs://nn:9000/{directory}"
 
 
+@given(st.lists(names), st.lists(names))
+def test_what_is_relative_leads_to_the_same_file_also_when_both_have_moved(
+    file: list[str], directory: list[str]
+) -> None:
+    for old, new in (("hdfs://nn:9000", "hdfs://other:9000/moved"), ("", "/moved")):
+        url, start = "/".join([old, "a", *file]), "/".join([old, "a", *directory])
+        reference = storage.relative(url, start)
+        assert storage.resolve(start, reference) == parse(url).url
+        assert storage.resolve(new + start.removeprefix(old), reference) == parse(new + url.removeprefix(old)).url
+
+
+def test_on_another_file_system_nothing_is_relative() -> None:
+    url = "hdfs://ns2/a/b"
+    assert storage.relative(url, "hdfs://ns1/a") == storage.resolve("hdfs://ns1/a", url) == url
+
+
 @pytest.mark.parametrize("part", ["/etc/passwd", "../x", "a/../../b", ".."])
 def test_join_does_not_leave_the_directory(part: str) -> None:
     with pytest.raises(StorageError, match="relative path"):

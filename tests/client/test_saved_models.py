@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
         lineage=Lineage(own=training("local_1_2", (files[1],)), before=before),
     )  # fmt: skip
     (tmp_path / "day" / "local_1_2").mkdir(parents=True)
-    url = commit(str(tmp_path / "day" / "local_1_2"), manifest)
+    url, _ = commit(str(tmp_path / "day" / "local_1_2"), manifest)
     write_evaluation(url, Evaluation(metrics={"auc": 0.8214}, coverage={}))
     return tmp_path
 

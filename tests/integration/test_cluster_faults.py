@@ -34,7 +34,8 @@ UNDISTURBED, BAND = 0.918, 0.005
 EPOCHS = 6
 #: Small steps and many checkpoints; a job that has more than the half of the cluster that belongs to its queue.
 SETTINGS = (
-    f"data.epochs={EPOCHS}", "data.batch_size=32", "checkpoint.every=4s", "train.eval_every=4s", "am.attempts=4",
+    f"data.epochs={EPOCHS}", "data.batch_size=32", "checkpoint.every=4s", "checkpoint.full_every=4",
+    "train.eval_every=4s", "am.attempts=4",
     "am.memory=640", "roles.ps.memory=768", "roles.worker.memory=1664", "roles.evaluator.memory=1280",
 )  # fmt: skip
 ROUNDS = len(PHASES)

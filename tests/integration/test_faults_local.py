@@ -9,6 +9,7 @@ import yaml
 
 from afo import event_log
 from afo import events as ev
+from afo.train.manifest import read_manifest
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo
 
@@ -34,7 +35,7 @@ def job_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "batch_size": 32, "epochs": EPOCHS, "shuffle": {"buffer": 500},
         },
         "model": {"hidden_units": [16], "embedding": {"dim": 4}},
-        "checkpoint": {"every": "3s"},
+        "checkpoint": {"every": "2s", "full_every": 3, "keep": 100},
         "train": {"eval_every": "3s"},
         # Its stacks may take a while on a busy machine; after three times as long it would be replaced.
         "timeouts": {"hang": "15s"},
@@ -67,15 +68,20 @@ def requested_again(job: LiveJob) -> list[str]:
 
 
 def kill_ps_after_a_checkpoint(job: LiveJob) -> None:
-    """So that there is a model to return to."""
-    job.wait(lambda: bool(job.events(ev.CheckpointWritten)), "a checkpoint")
+    """So that there is a model to return to, which stands on another."""
+    job.wait(lambda: len(job.events(ev.CheckpointWritten)) == 2, "two checkpoints")
     job.kill(job.trainer("ps", 1))
 
 
 def returned_to_a_checkpoint(job: LiveJob) -> bool:
-    """The last generation began with a checkpoint of an earlier one, not from nothing."""
+    """The last generation began with a checkpoint of an earlier one that holds changes alone, not from nothing."""
     ready = job.events(ev.VariablesReady)[-1]
-    return ready.step > 0 and ready.restored in {event.manifest for event in job.events(ev.CheckpointWritten)}
+    if not ready.restored or not ready.step:
+        return False
+    saved = [read_manifest(event.manifest) for event in job.events(ev.CheckpointWritten)]
+    restored = read_manifest(ready.restored)
+    assert restored in saved
+    return restored.base in {each.directory for each in saved}
 
 
 def samples_at(positions: tuple[tuple[int, int, int, int], ...]) -> int:
@@ -144,7 +150,7 @@ def test_with_partial_recovery_the_others_keep_what_they_hold(
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
     options = ("--runtime", "local", "--set", "checkpoint.on_ps_loss=partial")
     job = LiveJob.submit(job_file, str(tmp_path / "jobs"), *options)
-    job.wait(lambda: bool(job.events(ev.CheckpointWritten)), "a checkpoint")
+    job.wait(lambda: len(job.events(ev.CheckpointWritten)) == 2, "two checkpoints")
     done = job.splits_done()
     job.wait(lambda: job.splits_done() > done, "a file acknowledged after it")
     survivor = job.trainer("ps", 0)
@@ -155,6 +161,7 @@ def test_with_partial_recovery_the_others_keep_what_they_hold(
 
     (ended,), (_, ready) = job.events(ev.GenerationEnded), job.events(ev.VariablesReady)
     assert (ended.kept, ready.kept, ready.restored) == ((0,), (0,), ended.manifest)
+    assert returned_to_a_checkpoint(job)
     before, after = (event.ps for event in job.events(ev.GenerationStarted))
     assert (before[0], before[1] != after[1]) == (after[0], True)
     assert requested_again(job) == []

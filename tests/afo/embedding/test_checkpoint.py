@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding import optimizers, saved_tables  # noqa: E402
+from afo.embedding import optimizers  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
 from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
@@ -80,7 +80,7 @@ def test_a_delta_holds_what_changed_and_what_went(new_group: Factory, tmp_path: 
     train(old, [5, 6, 2000])
     assert old[0].remove([7, 8]) == 2
     delta = saver.save(str(tmp_path / "1"), incremental=True)
-    assert read_manifest(delta).base == whole
+    assert read_manifest(delta).base == "../0/tables.json"
     sizes = [sum(file.size for file in read_manifest(url).files) for url in (whole, delta)]
     assert sizes[1] < sizes[0] / 20
     new = tables(new_group(3))
@@ -152,15 +152,31 @@ TestIncremental = Incremental.TestCase
 TestIncremental.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 
 
-def test_after_a_hundred_deltas_there_is_a_whole_one(
-    new_group: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saved_tables, "MOST_DELTAS", 3)
+def test_after_a_hundred_deltas_there_is_a_whole_one(new_group: Factory, tmp_path: Path) -> None:
     old = tables(new_group(1))
     train(old, np.arange(10))
+    saver = TableSaver(old[0].group, most_deltas=3)
+    urls, deltas = [], []
+    for number in range(6):
+        urls.append(saver.save(str(tmp_path / str(number)), incremental=True))
+        deltas.append(saver.is_delta)
+    assert deltas == [read_manifest(url).base is not None for url in urls] == [False, True, True, True, False, True]
+    saver.forget()
+    assert read_manifest(saver.save(str(tmp_path / "forgotten"), incremental=True)).base is None
+
+
+def test_a_delta_and_what_it_stands_on_can_be_moved_together(new_group: Factory, tmp_path: Path) -> None:
+    old = tables(new_group(1))
     saver = TableSaver(old[0].group)
-    urls = [saver.save(str(tmp_path / str(i)), incremental=True) for i in range(6)]
-    assert [read_manifest(url).base is None for url in urls] == [True, False, False, False, True, False]
+    for number in range(3):
+        train(old, np.arange(10 * number, 10 * number + 20), number)
+        url = saver.save(f"file://{tmp_path}/here/g{number}/tables", incremental=True)
+    assert read_manifest(url).base == "../../g1/tables/tables.json"
+    (tmp_path / "here").rename(tmp_path / "there")
+    new = tables(new_group(2))
+    restore(new[0].group, f"{tmp_path}/there/g2/tables/tables.json")
+    for before, after in zip(old, new, strict=True):
+        assert np.array_equal(seen(before, np.arange(40)), seen(after, np.arange(40)))
 
 
 @pytest.mark.parametrize("with_slots", [True, False])
@@ -326,7 +342,7 @@ class TestDamage:
         saver.save(str(tmp_path / "0"))
         delta = saver.save(str(tmp_path / "1"), incremental=True)
         text = Path(delta).read_text()
-        Path(delta).write_text(text.replace(str(tmp_path / "0"), str(tmp_path / "1")))
+        Path(delta).write_text(text.replace("../0/", "../1/"))
         self.refused(new_group, delta, "do not lead to a whole checkpoint")
 
 

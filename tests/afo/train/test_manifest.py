@@ -12,7 +12,9 @@ from afo.train import manifest
 from afo.train.manifest import Manifest, Part
 
 
-def save(directory: Path, step: int, *, generation: int = 1, final: bool = False, value: float = 1.0) -> str:
+def save(
+    directory: Path, step: int, *, generation: int = 1, final: bool = False, value: float = 1.0, base: str | None = None
+) -> str:
     """A checkpoint of one table of five rows in two parts, committed."""
     folder = f"g{generation:06d}-s{step:012d}-{'f' if final else 'p'}"
     (directory / folder).mkdir(parents=True)
@@ -22,13 +24,15 @@ def save(directory: Path, step: int, *, generation: int = 1, final: bool = False
         path = directory / folder / f"deep.{number}.npy"
         np.save(path, table[number::2])
         parts.append(Part("deep", path.name, number, 2, path.stat().st_size, manifest.checksum_of(path)))
-    return manifest.commit(
+    url, ours = manifest.commit(
         str(directory),
         Manifest(
             version=manifest.FORMAT_VERSION, generation=generation, step=step, final=final, directory=folder,
-            rows={"deep": 5}, parts=tuple(parts),
+            rows={"deep": 5}, parts=tuple(parts), base=base,
         ),
     )  # fmt: skip
+    assert ours
+    return url
 
 
 def test_the_newest_is_that_of_the_highest_generation_then_step(tmp_path: Path) -> None:
@@ -48,7 +52,7 @@ def test_of_two_writers_of_a_manifest_the_first_counts(tmp_path: Path) -> None:
     stale.mkdir()
     (stale / "deep.0.npy").touch()
     second = Manifest(version=1, generation=1, step=7, final=False, directory="stale", rows={}, parts=())
-    assert manifest.commit(str(tmp_path), second) == url
+    assert manifest.commit(str(tmp_path), second) == (url, False)
     assert manifest.read_manifest(url).rows == {"deep": 5}
     assert not stale.exists()
 
@@ -80,6 +84,27 @@ def test_what_is_protected_outlives_newer_ones_and_evaluations_go_with_their_che
     assert sorted(path.name[:10] for path in tmp_path.glob("evaluation-*")) == ["evaluation"] * 2
     assert manifest.read_evaluation(urls[1]) == Evaluation(metrics={"auc": 0.5}, coverage={})
     assert manifest.read_evaluation(urls[0]) is None
+
+
+def test_what_a_kept_one_stands_on_stays_until_nothing_needs_it(tmp_path: Path) -> None:
+    def left(protected: str = "") -> list[int]:
+        manifest.remove_old(str(tmp_path), keep=1, protected=(protected,))
+        assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == len(
+            manifest.find_manifests(str(tmp_path))
+        )
+        return [each.step for each in manifest.find_manifests(str(tmp_path))]
+
+    def delta(step: int, on: str) -> str:
+        return save(tmp_path, step, base=manifest.read_manifest(on).directory)
+
+    whole = save(tmp_path, 1)
+    second = delta(2, whole)
+    third = delta(3, second)
+    assert left() == [1, 2, 3]
+    save(tmp_path, 4)
+    assert left(protected=second) == [1, 2, 4]
+    assert third not in [each.url for each in manifest.find_manifests(str(tmp_path))]
+    assert left() == [4]
 
 
 def test_another_format_is_refused_and_an_earlier_one_is_read(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ A result that lies on a server is fetched by an operation with a name of its own
 again is another one. What these tests look at is built without servers.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -105,6 +106,43 @@ def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(
     variables = {io.variable for io in used}
     assert len(used) == 2 * len(variables)
     assert len({id(io) for io in used}) == len(variables)
+
+
+def test_changes_alone_are_saved_but_never_on_what_was_given_up(
+    job: Job, schema_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another attempt has saved of the same step counts; then one's own is no ground to stand on."""
+    import numpy as np
+
+    from afo.embedding import TableGroup, get_embedding_variable
+    from afo.train import manifest
+    from afo.train.checkpoint import CheckpointWriter
+    from afo.train.manifest import Manifest
+    from afo.train.setup import JobParts
+    from afo.train.variables import VariableIo
+
+    steps: list[int] = []
+    monkeypatch.setattr(VariableIo, "read", lambda io: np.full(io.variable.shape, len(steps), io.variable.dtype))
+    monkeypatch.setattr(VariableIo, "chunks", lambda io: [(0, io.read())])
+    group = TableGroup(name="saved by two")
+    get_embedding_variable("users", 4, group=group)
+    parameters = replace(JobParts(job, str(schema_file)).model.parameters(2, 1), embeddings=group)
+    url, origin = str(tmp_path / "checkpoints"), SimpleNamespace(rules={}, sections=(), lineage=lambda *_: None)
+    one, other = (
+        CheckpointWriter(parameters, url, tmp_path / name, 1, cast(Any, origin), full_every=3) for name in "ab"
+    )
+
+    def saved(writer: CheckpointWriter, *, final: bool = False) -> Manifest:
+        steps.append(len(steps))
+        return manifest.read_manifest(writer.save(writer.begin(), final=final)[0])
+
+    first, second, third, fourth = (saved(one) for _ in range(4))
+    assert [each.base for each in (first, second, third, fourth)] == [None, first.directory, second.directory, None]
+    theirs = saved(other)
+    steps.pop()
+    assert saved(one) == theirs
+    assert [saved(one).base is None for _ in range(2)] == [True, False]
+    assert saved(one, final=True).base is None
 
 
 def test_the_evaluator_traces_one_model_for_all_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:

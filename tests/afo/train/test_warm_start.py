@@ -96,7 +96,7 @@ def write_checkpoint(directory: Path, step: int, *, final: bool = False) -> str:
     manifest = Manifest(
         version=2, generation=1, step=step, final=final, directory=f"g1-{step}", rows={}, parts=()
     )  # fmt: skip
-    return commit(str(directory), manifest)
+    return commit(str(directory), manifest)[0]
 
 
 def test_of_a_directory_the_final_checkpoint_is_taken_and_of_jobs_the_last_one(tmp_path: Path) -> None:
