@@ -10,7 +10,9 @@ from afo.job.data import Data, NegativeSampling, Shuffle
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Embedding, Model, Wide
-from afo.job.optimizer import Adagrad, Adam, Ftrl, Optimizer, OptimizerChoice, Schedule, Sgd
+from afo.job.optimizer import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd
+from afo.job.optimizers import Optimizer, Schedule
+from afo.job.row_optimizer import AdagradDecay, AdamW, GroupFtrl, Momentum, RowOptimizer
 from afo.job.section import ROLES, Role, Section
 from afo.job.training import RANKING, Checkpoint, EarlyStop, Export, Train, WarmStart
 
@@ -19,7 +21,9 @@ __all__ = [
     "ROLES",
     "Acls",
     "Adagrad",
+    "AdagradDecay",
     "Adam",
+    "AdamW",
     "Backoff",
     "Checkpoint",
     "Data",
@@ -30,10 +34,12 @@ __all__ = [
     "Environment",
     "Export",
     "Ftrl",
+    "GroupFtrl",
     "HostBudget",
     "Job",
     "MasterSpec",
     "Model",
+    "Momentum",
     "NegativeSampling",
     "Optimizer",
     "OptimizerChoice",
@@ -41,6 +47,7 @@ __all__ = [
     "RestartBudget",
     "Role",
     "RoleSpec",
+    "RowOptimizer",
     "Schedule",
     "Section",
     "Sgd",

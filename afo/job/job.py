@@ -9,7 +9,7 @@ from afo.job.containers import Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data
 from afo.job.faults import Restart, Timeouts
 from afo.job.model import Model
-from afo.job.optimizer import Optimizer
+from afo.job.optimizers import Optimizer
 from afo.job.section import Role, Section
 from afo.job.training import Checkpoint, Export, Train
 
@@ -72,6 +72,8 @@ class Job(Section, frozen=True):
             self._check_spare(role, spec)
         self._check_program()
         self._check_ps_loss()
+        if self.optimizer.embedding is not None and self.model.embedding.storage != "hash_table":
+            raise ValueError("`optimizer.embedding` is for `model.embedding.storage: hash_table`; leave it out")
         if not self.program and not self.data.train:
             raise ValueError("`data.train` needs at least one file or glob")
         if "evaluator" in self.roles and not self.program and not self.data.eval:

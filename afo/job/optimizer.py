@@ -1,10 +1,10 @@
-"""The section `optimizer`."""
+"""The optimizers that all parts of a model can have."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from afo.job.section import PositiveInt, Section
+from afo.job.section import Section
 
 Rate = Annotated[float, Meta(gt=0)]
 
@@ -59,35 +59,3 @@ class OptimizerChoice(Section, frozen=True):
             if not isinstance(value, UnsetType):
                 return value
         raise AssertionError("unreachable: __post_init__ demands one")
-
-
-class Schedule(Section, frozen=True):
-    """A factor of every learning rate, by the number of steps of all workers."""
-
-    warmup_steps: Annotated[int, Meta(ge=0, description="Rises from 0 to 1 in so many steps.")] = 0
-    decay: Annotated[
-        Literal["none", "exponential", "linear", "cosine"], Meta(description="How it falls after the warm-up.")
-    ] = "none"
-    decay_steps: Annotated[
-        PositiveInt, Meta(description="Steps of one multiplication by `decay_rate`, or down to `floor`.")
-    ] = 100_000
-    decay_rate: Annotated[float, Meta(gt=0, le=1, description="Of `exponential`.")] = 0.5
-    floor: Annotated[float, Meta(ge=0, le=1, description="It never falls below this.")] = 0.0
-
-
-class Optimizer(Section, frozen=True):
-    """How gradients are applied."""
-
-    wide: OptimizerChoice = OptimizerChoice(ftrl=Ftrl())
-    deep: Annotated[
-        OptimizerChoice | None,
-        Meta(description="Of all but the linear part. Left out: AdaGrad, or what `entry`'s model was compiled with."),
-    ] = None
-    schedule: Schedule = Schedule()
-
-    @property
-    def deep_or_default(self) -> OptimizerChoice:
-        """The optimizer of all but the linear part where the model itself brings none."""
-        return self.deep or OptimizerChoice(adagrad=Adagrad())
-
-    mode: Annotated[Literal["async"], Meta(description="Workers never wait for each other.")] = "async"

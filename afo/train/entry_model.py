@@ -138,7 +138,7 @@ class EntryModel:
         if not hashed:
             return []
         operations.load()
-        rule, seed = row_optimizer_of(self._choice()), self._job.data.shuffle.seed
+        rule, seed = row_optimizer_of(self._choice(), self._job.optimizer.embedding), self._job.data.shuffle.seed
         return [
             Table(name, layer.output_dim, rule, initializer_of(layer.embeddings_initializer, layer.output_dim, seed))
             for name, layer, _ in hashed

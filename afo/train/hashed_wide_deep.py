@@ -92,7 +92,8 @@ class HashedWideDeepModel(WideDeepModel):
 
     def _tables(self) -> list[Table]:
         layout, optimizer = self._layout, self._job.optimizer
-        deep_rule, wide_rule = row_optimizer_of(optimizer.deep_or_default), row_optimizer_of(optimizer.wide)
+        deep_rule = row_optimizer_of(optimizer.deep_or_default, optimizer.embedding)
+        wide_rule = row_optimizer_of(optimizer.wide)
         zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
         tables = []
         for name, column in zip(layout.deep_tables, layout.sparse, strict=False):

@@ -186,6 +186,17 @@ def test_what_goes_by_evaluations_needs_an_evaluator(path: Path, setting: str) -
         load_job(path, settings=[setting, "roles={ps: {}, worker: {}}"])
 
 
+def test_an_optimizer_of_hash_tables_needs_them_and_is_one(path: Path) -> None:
+    own = "optimizer.embedding={momentum: {}, clip_norm: 2}"
+    rule = load_job(path, settings=[own]).optimizer.embedding
+    assert rule is not None
+    assert rule.clip_norm == 2
+    with pytest.raises(SpecError, match=r"`optimizer\.embedding` is for `model\.embedding\.storage: hash_table`"):
+        load_job(path, settings=[own, "model.embedding.storage=dense"])
+    with pytest.raises(SpecError, match=r"\$\.optimizer\.embedding.*name one optimizer, not 2: adam, sgd"):
+        load_job(path, settings=["optimizer.embedding={adam: {}, sgd: {}}"])
+
+
 def test_a_name_has_variables_and_is_one_name(path: Path) -> None:
     assert load_job(path, settings=["name=ctr {{dt-1}}"]).name == "ctr 2026-02-28"
     with pytest.raises(SpecError, match=r"\$\.name: '\{\{dt-1\.\.dt\}\}' is a range of 2; name one day"):
