@@ -1,10 +1,11 @@
 """A training step of a whole job, on hash tables and on stock TensorFlow's variables.
 
-The trainer's own step of Wide & Deep (two parameter servers, one worker, one machine), the same records, model and
-optimizer on all sides: parsing, finding the different ids, pull, forward, backward, push, position. Hash tables against
-variables cut into rows by `tf.unique` and `tf.dynamic_partition` and updated by TensorFlow's own AdaGrad, or by its
-Adam, whose slots decay whole at every step. Sides take turns, batch by batch. 26 ids a sample by Zipf's law, of 385,000
-values each (10 M in all), width 16, batches of 4096. `--rounds 1 --batches 2` is a quick look.
+The trainer's own step of Wide & Deep (two parameter servers, one worker or two that do not wait for each other, one
+machine), the same records, model and optimizer on all sides: parsing, finding the different ids, pull, forward,
+backward, push, position. Hash tables against variables cut into rows by `tf.unique` and `tf.dynamic_partition` and
+updated by TensorFlow's own AdaGrad, or by its Adam, whose slots decay whole at every step. Sides take turns of some
+batches, each worker its own; the time is that of all workers together for a batch of each. 26 ids a sample by Zipf's
+law, of 385,000 values each (10 M in all), width 16, batches of 4096. `--rounds 1 --batches 2` is a quick look.
 """
 
 import os
@@ -12,11 +13,14 @@ import os
 os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"})
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,9 +76,9 @@ class Side(NamedTuple):
     step: Any
 
 
-def records(batches: int) -> list[Any]:
+def records(batches: int, worker: int) -> list[Any]:
     """Serialized samples, string [BATCH] each."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(worker)
     ranks = np.arange(1, VALUES + 1, dtype=np.float64) ** -EXPONENT
     ends = np.cumsum(ranks / ranks.sum())
     found = []
@@ -93,8 +97,11 @@ def records(batches: int) -> list[Any]:
     return found
 
 
-def side(folder: str, storage: str, optimizer: Optimizer) -> Side:
-    """A job on the servers. Dense weights, position and step have the same names in all jobs, and are shared."""
+def side(folder: str, storage: str, optimizer: Optimizer, worker: int) -> Side:
+    """A job on the servers, whose variables worker 0 creates.
+
+    Dense weights, position and step have the same names in all jobs, and are shared.
+    """
     schema = Path(folder) / "schema.yaml"
     schema.write_text(SCHEMA.to_yaml())
     job = Job(
@@ -104,32 +111,90 @@ def side(folder: str, storage: str, optimizer: Optimizer) -> Side:
     )  # fmt: skip
     parts = JobParts(job, str(schema))
     parameters = parts.model.parameters(SERVERS, 1)
-    parts.model.initialize(parameters)
+    if worker == 0:
+        parts.model.initialize(parameters)
     prepare = prepare_function(parts.model, parts.parser, SERVERS)
     return Side(prepare, step_function(parts.model, parameters, Schedule(), prepare))
 
 
-def once(one: Side, batch: Any) -> float:
-    """Seconds of a batch from its records to the values that the worker fetches."""
+def once(one: Side, batch: Any) -> None:
+    """A batch, from its records to the values that the worker fetches."""
     zeros = tf.zeros(BATCH, tf.int64)
-    began = time.perf_counter()
     done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)))
     int(done.step), float(done.loss), done.files.numpy(), done.positions.numpy()
-    return time.perf_counter() - began
 
 
-def compared(folder: str, optimizer: Optimizer, batches: list[Any], rounds: int) -> tuple[float, float]:
-    """Median seconds of a batch on hash tables and on dense ones, on servers of their own."""
-    with servers(SERVERS) as (addresses, _), connect(tuple(addresses)):
-        sides = [side(folder, storage, optimizer) for storage in ("hash_table", "dense")]
-        seconds: list[list[float]] = [[], []]
-        for one in sides:
-            for batch in batches:
+class Worker:
+    """One of the workers; the first is this process."""
+
+    def __init__(self, number: int, given: argparse.Namespace, folder: str) -> None:
+        options = optimizer_of(given.optimizer)
+        self._sides = [side(folder, storage, options, number) for storage in ("hash_table", "dense")]
+        self._batches = records(given.batches, number)
+        for one in self._sides:
+            for batch in self._batches:
                 once(one, batch)
-        for _ in range(rounds):
-            for batch in batches:
-                for number, one in enumerate(sides):
-                    seconds[number].append(once(one, batch))
+
+    def take_turn(self, number: int) -> None:
+        """All batches on one side."""
+        for batch in self._batches:
+            once(self._sides[number], batch)
+
+
+def optimizer_of(name: str) -> Optimizer:
+    """For all parts of the model. Called before anything is traced."""
+    choice = OptimizerChoice(**{name: OPTIONS[name]})
+    if name == "adam":
+        wide_deep_model.rule_of = lambda each: StockAdam(each.chosen)
+    return Optimizer(deep=choice, wide=choice)
+
+
+def help_out(given: argparse.Namespace) -> None:
+    """Be the second worker: a turn for each line of stdin, which names the side."""
+    with connect(tuple(json.loads(given.servers))):
+        worker = Worker(1, given, given.folder)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            worker.take_turn(int(line))
+            print("done", flush=True)
+
+
+@contextmanager
+def helper(addresses: list[str], folder: str) -> Iterator[subprocess.Popen[str]]:
+    """The second worker, which is ready."""
+    command = [sys.executable, *sys.argv, "--servers", json.dumps(addresses), "--folder", folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            heard(process)
+            yield process
+        finally:
+            process.kill()
+
+
+def heard(process: subprocess.Popen[str]) -> None:
+    """Wait for a line."""
+    assert process.stdout is not None
+    if not process.stdout.readline():
+        raise RuntimeError("the second worker has ended")
+
+
+def compared(folder: str, given: argparse.Namespace) -> tuple[float, float]:
+    """Median seconds of a batch of each worker on hash tables and on dense ones."""
+    seconds: list[list[float]] = [[], []]
+    with ExitStack() as stack:
+        addresses, _ = stack.enter_context(servers(SERVERS))
+        stack.enter_context(connect(tuple(addresses)))
+        own = Worker(0, given, folder)
+        others = [stack.enter_context(helper(addresses, folder)) for _ in range(given.workers - 1)]
+        for _ in range(given.rounds):
+            for number, times in enumerate(seconds):
+                began = time.perf_counter()
+                for other in others:
+                    print(number, file=other.stdin, flush=True)
+                own.take_turn(number)
+                for other in others:
+                    heard(other)
+                times.append((time.perf_counter() - began) / given.batches)
     ours, theirs = (statistics.median(each) for each in seconds)
     return ours, theirs
 
@@ -137,25 +202,26 @@ def compared(folder: str, optimizer: Optimizer, batches: list[Any], rounds: int)
 def main() -> int:
     """0 if the claims hold."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--batches", type=int, default=8)
     options.add_argument("--optimizer", choices=AT_LEAST, help="this one alone")
+    options.add_argument("--workers", type=int, choices=(1, 2), default=1)
+    options.add_argument("--servers", help=argparse.SUPPRESS)
+    options.add_argument("--folder", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.optimizer is None:
         # TensorFlow connects a process to one cluster.
-        return max(subprocess.call([sys.executable, *sys.argv, "--optimizer", name]) for name in AT_LEAST)
-    choice = OptimizerChoice(**{given.optimizer: OPTIONS[given.optimizer]})
-    if given.optimizer == "adam":
-        wide_deep_model.rule_of = lambda each: StockAdam(each.chosen)
+        command, alone = [sys.executable, *sys.argv], [(name, count) for name in AT_LEAST for count in ("1", "2")]
+        return max(subprocess.call([*command, "--optimizer", name, "--workers", count]) for name, count in alone)
+    if given.servers:
+        help_out(given)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
-        optimizer = Optimizer(deep=choice, wide=choice)
-        ours, theirs = compared(folder, optimizer, records(given.batches), given.rounds)
-    claim = f"a job's step with {given.optimizer}, {SERVERS} servers and 1 worker"
+        ours, theirs = compared(folder, given)
+    claim = f"a job's step with {given.optimizer}, {SERVERS} servers, {given.workers} of workers"
     least = AT_LEAST[given.optimizer]
-    good = publish(
-        f"job_{given.optimizer}", [result(claim, ours * 1e3, theirs * 1e3, "ms", least, lower_is_better=True)]
-    )
-    return 0 if good else 1
+    entry = result(claim, ours * 1e3, theirs * 1e3, "ms", least, lower_is_better=True)
+    return 0 if publish(f"job_{given.optimizer}_{given.workers}", [entry]) else 1
 
 
 if __name__ == "__main__":

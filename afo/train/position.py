@@ -52,11 +52,12 @@ class Position:
             self.step = read_value(self._handle(parameters.step), "int64")
             #: The model's state, in the order of `Parameters.state`.
             self.state = tuple(read_value(self._handle(each), each.dtype) for each in parameters.state)
+        #: Of the batch's files once it is applied. Known from the start, so that the end of a step waits for nothing.
+        self._new = self._after()
 
     def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:
         """Count the batch and add to the state; returns the number of this step and the new positions [R, 3]."""
-        after = self._after()
-        parameters = self._parameters
+        after, parameters = self._new, self._parameters
         with tf.device(ps_device(0)):
             for variable, value in zip(parameters.state, added, strict=True):
                 tf.raw_ops.AssignAddVariableOp(resource=self._handle(variable), value=value)

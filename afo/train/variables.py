@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from afo.ops.handles import unordered
+
 #: Values read or written by one operation when whole variables move: 16 MiB of float32.
 CHUNK_VALUES = 4 * 1024 * 1024
 #: The process that asks the parameter servers, as they know it (`afo.train.cluster.connect`).
@@ -39,7 +41,8 @@ class PsVariable:
     def handle(self) -> Any:
         """Its resource handle."""
         with tf.device(self.device):
-            return tf.raw_ops.VarHandleOp(dtype=tf.as_dtype(self.dtype), shape=self.shape, shared_name=self.name)
+            dtype = tf.as_dtype(self.dtype)
+            return unordered(tf.raw_ops.VarHandleOp(dtype=dtype, shape=self.shape, shared_name=self.name))
 
     @property
     def chunk_rows(self) -> int:

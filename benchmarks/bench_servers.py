@@ -1,0 +1,79 @@
+"""A step on 1, 2, 4 and 8 parameter servers with the same load altogether: what it costs to deal tables out.
+
+26 features with a table each, 4096 samples, ids by Zipf's law, width 16, AdaGrad: the worker finds the different ids,
+asks all servers, pools, and sends gradients back. Eight server processes on this machine, of which each side uses the
+first so many; sides take turns, batch by batch. Servers share the machine's cores, so more of them add no speed here:
+what is seen is the price of more messages and smaller ones.
+"""
+
+import os
+
+os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"})
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from bench_many_tables import FEW, ids_of
+from report import publish, result
+from servers import servers
+
+from afo.embedding import EmbeddingTape, TableGroup, get_embedding_variable, group_embedding_lookup_sparse
+from afo.embedding.optimizers import Adagrad
+from afo.train.cluster import connect
+
+NUMBERS = (1, 2, 4, 8)
+BATCHES = 8
+
+
+def step_on(number: int) -> Callable[[Any], Any]:
+    """A step whose tables are dealt out to the first `number` servers."""
+    devices = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(number)]
+    group = TableGroup(devices, name=f"on {number}")
+    tables = [
+        get_embedding_variable(f"t{each}", width, optimizer=Adagrad(), group=group)
+        for each, width in enumerate(FEW.widths)
+    ]
+
+    @tf.function(input_signature=[tf.TensorSpec([FEW.features, FEW.samples], tf.int64)], autograph=False)
+    def step(ids: Any) -> Any:
+        with EmbeddingTape() as tape:
+            rows = group_embedding_lookup_sparse(tables, tf.unstack(ids), [None] * FEW.features, concat=True)
+            loss = tf.reduce_sum(tf.square(rows))
+        tape.gradient(loss)
+        with tf.control_dependencies(tape.apply()):
+            return tf.identity(loss)
+
+    return step
+
+
+def main() -> int:
+    """0 if the claims hold."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=10)
+    given = options.parse_args()
+    batches = [ids_of(FEW, seed) for seed in range(BATCHES)]
+    with servers(max(NUMBERS)) as (addresses, _), connect(tuple(addresses)):
+        sides = {number: step_on(number) for number in NUMBERS}
+        seconds: dict[int, list[float]] = {number: [] for number in NUMBERS}
+        for turn in range(given.rounds + 1):
+            for batch in batches:
+                for number, step in sides.items():
+                    began = time.perf_counter()
+                    float(step(batch))
+                    if turn:  # the first brings the rows
+                        seconds[number].append(time.perf_counter() - began)
+    median = {number: statistics.median(seconds[number]) * 1e3 for number in NUMBERS}
+    results = [
+        result(f"a step on {number} servers against 1", median[number], median[1], "ms", 0.8, lower_is_better=True)
+        for number in NUMBERS[1:]
+    ]
+    return 0 if publish("servers", results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
