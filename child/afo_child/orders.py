@@ -37,6 +37,8 @@ class Orders:
         self._task, self._trainer, self._output, self._work_dir, self._wake = task, trainer, output, work_dir, wake
         self._summary_url = summary_url
         self._stopping = threading.Event()
+        #: Held while a profile is taken: a process takes one at a time.
+        self._profiling = threading.Lock()
         self._results: dict[int, m.OrderResult | None] = {}
         self._running: dict[int, tuple[BoundedCommand, threading.Thread]] = {}
         #: Highest number taken so far: the AM repeats what it is not sure we have.
@@ -134,7 +136,8 @@ class Orders:
         try:
             wanted = convert({"number": order.order, "seconds": float(order.argv[0])}, Wanted)
             text = stacks.describe(pid, ran, self._work_dir)
-            return replace(blank, output=profiles.take(self._work_dir, wanted, place, text, self._stopping))
+            with self._profiling:
+                return replace(blank, output=profiles.take(self._work_dir, wanted, place, text, self._stopping))
         except (AfoError, OSError, ValueError) as error:
             return replace(blank, failed=True, output=str(error))
 

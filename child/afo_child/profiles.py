@@ -20,7 +20,7 @@ def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: thread
     try:
         done = _awaited(work_dir, wanted, stopping)
     finally:
-        (work_dir / WANTED).unlink()  # the task's next process would take it for its own
+        (work_dir / WANTED).unlink(missing_ok=True)  # the task's next process would take it for its own
     if done.problem:
         raise AfoError(done.problem)
     folder = work_dir / FOLDER / str(wanted.number)

@@ -1,4 +1,4 @@
-// What a worker does around an exchange: the different keys of a batch by server, and rows back to samples.
+// Rows that the servers answered, back to samples: what a worker does after it has asked, and the gradients' way back.
 
 #include <memory>
 #include <vector>
@@ -20,31 +20,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::OpOutputList;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
-
-// ids: one tensor a feature. run_tables: the table of each, below `num_tables`. For each server its keys, where in them
-// a table begins, and how often each was in the batch; for each id the place of its key.
-REGISTER_OP("AfoUnique")
-    .Input("ids: num_runs * int64")
-    .Attr("num_runs: int >= 1")
-    .Attr("run_tables: list(int) >= 1")
-    .Attr("num_tables: int >= 1")
-    .Attr("num_servers: int >= 1")
-    .Output("keys: num_servers * int64")
-    .Output("splits: num_servers * int32")
-    .Output("counts: num_servers * int32")
-    .Output("places: num_runs * int32")
-    .SetShapeFn([](InferenceContext* c) {
-      int runs, servers, tables;
-      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_tables", &tables));
-      for (int i = 0; i < 3 * servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-      for (int i = servers; i < 2 * servers; ++i) c->set_output(i, c->Vector(tables + 1));
-      for (int i = 0; i < runs; ++i) {
-        c->set_output(3 * servers + i, c->Vector(c->NumElements(c->input(i))));
-      }
-      return absl::OkStatus();
-    });
 
 // values, splits: each server's answer to its keys. For each feature its places; where each sample's ids begin, or
 // empty if each id is a sample; a weight for each id, or empty. pooled: one for each feature, [samples, dim]; or one
@@ -130,77 +105,6 @@ REGISTER_OP("AfoPoolWeightGradient")
       for (int i = 0; i < runs; ++i) c->set_output(i, c->input(outputs + 2 * servers + i));
       return absl::OkStatus();
     });
-
-class UniqueOp : public OpKernel {
- public:
-  explicit UniqueOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
-    OP_REQUIRES_OK(context, context->GetAttr("num_tables", &tables_));
-    OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
-    for (const int table : run_tables_) {
-      OP_REQUIRES(context, table >= 0 && table < tables_, absl::InvalidArgumentError("run_tables names no table"));
-    }
-  }
-
-  void Compute(OpKernelContext* context) override {
-    OpInputList ids;
-    OP_REQUIRES_OK(context, context->input_list("ids", &ids));
-    OP_REQUIRES(context, ids.size() == static_cast<int>(run_tables_.size()),
-                absl::InvalidArgumentError("a table for each run"));
-    std::vector<IdRun> runs;
-    int64_t all = 0;
-    for (int i = 0; i < ids.size(); ++i) {
-      runs.push_back({ids[i].flat<int64_t>().data(), ids[i].NumElements(), run_tables_[i]});
-      all += ids[i].NumElements();
-    }
-    OP_REQUIRES(context, all < (int64_t{1} << 31),
-                absl::InvalidArgumentError(absl::StrCat("a batch may have 2^31 ids and has ", all)));
-    // A kernel may run for several batches at once; each thread keeps its own scratch.
-    thread_local UniquePartition partition;
-    thread_local UniqueKeys found;
-    thread_local std::vector<std::int32_t> places;
-    places.resize(all);
-    OP_REQUIRES(context, partition.Run(runs, tables_, servers_, places.data(), &found),
-                absl::InvalidArgumentError("a batch has too many different keys for so many servers"));
-    OP_REQUIRES_OK(context, Emit(context, found, places));
-  }
-
- private:
-  template <typename From>
-  static absl::Status Copy(const From* from, int64_t count, int number, OpOutputList* list) {
-    Tensor* to = nullptr;
-    TF_RETURN_IF_ERROR(list->allocate(number, {count}, &to));
-    std::memcpy(to->data(), from, count * sizeof(From));
-    return absl::OkStatus();
-  }
-
-  absl::Status Emit(OpKernelContext* context, const UniqueKeys& found, const std::vector<std::int32_t>& places) {
-    OpOutputList keys, splits, counts, places_out;
-    TF_RETURN_IF_ERROR(context->output_list("keys", &keys));
-    TF_RETURN_IF_ERROR(context->output_list("splits", &splits));
-    TF_RETURN_IF_ERROR(context->output_list("counts", &counts));
-    TF_RETURN_IF_ERROR(context->output_list("places", &places_out));
-    int64_t first = 0;
-    for (int server = 0; server < servers_; ++server) {
-      const std::int32_t* ends = found.splits.data() + int64_t{server} * (tables_ + 1);
-      TF_RETURN_IF_ERROR(Copy(found.keys.data() + first, ends[tables_], server, &keys));
-      TF_RETURN_IF_ERROR(Copy(found.counts.data() + first, ends[tables_], server, &counts));
-      TF_RETURN_IF_ERROR(Copy(ends, tables_ + 1, server, &splits));
-      first += ends[tables_];
-    }
-    int64_t at = 0;
-    for (int run = 0; run < places_out.size(); ++run) {
-      const int64_t count = context->input(run).NumElements();
-      TF_RETURN_IF_ERROR(Copy(places.data() + at, count, run, &places_out));
-      at += count;
-    }
-    return absl::OkStatus();
-  }
-
-  std::vector<int32_t> run_tables_;
-  int tables_;
-  int servers_;
-};
 
 // What AfoPool and its gradient have in common: the features' bags, and where each table begins in the answers.
 class PoolBase : public OpKernel {
@@ -471,7 +375,6 @@ class PoolWeightGradientOp : public PoolBase {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("AfoUnique").Device(tensorflow::DEVICE_CPU), UniqueOp);
 REGISTER_KERNEL_BUILDER(Name("AfoPool").Device(tensorflow::DEVICE_CPU), PoolOp);
 REGISTER_KERNEL_BUILDER(Name("AfoPoolGradient").Device(tensorflow::DEVICE_CPU), PoolGradientOp);
 REGISTER_KERNEL_BUILDER(Name("AfoPoolWeightGradient").Device(tensorflow::DEVICE_CPU), PoolWeightGradientOp);
