@@ -14,7 +14,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,9 +53,9 @@ def ids_of(load: Load, seed: int) -> Any:
     return tf.constant(np.searchsorted(ends, generator.random((load.features, load.samples))), tf.int64)
 
 
-def ours(load: Load, name: str) -> Callable[[Any], Any]:
-    """A step on the engine."""
-    group = TableGroup(name=name)
+def ours(load: Load, name: str, devices: Sequence[str] = ("/device:CPU:0",)) -> Callable[[Any], Any]:
+    """A step on the engine, with tables that are dealt out to `devices`."""
+    group = TableGroup(devices, name)
     tables = [
         get_embedding_variable(f"t{number}", width, optimizer=Adagrad(), group=group)
         for number, width in enumerate(load.widths)

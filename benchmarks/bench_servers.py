@@ -14,41 +14,16 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
-import tensorflow as tf
-from bench_many_tables import FEW, ids_of
+from bench_many_tables import FEW, ids_of, ours
 from report import publish, result
 from servers import servers
 
-from afo.embedding import EmbeddingTape, TableGroup, get_embedding_variable, group_embedding_lookup_sparse
-from afo.embedding.optimizers import Adagrad
 from afo.train.cluster import connect
 
 NUMBERS = (1, 2, 4, 8)
+DEVICES = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(max(NUMBERS))]
 BATCHES = 8
-
-
-def step_on(number: int) -> Callable[[Any], Any]:
-    """A step whose tables are dealt out to the first `number` servers."""
-    devices = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(number)]
-    group = TableGroup(devices, name=f"on {number}")
-    tables = [
-        get_embedding_variable(f"t{each}", width, optimizer=Adagrad(), group=group)
-        for each, width in enumerate(FEW.widths)
-    ]
-
-    @tf.function(input_signature=[tf.TensorSpec([FEW.features, FEW.samples], tf.int64)], autograph=False)
-    def step(ids: Any) -> Any:
-        with EmbeddingTape() as tape:
-            rows = group_embedding_lookup_sparse(tables, tf.unstack(ids), [None] * FEW.features, concat=True)
-            loss = tf.reduce_sum(tf.square(rows))
-        tape.gradient(loss)
-        with tf.control_dependencies(tape.apply()):
-            return tf.identity(loss)
-
-    return step
 
 
 def main() -> int:
@@ -58,7 +33,7 @@ def main() -> int:
     given = options.parse_args()
     batches = [ids_of(FEW, seed) for seed in range(BATCHES)]
     with servers(max(NUMBERS)) as (addresses, _), connect(tuple(addresses)):
-        sides = {number: step_on(number) for number in NUMBERS}
+        sides = {number: ours(FEW, f"on {number}", DEVICES[:number]) for number in NUMBERS}
         seconds: dict[int, list[float]] = {number: [] for number in NUMBERS}
         for turn in range(given.rounds + 1):
             for batch in batches:
