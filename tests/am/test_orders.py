@@ -67,6 +67,15 @@ def test_an_order_is_repeated_until_the_child_has_it_and_its_result_comes_back(c
     assert done == ev.OrderDone(task=child.id, order=order, failed=False, code=2)
 
 
+def test_why_an_order_failed_is_in_the_journal_but_nothing_that_a_program_wrote(cluster: FakeCluster) -> None:
+    profile, program = give(cluster, "profile", "2"), give(cluster, "exec", "env")
+    task = worker(cluster).id
+    for order in (profile, program):
+        cluster.tell(m.OrderResult(task=task, order=order, failed=True, output="SECRET=1 " * 100))
+    said, hidden = cluster.events(ev.OrderDone)[-2:]
+    assert (said.problem, hidden.problem) == (("SECRET=1 " * 100)[:500], "")
+
+
 def test_who_may_modify_the_job_gives_orders_but_runs_no_program(make_cluster: Make) -> None:
     config = make_config(files=200)
     acls = Acls(view=("vera",), modify=("mod",))
