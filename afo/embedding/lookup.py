@@ -48,12 +48,15 @@ def group_embedding_lookup_sparse(
     max_norms: Sequence[float | None] | None = None,
     *,
     concat: bool = False,
+    distributed_aggregation: bool = False,
+    wire: Any = tf.float32,
 ) -> Any:
     """`embedding_lookup_sparse` of many features at once: one question to each server, whatever their number.
 
     The variables are of one group; one may be there more than once. A combiner of None wants ids of rank 1, and gives
     a row for each. Returns a tensor for each feature, or, with `concat`, one that has them side by side: [samples, sum
-    of the widths], much cheaper than `tf.concat` of hundreds.
+    of the widths], much cheaper than `tf.concat` of hundreds. `distributed_aggregation` and `wire`: as in
+    `embedding_lookup_sparse_with_distributed_aggregation`, for all features at once.
     """
     count = len(variables)
     weights = list(sp_weights) if sp_weights is not None else [None] * count
@@ -65,7 +68,11 @@ def group_embedding_lookup_sparse(
     if len({id(variable.group) for variable in variables}) > 1:
         raise ModelError("group_embedding_lookup_sparse: the variables are of more than one group")
     asked = [_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
-    exchange = _recorded(exchange_of(variables[0].group, asked, insert=tape.active() is not None))
+    group, insert = variables[0].group, tape.active() is not None
+    if distributed_aggregation:
+        pooled = _recorded(PooledExchange(group, asked, insert=insert, wire=wire)).pooled()
+        return tf.concat(pooled, axis=1) if concat else pooled
+    exchange = _recorded(exchange_of(group, asked, insert=insert))
     return exchange.joined() if concat else exchange.pooled()
 
 
@@ -83,9 +90,10 @@ def embedding_lookup_sparse_with_distributed_aggregation(
     Fewer bytes where samples have many ids; more where they have one. `wire`: tf.bfloat16 halves what the sums and
     their gradients cost on the network, at 8 bits of mantissa. Weights have no gradient.
     """
-    asked = [_asked(variable, sp_ids, sp_weights, combiner, max_norm)]
-    exchange = PooledExchange(variable.group, asked, insert=tape.active() is not None, wire=wire)
-    return _recorded(exchange).pooled()[0]
+    [pooled] = group_embedding_lookup_sparse(
+        [variable], [sp_ids], [combiner], [sp_weights], [max_norm], distributed_aggregation=True, wire=wire
+    )
+    return pooled
 
 
 def _recorded(exchange: _Exchange) -> _Exchange:

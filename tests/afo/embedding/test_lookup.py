@@ -159,6 +159,41 @@ def test_a_group_asks_each_server_once_whatever_the_number_of_features(new_group
     assert variables[0].total_count() == 3
 
 
+@pytest.mark.parametrize("concat", [False, True])
+def test_a_group_is_pooled_on_the_servers_by_one_question_to_each(new_group: Any, concat: bool) -> None:
+    bags = tf.ragged.constant([[7, 7, 1], [9], []], dtype=tf.int64)
+    ids, combiners = [bags, tf.constant([7, 8, 9], tf.int64), bags], ["mean", None, "sqrtn"]
+    seen, left = [], []
+    for aggregated in (False, True):
+        group = new_group(3)
+        tables = [
+            embedding.get_embedding_variable(f"v{width}", width, optimizer=Sgd(learning_rate=1.0), group=group)
+            for width in (2, 5)
+        ]
+        asked = [tables[0], tables[1], tables[1]]
+
+        @tf.function
+        def step(asked: Any = asked, aggregated: bool = aggregated) -> Any:
+            with embedding.EmbeddingTape() as tape:
+                found = embedding.group_embedding_lookup_sparse(
+                    asked, ids, combiners, concat=concat, distributed_aggregation=aggregated
+                )
+                joined = found if concat else tf.concat(found, axis=1)
+                loss = tf.reduce_sum(joined * tf.range(12, dtype=tf.float32))
+            tape.gradient(loss)
+            with tf.control_dependencies(tape.apply()):
+                return tf.identity(joined)
+
+        graph = step.get_concrete_function().graph
+        kinds = [operation.type for operation in graph.get_operations()]
+        assert kinds.count("AfoPoolRows") == kinds.count("AfoApplyPooled") == (3 if aggregated else 0)
+        seen.append(step())
+        left.append([embedding.embedding_lookup(table, [1, 7, 8, 9]).numpy() for table in tables])
+    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-6)
+    for before, after in zip(*left, strict=True):
+        np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+
+
 def test_shared_tables_sum_the_gradients_of_all_their_features(new_group: Any) -> None:
     variable = embedding.get_embedding_variable(
         "item", 2, initializer=0.0, optimizer=Sgd(learning_rate=1.0), group=new_group(2)
