@@ -1,6 +1,7 @@
 """What the chief does beside training: prepare the variables, save them, write summaries, export."""
 
 import signal
+import sys
 import time
 
 from afo.rpc import messages as m
@@ -63,7 +64,7 @@ class Chief:
         if due and progress.step > self._saved_step:
             self._save_wanted = False
             _, report = self._write(final=False)
-            remove_old(self._setup.task.checkpoint_url, self._keep, self._tell(report))
+            self._remove_old(self._tell(report))
             self._saved_at = time.monotonic()
 
     def finish(self, progress: Progress) -> int:
@@ -83,12 +84,16 @@ class Chief:
             saved = reader.manifest
             source = Exported(manifest=exported, step=saved.step, labels=labels, lineage=saved.lineage)
             export(model, labels, setup.parser, setup.task.export_url, setup.work_dir, source)
-        remove_old(setup.task.checkpoint_url, self._keep, (exported,))
+        self._remove_old((exported,))
         return report.step
 
     def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:
         """Report a checkpoint; returns the manifests that must stay."""
         return self._setup.master.report_checkpoint(report).protected
+
+    def _remove_old(self, protected: tuple[str, ...]) -> None:
+        for problem in remove_old(self._setup.task.checkpoint_url, self._keep, protected):
+            print(f"warning: {problem}; it is left as it is", file=sys.stderr)
 
     def _want_save(self, _number: int, _frame: object) -> None:
         self._save_wanted = True

@@ -150,14 +150,21 @@ def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:
     return url, True
 
 
-def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> None:
+def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> list[str]:
     """Delete all but the newest `keep` checkpoints, those whose manifests are `protected`, and what both stand on.
 
     The manifest goes first, so that none names missing files. What an earlier generation began and did not come to the
-    end of goes as well.
+    end of goes as well. Returns what is wrong with manifests that cannot be read; they stay, and with them what an
+    earlier generation left, since its files might be theirs.
     """
-    urls = _urls(checkpoint_url)
-    by_directory = {(manifest := read_manifest(found.url)).directory: (found, manifest) for found in _manifests(urls)}
+    urls, problems = _urls(checkpoint_url), list[str]()
+    by_directory: dict[str, tuple[Found, Manifest]] = {}
+    for found in _manifests(urls):
+        try:
+            manifest = read_manifest(found.url)
+            by_directory[manifest.directory] = found, manifest
+        except DataError as error:
+            problems.append(str(error))
     everything = list(by_directory.values())
     left = [manifest for found, manifest in everything if found.url in protected]
     left += [manifest for _, manifest in everything[-keep:]]
@@ -167,7 +174,9 @@ def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) 
             storage.delete(found.url)
             storage.delete(_evaluation_url(found.url))
             storage.delete(storage.join(checkpoint_url, directory), recursive=True)
-    _remove_unfinished(urls, everything[-1][1].generation if everything else 0, named)
+    if everything and not problems:
+        _remove_unfinished(urls, everything[-1][1].generation, named)
+    return problems
 
 
 def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str]:

@@ -107,6 +107,20 @@ def test_what_a_kept_one_stands_on_stays_until_nothing_needs_it(tmp_path: Path) 
     assert left() == [4]
 
 
+def test_one_that_cannot_be_read_stays_and_does_not_keep_the_others(tmp_path: Path) -> None:
+    urls = [save(tmp_path, step, generation=2) for step in range(4)]
+    damaged = Path(urls[1])
+    damaged.write_text(damaged.read_text()[:40])
+    (tmp_path / "g000001-torn").mkdir()
+    [problem] = manifest.remove_old(str(tmp_path), keep=1)
+    assert str(damaged) in problem
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == [urls[1], urls[3]]
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 3
+    damaged.unlink()
+    assert manifest.remove_old(str(tmp_path), keep=1) == []
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
 def test_another_format_is_refused_and_an_earlier_one_is_read(tmp_path: Path) -> None:
     url = save(tmp_path, 1)
     text = Path(url).read_text()
