@@ -91,19 +91,17 @@ def turns(call: Callable[..., object], *columns: list[Any]) -> Case:
 
 def pooled(values: list[Any], unique: Any) -> Any:
     """Rows back to the places of the batch."""
-    none = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
     return operations().afo_pool(
-        values, unique.splits, unique.places, [none[0]], [none[1]],
-        run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0], num_outputs=1,
+        values, unique.splits, unique.places, [], [],
+        bag_runs=[], weight_runs=[], run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0], num_outputs=1,
     )[0]  # fmt: skip
 
 
 def summed(gradients: Any, values: list[Any], unique: Any) -> Any:
     """Gradients of equal ids, summed."""
-    none = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
     return operations().afo_pool_gradient(
-        [gradients], values, unique.splits, unique.places, [none[0]], [none[1]],
-        run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0],
+        [gradients], values, unique.splits, unique.places, [], [],
+        bag_runs=[], weight_runs=[], run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0],
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """One exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -72,13 +73,16 @@ class Exchange:
         return self._pooled(1)[0]
 
     def _pooled(self, outputs: int) -> list[Any]:
-        none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
+        bags = {number: each.bags for number, each in enumerate(self._runs) if each.bags is not None}
+        weights = {number: each.weights for number, each in enumerate(self._runs) if each.weights is not None}
         pooled = self._ops.afo_pool(
             self.values,
             self._splits,
             self._places,
-            [none_i if each.bags is None else each.bags for each in self._runs],
-            [none_f if each.weights is None else each.weights for each in self._runs],
+            list(bags.values()),
+            list(weights.values()),
+            bag_runs=list(bags),
+            weight_runs=list(weights),
             run_tables=[each.keys for each in self._runs],
             dims=[self._group.tables[number].dim for number in self._numbers],
             combiners=[COMBINERS[each.combiner] for each in self._runs],
@@ -150,18 +154,23 @@ def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool) -> E
 @tf.RegisterGradient("AfoPool")  # type: ignore[untyped-decorator]  # TensorFlow is untyped
 def _pool_gradient(operation: Any, *gradients: Any) -> list[Any]:
     """With regard to the servers' answers, and to the weights where there are any."""
-    servers, runs = operation.get_attr("num_servers"), operation.get_attr("num_runs")
-    inputs = list(operation.inputs)
-    values, splits = inputs[:servers], inputs[servers : 2 * servers]
-    places, bags, weights = (inputs[2 * servers + i * runs : 2 * servers + (i + 1) * runs] for i in range(3))
+    counts = [operation.get_attr(f"num_{kind}") for kind in ("servers", "servers", "runs", "bags", "weights")]
+    values, splits, places, bags, weights = _parts(list(operation.inputs), counts)
     given = [
         tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
         for gradient, output in zip(gradients, operation.outputs, strict=True)
     ]
-    attributes = {name: operation.get_attr(name) for name in ("run_tables", "dims", "combiners", "max_norms")}
+    names = ("bag_runs", "weight_runs", "run_tables", "dims", "combiners", "max_norms")
+    attributes = {name: operation.get_attr(name) for name in names}
     ops = load()
     summed = ops.afo_pool_gradient(given, values, splits, places, bags, weights, **attributes)
-    of_weights: list[Any] = [None] * runs
-    if any(weight.shape != [0] for weight in weights):
+    of_weights: list[Any] = []
+    if weights:
         of_weights = list(ops.afo_pool_weight_gradient(given, values, splits, places, bags, weights, **attributes))
-    return [*summed, *[None] * (servers + 2 * runs), *of_weights]
+    return [*summed, *[None] * (len(splits) + len(places) + len(bags)), *of_weights]
+
+
+def _parts(inputs: list[Any], counts: list[int]) -> list[list[Any]]:
+    """So many of them, one after the other."""
+    ends = list(itertools.accumulate(counts, initial=0))
+    return [inputs[first:last] for first, last in itertools.pairwise(ends)]

@@ -21,18 +21,23 @@ using tensorflow::OpOutputList;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
-// values, splits: each server's answer to its keys. For each feature its places; where each sample's ids begin, or
-// empty if each id is a sample; a weight for each id, or empty. pooled: one for each feature, [samples, dim]; or one
-// alone, which has the features side by side, as many rows as the feature with the fewest samples has; others have a
-// multiple of these, and some samples behind one another in a row.
+// values, splits: each server's answer to its keys. places: one for each feature. bags: where each sample's ids begin,
+// of the features that `bag_runs` names; of another each id is a sample. weights: one for each id, of the features that
+// `weight_runs` names: TensorFlow spends more on an input than the operation on a short feature, so there is none in
+// vain. pooled: one for each feature, [samples, dim]; or one alone, which has the features side by side, as many rows as
+// the feature with the fewest samples has; others have a multiple of these, and some samples behind one another in a row.
 REGISTER_OP("AfoPool")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
     .Input("places: num_runs * int32")
-    .Input("bags: num_runs * int64")
-    .Input("weights: num_runs * float")
+    .Input("bags: num_bags * int64")
+    .Input("weights: num_weights * float")
     .Attr("num_servers: int >= 1")
     .Attr("num_runs: int >= 1")
+    .Attr("num_bags: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("bag_runs: list(int)")
+    .Attr("weight_runs: list(int)")
     .Attr("run_tables: list(int) >= 1")
     .Attr("dims: list(int) >= 1")
     .Attr("combiners: list(int) >= 1")
@@ -63,11 +68,15 @@ REGISTER_OP("AfoPoolGradient")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
     .Input("places: num_runs * int32")
-    .Input("bags: num_runs * int64")
-    .Input("weights: num_runs * float")
+    .Input("bags: num_bags * int64")
+    .Input("weights: num_weights * float")
     .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
     .Attr("num_runs: int >= 1")
+    .Attr("num_bags: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("bag_runs: list(int)")
+    .Attr("weight_runs: list(int)")
     .Attr("run_tables: list(int) >= 1")
     .Attr("dims: list(int) >= 1")
     .Attr("combiners: list(int) >= 1")
@@ -81,28 +90,29 @@ REGISTER_OP("AfoPoolGradient")
       return absl::OkStatus();
     });
 
-// The same with regard to `weights`: one element an id, also where the weights are left out.
+// The same with regard to `weights`.
 REGISTER_OP("AfoPoolWeightGradient")
     .Input("gradients: num_outputs * float")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
     .Input("places: num_runs * int32")
-    .Input("bags: num_runs * int64")
-    .Input("weights: num_runs * float")
+    .Input("bags: num_bags * int64")
+    .Input("weights: num_weights * float")
     .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
     .Attr("num_runs: int >= 1")
+    .Attr("num_bags: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("bag_runs: list(int)")
+    .Attr("weight_runs: list(int)")
     .Attr("run_tables: list(int) >= 1")
     .Attr("dims: list(int) >= 1")
     .Attr("combiners: list(int) >= 1")
     .Attr("max_norms: list(float) >= 1")
-    .Output("of_weights: num_runs * float")
+    .Output("of_weights: num_weights * float")
     .SetShapeFn([](InferenceContext* c) {
-      int runs, outputs, servers;
-      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &outputs));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
-      for (int i = 0; i < runs; ++i) c->set_output(i, c->input(outputs + 2 * servers + i));
+      const int first = c->num_inputs() - c->num_outputs();
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(first + i));
       return absl::OkStatus();
     });
 
@@ -117,6 +127,8 @@ class PoolBase : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("combiners", &combiners_));
     OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
     OP_REQUIRES_OK(context, context->GetAttr("num_outputs", &outputs_));
+    OP_REQUIRES_OK(context, ReadRuns(context, "bag_runs", "num_bags", &bag_of_));
+    OP_REQUIRES_OK(context, ReadRuns(context, "weight_runs", "num_weights", &weights_of_));
     OP_REQUIRES(context, outputs_ == runs_ || outputs_ == 1,
                 absl::InvalidArgumentError("an output for each run, or one for all"));
     const auto runs = static_cast<std::size_t>(runs_);
@@ -158,7 +170,11 @@ class PoolBase : public OpKernel {
     for (int run = 0; run < runs_; ++run) {
       in->bags.emplace_back();
       in->ids.push_back(places[run].shape());
-      TF_RETURN_IF_ERROR(ReadBags(places[run], bags[run], weights[run], run, &in->bags.back()));
+      ReadIds(places[run], run, &in->bags.back());
+      if (bag_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadBags(bags[bag_of_[run]], places[run], &in->bags.back()));
+      if (weights_of_[run] >= 0) {
+        TF_RETURN_IF_ERROR(ReadWeights(weights[weights_of_[run]], places[run], &in->bags.back()));
+      }
       TF_RETURN_IF_ERROR(CheckPlaces(*in, places[run], run));
     }
     return joined() ? Join(in) : absl::OkStatus();
@@ -199,6 +215,8 @@ class PoolBase : public OpKernel {
   int servers_;
   std::vector<int32_t> run_tables_, dims_, combiners_;
   std::vector<float> max_norms_;
+  // Of each run which input its bags and its weights are; -1: none.
+  std::vector<int> bag_of_, weights_of_;
 
  private:
   // Has all runs share the rows of one output.
@@ -243,27 +261,49 @@ class PoolBase : public OpKernel {
     return absl::OkStatus();
   }
 
-  absl::Status ReadBags(const Tensor& places, const Tensor& bags, const Tensor& weights, int run, Bags* out) const {
-    const int64_t ids = places.NumElements();
+  // Of each run the number of its input, or -1.
+  absl::Status ReadRuns(OpKernelConstruction* context, const char* names, const char* number,
+                        std::vector<int>* found) const {
+    std::vector<int32_t> runs;
+    int inputs;
+    TF_RETURN_IF_ERROR(context->GetAttr(names, &runs));
+    TF_RETURN_IF_ERROR(context->GetAttr(number, &inputs));
+    found->assign(runs_, -1);
+    if (static_cast<int>(runs.size()) != inputs) {
+      return absl::InvalidArgumentError(absl::StrCat(names, " names a run for each input"));
+    }
+    for (int i = 0; i < inputs; ++i) {
+      if (runs[i] < 0 || runs[i] >= runs_ || (*found)[runs[i]] >= 0) {
+        return absl::InvalidArgumentError(absl::StrCat(names, " names no run, or one twice"));
+      }
+      (*found)[runs[i]] = i;
+    }
+    return absl::OkStatus();
+  }
+
+  void ReadIds(const Tensor& places, int run, Bags* out) const {
     out->places = places.flat<int32_t>().data();
     out->combiner = static_cast<Combiner>(combiners_[run]);
     out->max_norm = max_norms_[run];
-    out->samples = ids;
-    if (bags.NumElements() > 0) {
-      const auto splits = bags.flat<int64_t>();
-      out->samples = bags.NumElements() - 1;
-      out->splits = splits.data();
-      for (int64_t i = 0; i < out->samples; ++i) {
-        if (splits(i) > splits(i + 1)) return absl::InvalidArgumentError("bags must not fall");
-      }
-      if (splits(0) != 0 || splits(out->samples) != ids) {
-        return absl::InvalidArgumentError(absl::StrCat("bags must go from 0 to the number of ids, ", ids));
-      }
+    out->samples = places.NumElements();
+  }
+
+  static absl::Status ReadBags(const Tensor& bags, const Tensor& places, Bags* out) {
+    if (bags.NumElements() == 0) return absl::InvalidArgumentError("bags must begin with 0");
+    const auto splits = bags.flat<int64_t>();
+    out->samples = bags.NumElements() - 1;
+    out->splits = splits.data();
+    for (int64_t i = 0; i < out->samples; ++i) {
+      if (splits(i) > splits(i + 1)) return absl::InvalidArgumentError("bags must not fall");
     }
-    if (weights.NumElements() > 0) {
-      if (weights.NumElements() != ids) return absl::InvalidArgumentError("a weight for each id");
-      out->weights = weights.flat<float>().data();
-    }
+    if (splits(0) == 0 && splits(out->samples) == places.NumElements()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("bags must go from 0 to the number of ids, ", places.NumElements()));
+  }
+
+  static absl::Status ReadWeights(const Tensor& weights, const Tensor& places, Bags* out) {
+    if (weights.NumElements() != places.NumElements()) return absl::InvalidArgumentError("a weight for each id");
+    out->weights = weights.flat<float>().data();
     return absl::OkStatus();
   }
 
@@ -366,8 +406,9 @@ class PoolWeightGradientOp : public PoolBase {
     OP_REQUIRES_OK(context, context->output_list("of_weights", &weights));
     const std::vector<const float*> answers = Answers(in);
     for (int run = 0; run < runs_; ++run) {
+      if (weights_of_[run] < 0) continue;
       Tensor* out = nullptr;
-      OP_REQUIRES_OK(context, weights.allocate(run, in.ids[run], &out));
+      OP_REQUIRES_OK(context, weights.allocate(weights_of_[run], in.ids[run], &out));
       PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run],
                          gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run), 0, in.bags[run].samples,
                          out->flat<float>().data());

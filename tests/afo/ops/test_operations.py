@@ -104,7 +104,8 @@ class TestPooling:
 
     def pool(self, ops: Any, **changed: Any) -> Any:
         given = {
-            "values": self.VALUES, "splits": self.SPLITS, "places": ([0], [0]), "bags": ([], []), "weights": ([], []),
+            "values": self.VALUES, "splits": self.SPLITS, "places": ([0], [0]), "bags": (), "weights": (),
+            "bag_runs": [], "weight_runs": [],
             "run_tables": [0, 1], "dims": [2, 3], "combiners": [0, 0], "max_norms": [0.0, 0.0], "num_outputs": 2,
             **changed,
         }  # fmt: skip
@@ -130,9 +131,14 @@ class TestPooling:
             ({"values": ([1.0, 2, 3, 4], [])}, "server 0 answered 4 values instead of 5"),
             ({"values": ([1.0, 2, 3, 4, 5], [6.0])}, "server 1 answered 1 values instead of 0"),
             ({"splits": ([0, 1], [0, 0, 0])}, "splits must have 3 elements"),
-            ({"bags": ([0, 2], [])}, "bags must go from 0 to the number of ids, 1"),
-            ({"bags": ([0, 1, 0, 1], [])}, "bags must not fall"),
-            ({"weights": ([1.0, 2.0], [])}, "a weight for each id"),
+            ({"bags": ([0, 2],), "bag_runs": [0]}, "bags must go from 0 to the number of ids, 1"),
+            ({"bags": ([0, 1, 0, 1],), "bag_runs": [1]}, "bags must not fall"),
+            ({"bags": ([],), "bag_runs": [1]}, "bags must begin with 0"),
+            ({"bags": ([0, 1],), "bag_runs": [2]}, "bag_runs names no run, or one twice"),
+            ({"bags": ([0, 1], [0, 1]), "bag_runs": [1, 1]}, "bag_runs names no run, or one twice"),
+            ({"bags": ([0, 1],), "bag_runs": []}, "bag_runs names a run for each input"),
+            ({"weights": ([1.0, 2.0],), "weight_runs": [1]}, "a weight for each id"),
+            ({"weights": ([1.0],), "weight_runs": [-1]}, "weight_runs names no run, or one twice"),
             ({"run_tables": [0, 2]}, "names no table|out of its range"),
             ({"combiners": [0, 9]}, "out of its range"),
             ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
