@@ -34,6 +34,7 @@ SERVERS = 2
 DEVICES = [f"/job:ps/replica:0/task:{number}/device:CPU:0" for number in range(SERVERS)]
 ROWS = FEATURES * VALUES // SERVERS
 WANTED = {f"f{number}": tf.io.FixedLenFeature([BAG], tf.int64) for number in range(FEATURES)}
+SIGNATURE = [{name: tf.TensorSpec([SAMPLES, BAG], tf.int64) for name in WANTED}]
 
 
 class Remedies(NamedTuple):
@@ -197,7 +198,11 @@ def batches_of(records: list[bytes], remedies: Remedies) -> Iterator[Any]:
         parsed = data.batch(SAMPLES).map(lambda batch: tf.io.parse_example(batch, WANTED))
     else:
         parsed = data.map(lambda record: tf.io.parse_single_example(record, WANTED)).batch(SAMPLES)
-    return iter(parsed)
+    options = tf.data.Options()
+    # Nothing is read ahead while another side has its turn.
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return iter(parsed.with_options(options))
 
 
 def main() -> int:
@@ -209,7 +214,7 @@ def main() -> int:
     records = samples(given.batches)
     with servers(SERVERS) as (addresses, _), connect(tuple(addresses)):
         sides = {
-            (name, kind): (tf.function(kind(remedies).step, autograph=False), batches_of(records, remedies))
+            (name, kind): (tf.function(kind(remedies).step, SIGNATURE, autograph=False), batches_of(records, remedies))
             for name, remedies in SETS.items()
             for kind in (Engine, Stock)
         }

@@ -92,7 +92,7 @@ def turns(call: Callable[..., object], *columns: list[Any]) -> Case:
 def pooled(values: list[Any], unique: Any) -> Any:
     """Rows back to the places of the batch."""
     return operations().afo_pool(
-        values, unique.splits, unique.places, [], [],
+        values, unique.splits, unique.places, unique.lengths, [], [],
         bag_runs=[], weight_runs=[], run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0], num_outputs=1,
     )[0]  # fmt: skip
 
@@ -100,7 +100,7 @@ def pooled(values: list[Any], unique: Any) -> Any:
 def summed(gradients: Any, values: list[Any], unique: Any) -> Any:
     """Gradients of equal ids, summed."""
     return operations().afo_pool_gradient(
-        [gradients], values, unique.splits, unique.places, [], [],
+        [gradients], values, unique.splits, unique.places, unique.lengths, [], [],
         bag_runs=[], weight_runs=[], run_tables=[0], dims=[load.DIM], combiners=[0], max_norms=[0.0],
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ class Exchange:
         self._group = group
         self._numbers = list(tables)
         self._runs = list(runs)
-        self._places = keys.places[: len(self._runs)]
+        self._keys = keys
         self._splits = [splits[: len(self._numbers) + 1] for splits in keys.splits]
         self._handles = [group.handle(server) for server in range(group.servers)]
         self._there = [self._sent(keys, server) for server in range(group.servers)]
@@ -78,7 +78,8 @@ class Exchange:
         pooled = self._ops.afo_pool(
             self.values,
             self._splits,
-            self._places,
+            self._keys.places,
+            self._keys.lengths,
             list(bags.values()),
             list(weights.values()),
             bag_runs=list(bags),
@@ -154,8 +155,8 @@ def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool) -> E
 @tf.RegisterGradient("AfoPool")  # type: ignore[untyped-decorator]  # TensorFlow is untyped
 def _pool_gradient(operation: Any, *gradients: Any) -> list[Any]:
     """With regard to the servers' answers, and to the weights where there are any."""
-    counts = [operation.get_attr(f"num_{kind}") for kind in ("servers", "servers", "runs", "bags", "weights")]
-    values, splits, places, bags, weights = _parts(list(operation.inputs), counts)
+    servers, *others = (operation.get_attr(f"num_{kind}") for kind in ("servers", "bags", "weights"))
+    values, splits, ids, bags, weights = _parts(list(operation.inputs), [servers, servers, 2, *others])
     given = [
         tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
         for gradient, output in zip(gradients, operation.outputs, strict=True)
@@ -163,11 +164,11 @@ def _pool_gradient(operation: Any, *gradients: Any) -> list[Any]:
     names = ("bag_runs", "weight_runs", "run_tables", "dims", "combiners", "max_norms")
     attributes = {name: operation.get_attr(name) for name in names}
     ops = load()
-    summed = ops.afo_pool_gradient(given, values, splits, places, bags, weights, **attributes)
+    summed = ops.afo_pool_gradient(given, values, splits, *ids, bags, weights, **attributes)
     of_weights: list[Any] = []
     if weights:
-        of_weights = list(ops.afo_pool_weight_gradient(given, values, splits, places, bags, weights, **attributes))
-    return [*summed, *[None] * (len(splits) + len(places) + len(bags)), *of_weights]
+        of_weights = list(ops.afo_pool_weight_gradient(given, values, splits, *ids, bags, weights, **attributes))
+    return [*summed, *[None] * (len(splits) + len(ids) + len(bags)), *of_weights]
 
 
 def _parts(inputs: list[Any], counts: list[int]) -> list[list[Any]]:

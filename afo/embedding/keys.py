@@ -18,8 +18,10 @@ class Keys(NamedTuple):
     splits: tuple[Any, ...]
     #: For each server how often each key was among the ids: int32 [n].
     counts: tuple[Any, ...]
-    #: For each run of ids the place of each one's key (afo/core/unique.h): int32 [ids].
-    places: tuple[Any, ...]
+    #: The place of each id's key (afo/core/unique.h), run by run: int32 [ids].
+    places: Any
+    #: How many ids each run has: int64 [runs].
+    lengths: Any
 
     @property
     def sets(self) -> int:
@@ -30,6 +32,6 @@ class Keys(NamedTuple):
 def unique_keys(ids: Sequence[Any], sets: Sequence[int], servers: int) -> Keys:
     """`ids`: int64 [n] each. `sets`: to which set each of them belongs; all numbers from 0 on."""
     if not ids:
-        return Keys((), (), (), ())
+        return Keys((), (), (), (), ())
     found = load().afo_unique(ids, run_tables=list(sets), num_tables=max(sets) + 1, num_servers=servers)
-    return Keys(*(tuple(part) for part in (found.keys, found.splits, found.counts, found.places)))
+    return Keys(tuple(found.keys), tuple(found.splits), tuple(found.counts), found.places, found.lengths)

@@ -34,6 +34,7 @@ class PooledExchange:
         self._bags = self._ops.afo_bags_by_server(
             self._unique.splits,
             self._unique.places,
+            self._unique.lengths,
             [none_i if each.bags is None else each.bags for each in asked],
             [none_f if each.weights is None else each.weights for each in asked],
         )

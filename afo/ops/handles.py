@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import tensorflow as tf
-
 
 def unordered(handle: Any) -> Any:
     """`handle`, for which nothing else waits.
@@ -11,6 +9,8 @@ def unordered(handle: Any) -> Any:
     TensorFlow runs stateful operations without a resource among their inputs one after another. For handles on several
     servers that would be a message from each server to the next one before the first of them can do anything.
     """
+    import tensorflow as tf
+
     if not tf.executing_eagerly():
         manager = getattr(handle.graph, "experimental_acd_manager", None)
         if manager is not None:

@@ -37,7 +37,8 @@ constexpr int64_t kNear = 1 << 16;
 
 REGISTER_OP("AfoBagsByServer")
     .Input("splits: num_servers * int32")
-    .Input("places: num_runs * int32")
+    .Input("places: int32")
+    .Input("run_lengths: int64")
     .Input("bags: num_runs * int64")
     .Input("weights: num_runs * float")
     .Attr("num_servers: int >= 1")
@@ -111,9 +112,11 @@ class BagsByServerOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    OpInputList splits, places, bags, weights;
+    OpInputList splits, bags, weights;
+    const Tensor *places = nullptr, *lengths = nullptr;
     OP_REQUIRES_OK(context, context->input_list("splits", &splits));
-    OP_REQUIRES_OK(context, context->input_list("places", &places));
+    OP_REQUIRES_OK(context, context->input("places", &places));
+    OP_REQUIRES_OK(context, context->input("run_lengths", &lengths));
     OP_REQUIRES_OK(context, context->input_list("bags", &bags));
     OP_REQUIRES_OK(context, context->input_list("weights", &weights));
     std::vector<Dealt> dealt(servers_);
@@ -121,9 +124,16 @@ class BagsByServerOp : public OpKernel {
                                       [](const Tensor& each) { return each.NumElements() > 0; });
     Tensor* samples = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {runs_}, &samples));
+    OP_REQUIRES(context, lengths->NumElements() == runs_, absl::InvalidArgumentError("a length for each run"));
+    const int32_t* first = places->flat<int32_t>().data();
+    const int32_t* const end = first + places->NumElements();
     for (int run = 0; run < runs_; ++run) {
-      OP_REQUIRES_OK(context, Deal(places[run], bags[run], weights[run], weighted, &dealt));
-      samples->vec<int32_t>()(run) = static_cast<int32_t>(SamplesOf(places[run], bags[run]));
+      const int64_t ids = lengths->flat<int64_t>()(run);
+      OP_REQUIRES(context, ids >= 0 && ids <= end - first,
+                  absl::InvalidArgumentError("lengths and places do not agree"));
+      OP_REQUIRES_OK(context, Deal(first, ids, bags[run], weights[run], weighted, &dealt));
+      samples->vec<int32_t>()(run) = static_cast<int32_t>(SamplesOf(ids, bags[run]));
+      first += ids;
     }
     for (int server = 0; server < servers_; ++server) {
       const auto ends = splits[server].flat<int32_t>();
@@ -138,27 +148,25 @@ class BagsByServerOp : public OpKernel {
     std::vector<float> weights;
   };
 
-  static int64_t SamplesOf(const Tensor& places, const Tensor& bags) {
-    return bags.NumElements() == 0 ? places.NumElements() : bags.NumElements() - 1;
+  static int64_t SamplesOf(int64_t ids, const Tensor& bags) {
+    return bags.NumElements() == 0 ? ids : bags.NumElements() - 1;
   }
 
-  absl::Status Deal(const Tensor& places, const Tensor& bags, const Tensor& weights, bool weighted,
+  absl::Status Deal(const int32_t* places, int64_t ids, const Tensor& bags, const Tensor& weights, bool weighted,
                     std::vector<Dealt>* dealt) const {
-    const int64_t ids = places.NumElements();
     if (weights.NumElements() != 0 && weights.NumElements() != ids) {
       return absl::InvalidArgumentError("a weight for each id");
     }
-    const auto all = places.flat<int32_t>();
     const auto splits = bags.flat<int64_t>();
     const int shift = PlaceShift(servers_);
-    const int64_t samples = SamplesOf(places, bags);
+    const int64_t samples = SamplesOf(ids, bags);
     for (int64_t sample = 0; sample < samples; ++sample) {
       const int64_t first = bags.NumElements() == 0 ? sample : splits(sample);
       const int64_t last = bags.NumElements() == 0 ? sample + 1 : splits(sample + 1);
       if (first < 0 || first > last || last > ids) return absl::InvalidArgumentError("bags must not fall");
       for (Dealt& each : *dealt) each.lengths.push_back(0);
       for (int64_t i = first; i < last; ++i) {
-        const auto bits = static_cast<std::uint32_t>(all(i));
+        const auto bits = static_cast<std::uint32_t>(places[i]);
         if (bits >> shift >= static_cast<std::uint32_t>(servers_)) {
           return absl::InvalidArgumentError("a place names no server");
         }

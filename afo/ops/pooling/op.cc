@@ -21,7 +21,8 @@ using tensorflow::OpOutputList;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
-// values, splits: each server's answer to its keys. places: one for each feature. bags: where each sample's ids begin,
+// values, splits: each server's answer to its keys. places, lengths: as AfoUnique has them, of these features and perhaps
+// of others behind them. bags: where each sample's ids begin,
 // of the features that `bag_runs` names; of another each id is a sample. weights: one for each id, of the features that
 // `weight_runs` names: TensorFlow spends more on an input than the operation on a short feature, so there is none in
 // vain. pooled: one for each feature, [samples, dim]; or one alone, which has the features side by side, as many rows as
@@ -29,11 +30,11 @@ using tensorflow::shape_inference::InferenceContext;
 REGISTER_OP("AfoPool")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
-    .Input("places: num_runs * int32")
+    .Input("places: int32")
+    .Input("lengths: int64")
     .Input("bags: num_bags * int64")
     .Input("weights: num_weights * float")
     .Attr("num_servers: int >= 1")
-    .Attr("num_runs: int >= 1")
     .Attr("num_bags: int >= 0")
     .Attr("num_weights: int >= 0")
     .Attr("bag_runs: list(int)")
@@ -45,13 +46,12 @@ REGISTER_OP("AfoPool")
     .Attr("num_outputs: int >= 1")
     .Output("pooled: num_outputs * float")
     .SetShapeFn([](InferenceContext* c) {
-      int runs, outputs;
+      int outputs;
       std::vector<int> tables, dims;
       TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &outputs));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
       TF_RETURN_IF_ERROR(c->GetAttr("run_tables", &tables));
       TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
-      if (static_cast<int>(tables.size()) != runs) return absl::InvalidArgumentError("a table for each run");
+      const auto runs = static_cast<int>(tables.size());
       for (int i = 0; i < runs; ++i) {
         if (tables[i] < 0 || tables[i] >= static_cast<int>(dims.size())) {
           return absl::InvalidArgumentError("run_tables names no table");
@@ -67,12 +67,12 @@ REGISTER_OP("AfoPoolGradient")
     .Input("gradients: num_outputs * float")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
-    .Input("places: num_runs * int32")
+    .Input("places: int32")
+    .Input("lengths: int64")
     .Input("bags: num_bags * int64")
     .Input("weights: num_weights * float")
     .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
-    .Attr("num_runs: int >= 1")
     .Attr("num_bags: int >= 0")
     .Attr("num_weights: int >= 0")
     .Attr("bag_runs: list(int)")
@@ -95,12 +95,12 @@ REGISTER_OP("AfoPoolWeightGradient")
     .Input("gradients: num_outputs * float")
     .Input("values: num_servers * float")
     .Input("splits: num_servers * int32")
-    .Input("places: num_runs * int32")
+    .Input("places: int32")
+    .Input("lengths: int64")
     .Input("bags: num_bags * int64")
     .Input("weights: num_weights * float")
     .Attr("num_outputs: int >= 1")
     .Attr("num_servers: int >= 1")
-    .Attr("num_runs: int >= 1")
     .Attr("num_bags: int >= 0")
     .Attr("num_weights: int >= 0")
     .Attr("bag_runs: list(int)")
@@ -120,9 +120,9 @@ REGISTER_OP("AfoPoolWeightGradient")
 class PoolBase : public OpKernel {
  public:
   explicit PoolBase(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("num_runs", &runs_));
     OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
     OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
+    runs_ = static_cast<int>(run_tables_.size());
     OP_REQUIRES_OK(context, context->GetAttr("dims", &dims_));
     OP_REQUIRES_OK(context, context->GetAttr("combiners", &combiners_));
     OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
@@ -132,7 +132,7 @@ class PoolBase : public OpKernel {
     OP_REQUIRES(context, outputs_ == runs_ || outputs_ == 1,
                 absl::InvalidArgumentError("an output for each run, or one for all"));
     const auto runs = static_cast<std::size_t>(runs_);
-    OP_REQUIRES(context, run_tables_.size() == runs && combiners_.size() == runs && max_norms_.size() == runs,
+    OP_REQUIRES(context, combiners_.size() == runs && max_norms_.size() == runs,
                 absl::InvalidArgumentError("a table, a combiner and a norm for each run"));
     for (int i = 0; i < runs_; ++i) {
       OP_REQUIRES(context,
@@ -146,7 +146,7 @@ class PoolBase : public OpKernel {
   struct Inputs {
     OpInputList values, splits;
     std::vector<Bags> bags;
-    std::vector<tensorflow::TensorShape> ids;
+    std::vector<int64_t> ids;  // how many, [runs]
     // [tables][servers]: the floats of a server's answer before a table, and its rows.
     std::vector<std::vector<int64_t>> floats_before, rows;
     // Of one output for all: its rows and columns, and where each run's columns begin.
@@ -160,22 +160,22 @@ class PoolBase : public OpKernel {
   int64_t ColumnOf(const Inputs& in, int run) const { return joined() ? in.first_column[run] : 0; }
 
   absl::Status Read(OpKernelContext* context, Inputs* in) const {
-    OpInputList places, bags, weights;
+    OpInputList bags, weights;
+    const Tensor *places = nullptr, *lengths = nullptr;
     TF_RETURN_IF_ERROR(context->input_list("values", &in->values));
     TF_RETURN_IF_ERROR(context->input_list("splits", &in->splits));
-    TF_RETURN_IF_ERROR(context->input_list("places", &places));
+    TF_RETURN_IF_ERROR(context->input("places", &places));
+    TF_RETURN_IF_ERROR(context->input("lengths", &lengths));
     TF_RETURN_IF_ERROR(context->input_list("bags", &bags));
     TF_RETURN_IF_ERROR(context->input_list("weights", &weights));
     TF_RETURN_IF_ERROR(ReadAnswers(in));
+    TF_RETURN_IF_ERROR(ReadIds(*places, *lengths, in));
     for (int run = 0; run < runs_; ++run) {
-      in->bags.emplace_back();
-      in->ids.push_back(places[run].shape());
-      ReadIds(places[run], run, &in->bags.back());
-      if (bag_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadBags(bags[bag_of_[run]], places[run], &in->bags.back()));
-      if (weights_of_[run] >= 0) {
-        TF_RETURN_IF_ERROR(ReadWeights(weights[weights_of_[run]], places[run], &in->bags.back()));
-      }
-      TF_RETURN_IF_ERROR(CheckPlaces(*in, places[run], run));
+      Bags* bag = &in->bags[run];
+      const int64_t ids = in->ids[run];
+      if (bag_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadBags(bags[bag_of_[run]], ids, bag));
+      if (weights_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadWeights(weights[weights_of_[run]], ids, bag));
+      TF_RETURN_IF_ERROR(CheckPlaces(*in, run));
     }
     return joined() ? Join(in) : absl::OkStatus();
   }
@@ -281,14 +281,27 @@ class PoolBase : public OpKernel {
     return absl::OkStatus();
   }
 
-  void ReadIds(const Tensor& places, int run, Bags* out) const {
-    out->places = places.flat<int32_t>().data();
-    out->combiner = static_cast<Combiner>(combiners_[run]);
-    out->max_norm = max_norms_[run];
-    out->samples = places.NumElements();
+  absl::Status ReadIds(const Tensor& places, const Tensor& lengths, Inputs* in) const {
+    if (lengths.NumElements() < runs_) return absl::InvalidArgumentError("a length for each run");
+    int64_t first = 0;
+    for (int run = 0; run < runs_; ++run) {
+      const int64_t ids = lengths.flat<int64_t>()(run);
+      if (ids < 0 || ids > places.NumElements() - first) {
+        return absl::InvalidArgumentError("lengths and places do not agree");
+      }
+      Bags bags;
+      bags.places = places.flat<int32_t>().data() + first;
+      bags.combiner = static_cast<Combiner>(combiners_[run]);
+      bags.max_norm = max_norms_[run];
+      bags.samples = ids;
+      in->bags.push_back(bags);
+      in->ids.push_back(ids);
+      first += ids;
+    }
+    return absl::OkStatus();
   }
 
-  static absl::Status ReadBags(const Tensor& bags, const Tensor& places, Bags* out) {
+  static absl::Status ReadBags(const Tensor& bags, int64_t ids, Bags* out) {
     if (bags.NumElements() == 0) return absl::InvalidArgumentError("bags must begin with 0");
     const auto splits = bags.flat<int64_t>();
     out->samples = bags.NumElements() - 1;
@@ -296,25 +309,23 @@ class PoolBase : public OpKernel {
     for (int64_t i = 0; i < out->samples; ++i) {
       if (splits(i) > splits(i + 1)) return absl::InvalidArgumentError("bags must not fall");
     }
-    if (splits(0) == 0 && splits(out->samples) == places.NumElements()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("bags must go from 0 to the number of ids, ", places.NumElements()));
+    if (splits(0) == 0 && splits(out->samples) == ids) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("bags must go from 0 to the number of ids, ", ids));
   }
 
-  static absl::Status ReadWeights(const Tensor& weights, const Tensor& places, Bags* out) {
-    if (weights.NumElements() != places.NumElements()) return absl::InvalidArgumentError("a weight for each id");
+  static absl::Status ReadWeights(const Tensor& weights, int64_t ids, Bags* out) {
+    if (weights.NumElements() != ids) return absl::InvalidArgumentError("a weight for each id");
     out->weights = weights.flat<float>().data();
     return absl::OkStatus();
   }
 
   // Places are this library's own, but a graph may bring others; nothing outside of an answer may be read.
-  absl::Status CheckPlaces(const Inputs& in, const Tensor& places, int run) const {
+  absl::Status CheckPlaces(const Inputs& in, int run) const {
     const int shift = PlaceShift(servers_);
     const std::vector<int64_t>& rows = in.rows[run_tables_[run]];
-    const auto all = places.flat<int32_t>();
     bool fits = true;
-    for (int64_t i = 0; i < all.size(); ++i) {
-      const auto bits = static_cast<std::uint32_t>(all(i));
+    for (int64_t i = 0; i < in.ids[run]; ++i) {
+      const auto bits = static_cast<std::uint32_t>(in.bags[run].places[i]);
       const std::uint32_t server = bits >> shift;
       fits &= server < static_cast<std::uint32_t>(servers_) &&
               static_cast<int64_t>(bits & ((1u << shift) - 1)) < rows[server < rows.size() ? server : 0];
@@ -341,7 +352,7 @@ class PoolOp : public PoolBase {
       Tensor*& out = outputs[OutputOf(run)];
       if (!joined()) OP_REQUIRES_OK(context, pooled.allocate(run, {bags.samples, rows.dim}, &out));
       float* target = out->flat<float>().data() + ColumnOf(in, run);
-      const int64_t ids = in.ids[run].num_elements();
+      const int64_t ids = in.ids[run];
       const int64_t cost = bags.samples == 0 ? 0 : 6 + kIdCost * ids / bags.samples;
       ThreadsOf(context)(bags.samples, cost,
                          [&](int64_t first, int64_t last) { Pool(rows, bags, first, last, target); });
@@ -408,7 +419,7 @@ class PoolWeightGradientOp : public PoolBase {
     for (int run = 0; run < runs_; ++run) {
       if (weights_of_[run] < 0) continue;
       Tensor* out = nullptr;
-      OP_REQUIRES_OK(context, weights.allocate(weights_of_[run], in.ids[run], &out));
+      OP_REQUIRES_OK(context, weights.allocate(weights_of_[run], {in.ids[run]}, &out));
       PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run],
                          gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run), 0, in.bags[run].samples,
                          out->flat<float>().data());

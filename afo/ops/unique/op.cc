@@ -21,7 +21,8 @@ using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
 // ids: one tensor a feature. run_tables: the table of each, below `num_tables`. For each server its keys, where in them
-// a table begins, and how often each was in the batch; for each id the place of its key.
+// a table begins, and how often each was in the batch. places: of each id the place of its key, feature by feature;
+// lengths: how many ids each feature has.
 REGISTER_OP("AfoUnique")
     .Input("ids: num_runs * int64")
     .Attr("num_runs: int >= 1")
@@ -31,7 +32,8 @@ REGISTER_OP("AfoUnique")
     .Output("keys: num_servers * int64")
     .Output("splits: num_servers * int32")
     .Output("counts: num_servers * int32")
-    .Output("places: num_runs * int32")
+    .Output("places: int32")
+    .Output("lengths: int64")
     .SetShapeFn([](InferenceContext* c) {
       int runs, servers, tables;
       TF_RETURN_IF_ERROR(c->GetAttr("num_runs", &runs));
@@ -39,9 +41,8 @@ REGISTER_OP("AfoUnique")
       TF_RETURN_IF_ERROR(c->GetAttr("num_tables", &tables));
       for (int i = 0; i < 3 * servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
       for (int i = servers; i < 2 * servers; ++i) c->set_output(i, c->Vector(tables + 1));
-      for (int i = 0; i < runs; ++i) {
-        c->set_output(3 * servers + i, c->Vector(c->NumElements(c->input(i))));
-      }
+      c->set_output(3 * servers, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(3 * servers + 1, c->Vector(runs));
       return absl::OkStatus();
     });
 
@@ -72,11 +73,13 @@ class UniqueOp : public OpKernel {
     // A kernel may run for several batches at once; each thread keeps its own scratch.
     thread_local UniquePartition partition;
     thread_local UniqueKeys found;
-    thread_local std::vector<std::int32_t> places;
-    places.resize(all);
-    OP_REQUIRES(context, partition.Run(runs, tables_, servers_, places.data(), &found),
+    Tensor *places = nullptr, *lengths = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(3 * servers_, {all}, &places));
+    OP_REQUIRES_OK(context, context->allocate_output(3 * servers_ + 1, {ids.size()}, &lengths));
+    for (int i = 0; i < ids.size(); ++i) lengths->vec<int64_t>()(i) = ids[i].NumElements();
+    OP_REQUIRES(context, partition.Run(runs, tables_, servers_, places->vec<int32_t>().data(), &found),
                 absl::InvalidArgumentError("a batch has too many different keys for so many servers"));
-    OP_REQUIRES_OK(context, Emit(context, found, places));
+    OP_REQUIRES_OK(context, Emit(context, found));
   }
 
  private:
@@ -88,12 +91,11 @@ class UniqueOp : public OpKernel {
     return absl::OkStatus();
   }
 
-  absl::Status Emit(OpKernelContext* context, const UniqueKeys& found, const std::vector<std::int32_t>& places) {
-    OpOutputList keys, splits, counts, places_out;
+  absl::Status Emit(OpKernelContext* context, const UniqueKeys& found) const {
+    OpOutputList keys, splits, counts;
     TF_RETURN_IF_ERROR(context->output_list("keys", &keys));
     TF_RETURN_IF_ERROR(context->output_list("splits", &splits));
     TF_RETURN_IF_ERROR(context->output_list("counts", &counts));
-    TF_RETURN_IF_ERROR(context->output_list("places", &places_out));
     int64_t first = 0;
     for (int server = 0; server < servers_; ++server) {
       const std::int32_t* ends = found.splits.data() + int64_t{server} * (tables_ + 1);
@@ -101,12 +103,6 @@ class UniqueOp : public OpKernel {
       TF_RETURN_IF_ERROR(Copy(found.counts.data() + first, ends[tables_], server, &counts));
       TF_RETURN_IF_ERROR(Copy(ends, tables_ + 1, server, &splits));
       first += ends[tables_];
-    }
-    int64_t at = 0;
-    for (int run = 0; run < places_out.size(); ++run) {
-      const int64_t count = context->input(run).NumElements();
-      TF_RETURN_IF_ERROR(Copy(places.data() + at, count, run, &places_out));
-      at += count;
     }
     return absl::OkStatus();
   }

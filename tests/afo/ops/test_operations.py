@@ -104,15 +104,20 @@ class TestPooling:
 
     def pool(self, ops: Any, **changed: Any) -> Any:
         given = {
-            "values": self.VALUES, "splits": self.SPLITS, "places": ([0], [0]), "bags": (), "weights": (),
-            "bag_runs": [], "weight_runs": [],
+            "values": self.VALUES, "splits": self.SPLITS, "places": [0, 0], "lengths": [1, 1],
+            "bags": (), "weights": (), "bag_runs": [], "weight_runs": [],
             "run_tables": [0, 1], "dims": [2, 3], "combiners": [0, 0], "max_norms": [0.0, 0.0], "num_outputs": 2,
             **changed,
         }  # fmt: skip
-        kinds = {"values": tf.float32, "splits": tf.int32, "places": tf.int32, "bags": tf.int64, "weights": tf.float32}
+        kinds = {"values": tf.float32, "splits": tf.int32, "bags": tf.int64, "weights": tf.float32}
+        ids = {
+            "places": tf.constant(given.pop("places"), tf.int32),
+            "lengths": tf.constant(given.pop("lengths"), tf.int64),
+        }
         return ops.afo_pool(
             **{name: [tf.constant(each, kinds[name]) for each in given[name]] for name in kinds},
             **{name: value for name, value in given.items() if name not in kinds},
+            **ids,
         )
 
     def test_as_they_should_be(self, ops: Any) -> None:
@@ -125,9 +130,13 @@ class TestPooling:
     @pytest.mark.parametrize(
         ("changed", "words"),
         [
-            ({"places": ([1], [0])}, "a place is outside of the answers"),
-            ({"places": ([-1], [0])}, "a place is outside of the answers"),
-            ({"places": ([1 << 30], [0])}, "a place is outside of the answers"),
+            ({"places": [1, 0]}, "a place is outside of the answers"),
+            ({"places": [-1, 0]}, "a place is outside of the answers"),
+            ({"places": [1 << 30, 0]}, "a place is outside of the answers"),
+            ({"lengths": [1, 2]}, "lengths and places do not agree"),
+            ({"lengths": [3, -1]}, "lengths and places do not agree"),
+            ({"lengths": [-1, 2]}, "lengths and places do not agree"),
+            ({"lengths": [2]}, "a length for each run"),
             ({"values": ([1.0, 2, 3, 4], [])}, "server 0 answered 4 values instead of 5"),
             ({"values": ([1.0, 2, 3, 4, 5], [6.0])}, "server 1 answered 1 values instead of 0"),
             ({"splits": ([0, 1], [0, 0, 0])}, "splits must have 3 elements"),
@@ -143,8 +152,11 @@ class TestPooling:
             ({"combiners": [0, 9]}, "out of its range"),
             ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
             ({"num_outputs": 3}, "an output for each run, or one for all"),
-            ({"num_outputs": 1, "places": ([0, 0, 0], [0, 0])}, "a multiple of 2 samples, and run 0 has 3"),
-            ({"num_outputs": 1, "places": ([0, 0, 0], [])}, "a multiple of 0 samples, and run 0 has 3"),
+            (
+                {"num_outputs": 1, "places": [0, 0, 0, 0, 0], "lengths": [3, 2]},
+                "a multiple of 2 samples, and run 0 has 3",
+            ),
+            ({"num_outputs": 1, "places": [0, 0, 0], "lengths": [3, 0]}, "a multiple of 0 samples, and run 0 has 3"),
         ],
     )
     def test_what_does_not_fit(self, ops: Any, changed: dict[str, Any], words: str) -> None:
@@ -161,7 +173,8 @@ def test_the_keys_of_a_batch_by_server(ops: Any) -> None:
             [tf.constant(run, tf.int64) for run in runs], run_tables=tables, num_tables=3, num_servers=servers
         )
         bits = 31 - max(0, (servers - 1).bit_length())
-        for run, table, places in zip(runs, tables, found.places, strict=True):
+        assert found.lengths.numpy().tolist() == [500, 0, 300, 1]
+        for run, table, places in zip(runs, tables, tf.split(found.places, found.lengths), strict=True):
             for key, place in zip(run, places.numpy(), strict=True):
                 server, number = int(place) >> bits, int(place) & ((1 << bits) - 1)
                 splits = found.splits[server].numpy()

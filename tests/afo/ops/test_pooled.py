@@ -99,12 +99,16 @@ def test_as_they_should_be(tables: Any) -> None:
         ({"bags": [2, 1, 2]}, "bags must not fall"),
         ({"places": [-1, 0]}, "names no server"),
         ({"weights": [1.0]}, "a weight for each id"),
+        ({"lengths": [3]}, "lengths and places do not agree"),
+        ({"lengths": [-1]}, "lengths and places do not agree"),
+        ({"lengths": []}, "a length for each run"),
     ],
 )
 def test_bags_to_be_dealt_out(changed: dict[str, Any], words: str) -> None:
-    given = {"places": [0, 1 << 30], "bags": [0, 1, 2], "weights": [], **changed}
+    given = {"places": [0, 1 << 30], "lengths": [2], "bags": [0, 1, 2], "weights": [], **changed}
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         load().afo_bags_by_server(
-            [tf.constant([0, 1], tf.int32)] * 2, [tf.constant(given["places"], tf.int32)],
+            [tf.constant([0, 1], tf.int32)] * 2, tf.constant(given["places"], tf.int32),
+            tf.constant(given["lengths"], tf.int64),
             [tf.constant(given["bags"], tf.int64)], [tf.constant(given["weights"], tf.float32)],
         )  # fmt: skip
