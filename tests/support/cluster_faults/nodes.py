@@ -12,6 +12,10 @@ from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
 
 _DISK_MIB = 256
+#: Where a fault of a node hits two of a job's tasks there, the job avoids it, and gives containers back that it gets
+#: there all the same, each task up to three.
+_AVOIDED = frozenset({"bad_host"})
+_RESTARTS = 16
 
 
 class FullDisk(Fault):
@@ -20,8 +24,8 @@ class FullDisk(Fault):
     It is one of its own, small and in memory, so that nothing else of the machine feels it.
     """
 
-    causes = frozenset({"disk_full", "parameter_server_lost", "launch_failed", "container_lost", "child_error"})
-    restarts = 10
+    causes = _AVOIDED | {"disk_full", "parameter_server_lost", "launch_failed", "container_lost", "child_error"}
+    restarts = _RESTARTS
     generations = 2
 
     @property
@@ -53,10 +57,10 @@ class FullDisk(Fault):
 class CutLink(Fault):
     """Nothing reaches a node for a while: connections stand still, new ones fail."""
 
-    causes = frozenset(
-        {"parameter_server_lost", "child_silent", "container_lost", "storage_unreachable", "container_stopped"}
-    )
-    restarts = 10
+    causes = _AVOIDED | {
+        "parameter_server_lost", "child_silent", "container_lost", "storage_unreachable", "container_stopped",
+    }  # fmt: skip
+    restarts = _RESTARTS
     masters = 1
     generations = 2
 
