@@ -157,26 +157,30 @@ def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) 
     end of goes as well. Returns what is wrong with manifests that cannot be read; they stay, and with them what an
     earlier generation left, since its files might be theirs.
     """
-    urls, problems = _urls(checkpoint_url), list[str]()
-    by_directory: dict[str, tuple[Found, Manifest]] = {}
-    for found in _manifests(urls):
-        try:
-            manifest = read_manifest(found.url)
-            by_directory[manifest.directory] = found, manifest
-        except DataError as error:
-            problems.append(str(error))
-    everything = list(by_directory.values())
-    left = [manifest for found, manifest in everything if found.url in protected]
-    left += [manifest for _, manifest in everything[-keep:]]
-    named = _with_bases(left, {directory: manifest for directory, (_, manifest) in by_directory.items()})
-    for directory, (found, _) in by_directory.items():
-        if directory not in named:
+    urls = _urls(checkpoint_url)
+    legible, problems = _legible(_manifests(urls))
+    left = [manifest for found, manifest in legible if found.url in protected]
+    left += [manifest for _, manifest in legible[-keep:]]
+    named = _with_bases(left, {manifest.directory: manifest for _, manifest in legible})
+    for found, manifest in legible:
+        if manifest.directory not in named:
             storage.delete(found.url)
             storage.delete(_evaluation_url(found.url))
-            storage.delete(storage.join(checkpoint_url, directory), recursive=True)
-    if everything and not problems:
-        _remove_unfinished(urls, everything[-1][1].generation, named)
+            storage.delete(storage.join(checkpoint_url, manifest.directory), recursive=True)
+    if legible and not problems:
+        _remove_unfinished(urls, legible[-1][0].generation, named)
     return problems
+
+
+def _legible(manifests: list[Found]) -> tuple[list[tuple[Found, Manifest]], list[str]]:
+    """Those that can be read, and what is wrong with the others."""
+    legible, problems = list[tuple[Found, Manifest]](), list[str]()
+    for found in manifests:
+        try:
+            legible.append((found, read_manifest(found.url)))
+        except DataError as error:
+            problems.append(str(error))
+    return legible, problems
 
 
 def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str]:

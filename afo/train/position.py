@@ -52,7 +52,7 @@ class Position:
             self.step = read_value(self._handle(parameters.step), "int64")
             #: The model's state, in the order of `Parameters.state`.
             self.state = tuple(read_value(self._handle(each), each.dtype) for each in parameters.state)
-        #: Of the batch's files once it is applied. Known from the start, so that the end of a step waits for nothing.
+        #: Of the batch's files once it is applied. Known from the start, so the end of a step waits for no answer.
         self._new = self._after()
 
     def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:

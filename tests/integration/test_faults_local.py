@@ -162,6 +162,10 @@ def test_with_partial_recovery_the_others_keep_what_they_hold(
     (ended,), (_, ready) = job.events(ev.GenerationEnded), job.events(ev.VariablesReady)
     assert (ended.kept, ready.kept, ready.restored) == ((0,), (0,), ended.manifest)
     assert returned_to_a_checkpoint(job)
+    records = [record.event for record in event_log.read_log(job.paths.events)]
+    rest = records[records.index(ready) :]
+    following = next(event for event in rest if isinstance(event, ev.CheckpointWritten))
+    assert read_manifest(following.manifest).base is None, "what stood on the lost server's part is no ground any more"
     before, after = (event.ps for event in job.events(ev.GenerationStarted))
     assert (before[0], before[1] != after[1]) == (after[0], True)
     assert requested_again(job) == []
