@@ -27,7 +27,8 @@ class JobPaths:
         files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
-        verdict.json          final state; written once, last
+        verdict.json          final state; written once, when no task runs any more
+        on_end.json           how `on_end` of the job file ended (`afo.bounded_command.Ran`), if there is one
         logs/<role>_<index>/<attempt>/{stdout,stderr}   and logs/am/<attempt>/{stdout,stderr}
         checkpoints/  export/  summaries/
     """
@@ -73,6 +74,11 @@ class JobPaths:
     def verdict(self) -> str:
         """The final state; exists exactly when the job has ended."""
         return f"{self.dir}/verdict.json"
+
+    @property
+    def on_end(self) -> str:
+        """How the command after the end ended; exists exactly when it has."""
+        return f"{self.dir}/on_end.json"
 
     @property
     def logs(self) -> str:

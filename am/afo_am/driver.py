@@ -14,6 +14,7 @@ from concurrent.futures import Future
 
 from afo import events as ev
 from afo import jsonfile, storage
+from afo.bounded_command import Ran
 from afo.errors import AfoError, ClusterUnreachable
 from afo.paths import JobPaths
 from afo.rpc import messages as m
@@ -48,7 +49,7 @@ class Driver:
         self._lock = threading.Lock()
         #: Outcomes put into the outbox and not yet durable.
         self._undurable = 0
-        self._hook_ran = False
+        self._hook: Ran | None = None
         self._surveyor: threading.Thread | None = None
         self._outbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._commands: queue.SimpleQueue[c.Command] = queue.SimpleQueue()
@@ -245,6 +246,11 @@ class Driver:
 
     def _run_hook(self) -> None:
         job, finished = self._core.state.config.job, self._core.finished_event
-        if finished is not None and job.on_end and not self._hook_ran:
-            self._hook_ran = True  # a runtime that does not answer is told again, without it
-            run_end_hook(job, finished, self._paths)
+        if finished is None or not job.on_end:
+            return
+        # Told again by a runtime that did not answer, or in a later application attempt, which YARN starts for a job
+        # that was not SUCCEEDED: it is run once all the same.
+        if self._hook is None and not storage.exists(self._paths.on_end):
+            self._hook = run_end_hook(job, finished, self._paths)
+        if self._hook is not None:
+            storage.write_bytes(self._paths.on_end, jsonfile.encode(self._hook))

@@ -1,7 +1,7 @@
 """`on_end` of the job file: a command of the user's, run by the Application Master after the verdict is written.
 
-It survives the client and every task. An AM that dies while it runs runs it again when it comes back; a job that is
-ended by force, without its AM, has none.
+It survives the client and every task. How it ended is kept in the job's `on_end.json`, and it is not run again after
+that; an AM that dies before runs it again when it comes back. A job that is ended by force, without its AM, has none.
 """
 
 import logging
@@ -21,10 +21,10 @@ log = logging.getLogger("afo.am")
 VERDICT_FILE = "verdict.json"
 
 
-def run_end_hook(job: Job, finished: JobFinished, paths: JobPaths) -> None:
+def run_end_hook(job: Job, finished: JobFinished, paths: JobPaths) -> Ran | None:
     """Run it for a minute at most, in a directory that holds `verdict.json`. Output and failures go to the AM's log.
 
-    How it ends changes nothing: the job has ended.
+    How it ends changes nothing: the job has ended. None if no process could be started.
     """
     with tempfile.TemporaryDirectory(prefix="afo-on-end-") as folder:
         Path(folder, VERDICT_FILE).write_bytes(jsonfile.encode(finished))
@@ -32,8 +32,9 @@ def run_end_hook(job: Job, finished: JobFinished, paths: JobPaths) -> None:
             ran = BoundedCommand(job.on_end, _environment(job, finished, paths), Path(folder)).wait()
         except (OSError, ValueError) as error:
             log.error("on_end: cannot start %s: %s", job.on_end[0], error)
-            return
+            return None
     _report(ran)
+    return ran
 
 
 def _report(ran: Ran) -> None:

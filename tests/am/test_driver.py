@@ -10,6 +10,7 @@ import pytest
 
 from afo import __version__, storage
 from afo import events as ev
+from afo.bounded_command import Ran
 from afo.errors import ClusterUnreachable, StorageError
 from afo.paths import JobPaths
 from afo.rpc import messages as m
@@ -161,11 +162,29 @@ def test_the_users_command_runs_once_the_verdict_is_there(tmp_path: Path, runtim
     seen = tmp_path / "seen"
     program = "import os, sys; open(sys.argv[1], 'a').write(str(os.path.exists(sys.argv[2])))"
     verdict = JobPaths(str(tmp_path), "local_1_0001").verdict
-    am = RunningAm(tmp_path, runtime, on_end=("python", "-c", program, str(seen), verdict))
+    command = ("python", "-c", program, str(seen), verdict)
+    am = RunningAm(tmp_path, runtime, on_end=command)
     am.master.kill(m.KillRequest(user="bob"))
     am.stop()
     assert seen.read_text() == "True"
     assert runtime.verdict is not None
+    assert msgspec.json.decode(storage.read_bytes(am.paths.on_end), type=Ran).code == 0
+    # YARN starts another application attempt for a job that was killed.
+    again = ListedRuntime()
+    RunningAm(tmp_path, again, incarnation=2, on_end=command).stop()
+    assert seen.read_text() == "True"
+    assert again.verdict == runtime.verdict
+
+
+def test_a_command_whose_end_was_not_noted_runs_again(tmp_path: Path, runtime: ListedRuntime) -> None:
+    seen = tmp_path / "seen"
+    command = ("python", "-c", f"open({str(seen)!r}, 'a').write('run ')")
+    am = RunningAm(tmp_path, runtime, on_end=command)
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    Path(am.paths.on_end).unlink()
+    RunningAm(tmp_path, ListedRuntime(), incarnation=2, on_end=command).stop()
+    assert seen.read_text() == "run run "
 
 
 def test_an_unreachable_cluster_is_asked_again(tmp_path: Path, runtime: ListedRuntime) -> None:

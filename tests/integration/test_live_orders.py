@@ -82,6 +82,9 @@ def job(place: Place) -> Iterator[LiveJob]:
     finally:
         done = afo("kill", "--yes")
         running.wait_for_no_process()
+        # YARN starts a second AM for a job that was killed; it must not run `on_end` again.
+        if place.runtime == "yarn":
+            running.wait_for_application_end()
     assert done.returncode == 0, done.stderr
     assert (folder / "ended").read_text() == "KILLED"
 

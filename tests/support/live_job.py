@@ -25,6 +25,7 @@ from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import StatusReply
 from afo.user_state import UserState
+from yarn_view import YarnView
 
 AFO = [sys.executable, "-m", "afo_client"]
 _Event = TypeVar("_Event", bound=ev.Event)
@@ -82,6 +83,14 @@ class LiveJob:
             if time.monotonic() > deadline:
                 pytest.fail(f"{self.id}: still alive: {[(process.pid, process.cmdline()) for process in left]}")
             time.sleep(0.3)
+
+    def wait_for_application_end(self, seconds: float = 120) -> None:
+        """The test fails if YARN still runs application attempts of the job."""
+        deadline, view = time.monotonic() + seconds, YarnView(self.id)
+        while (state := view.state()) not in ("FINISHED", "FAILED", "KILLED"):
+            if time.monotonic() > deadline:
+                pytest.fail(f"{self.id}: YARN says {state}")
+            time.sleep(0.5)
 
     def status(self) -> StatusReply | None:
         """What the AM answers to its submitter; None while nobody answers."""
