@@ -51,7 +51,7 @@ bench: $(INSTALLED) ## Run the benchmarks; results in build/bench; makes environ
 	@mkdir -p build/bench
 	@failed=0; for file in benchmarks/bench_*.py; do $(BIN)/python $$file || failed=1; done; exit $$failed
 
-fuzz: ## libFuzzer on the engine's table and on the reader of its checkpoints, five minutes each
+fuzz: ## libFuzzer on the engine's table, the reader of its checkpoints and what reads TFRecord files, five minutes each
 	.ci/system-packages native fuzz
 	tests/core/fuzz.sh 300
 

@@ -3,7 +3,8 @@
 The trainer's own step of Wide & Deep (two parameter servers, one worker or two that do not wait for each other, one
 machine), the same records, model and optimizer on all sides: parsing, finding the different ids, pull, forward,
 backward, push, position. Hash tables against variables cut into rows by `tf.unique` and `tf.dynamic_partition` and
-updated by TensorFlow's own AdaGrad, or by its Adam, whose slots decay whole at every step. Sides take turns of some
+updated by TensorFlow's own AdaGrad, or by its Adam, whose slots decay whole at every step; records parsed by
+`tf.io.parse_example`, a batch at once. Sides take turns of some
 batches, each worker its own; the time is that of all workers together for a batch of each. 26 ids a sample by Zipf's
 law, of 385,000 values each (10 M in all), width 16, batches of 4096. `--rounds 1 --batches 2` is a quick look.
 """
@@ -33,6 +34,8 @@ from afo.data.example import encode
 from afo.data.pieces import Origins
 from afo.data.schema import Feature, Schema
 from afo.job import Adagrad, Adam, Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Schedule
+from afo.models.examples import parse, parse_by_tensorflow
+from afo.models.records import RecordParser
 from afo.optimizers import AdamRule
 from afo.train import wide_deep_model
 from afo.train.cluster import connect
@@ -110,10 +113,11 @@ def side(folder: str, storage: str, optimizer: Optimizer, worker: int) -> Side:
         data=Data(schema=str(schema), train=("x",), sample_id="sample_id", batch_size=BATCH),
     )  # fmt: skip
     parts = JobParts(job, str(schema))
+    parser = RecordParser(SCHEMA, job.data, parse if storage == "hash_table" else parse_by_tensorflow)
     parameters = parts.model.parameters(SERVERS, 1)
     if worker == 0:
         parts.model.initialize(parameters)
-    prepare = prepare_function(parts.model, parts.parser, SERVERS)
+    prepare = prepare_function(parts.model, parser, SERVERS)
     return Side(prepare, step_function(parts.model, parameters, Schedule(), prepare))
 
 

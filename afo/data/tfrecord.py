@@ -146,7 +146,7 @@ def _length(header: bytes, name: str, offset: int) -> int:
     if len(header) < HEADER.size:
         raise DataError(
             f"{name}: record at offset {offset} is cut off:"
-            f" {len(header)} of the {HEADER.size} bytes of its header are there"
+            f" {len(header)} of the {HEADER.size} bytes of its header are there; copy or write the file again"
         )
     size: int
     size, crc = HEADER.unpack(header)

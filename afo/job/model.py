@@ -52,5 +52,12 @@ class Model(Section, frozen=True):
     #: Of `wide_deep`:
     parts: Annotated[Literal["both", "wide", "deep"], Meta(description="Train one part alone to compare.")] = "both"
     hidden_units: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)] = (256, 128, 64)
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        Meta(
+            description="What the hidden layers compute in; weights, embeddings and the loss are float32. "
+            "`bfloat16` is faster where the processor multiplies it (AMX), and slower elsewhere."
+        ),
+    ] = "float32"
     embedding: Embedding = Embedding()
     wide: Wide = Wide()

@@ -97,6 +97,8 @@ class Layout:
     has_deep: bool
     #: Rows are in hash tables, which grow by what they meet.
     hashed: bool = False
+    #: What the hidden layers compute in.
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     #: Spread of the first embeddings.
     embedding_scale = 0.05
@@ -193,6 +195,7 @@ def layout_of(schema: Schema, model: Model) -> Layout:
         has_wide=has_wide,
         has_deep=has_deep,
         hashed=hashed,
+        precision=model.precision,
     )
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from afo.data.schema import Feature, Kind, Schema
 from afo.job import Data
 from afo.models import hashing
+from afo.models.examples import Parse, Reading, fastest, parse_by_tensorflow
 
 DTYPE: dict[Kind, Any] = {"categorical": tf.int64, "string": tf.string, "dense": tf.float32}
 _STORED = {"int64": tf.int64, "float": tf.float32}
@@ -31,10 +32,11 @@ class RecordParser:
     #: What a block of records is: the nest that readers yield and `__call__` takes.
     signature: Any = tf.TensorSpec([None], tf.string)
 
-    def __init__(self, schema: Schema, data: Data) -> None:
+    def __init__(self, schema: Schema, data: Data, parse: Parse | None = None) -> None:
+        """`parse`: by what, the fastest there is unless given."""
         self._data = data
-        self._features = schema.features
-        self._inputs = {feature.name: _parsing(feature) for feature in schema.features}
+        self._parse = parse
+        self._inputs = {each.name: _reading(each) for each in schema.features}
         #: The features by name as the model gets them, [B, values] each.
         self.specs = feature_specs(schema)
         self._outputs = {name: _one(schema.stored.get(name, "int64")) for name in data.labels}
@@ -46,12 +48,15 @@ class RecordParser:
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
         # The weight may be a feature as well; that decides on its shape then.
-        parsed = tf.io.parse_example(records, self._outputs | self._inputs)
-        return Parsed(self._filled(parsed), *self._known(records, parsed))
+        parsed = self._parsed(records, self._outputs | self._inputs)
+        return Parsed(self._chosen(parsed), *self._known(records, parsed))
 
     def inputs(self, records: Any) -> dict[str, Any]:
-        """The features alone, of `records` (string [B]) that need hold neither label nor weight."""
-        return self._filled(tf.io.parse_example(records, self._inputs))
+        """The features alone, of `records` (string [B]) that need hold neither label nor weight.
+
+        In TensorFlow's own operations: for a model that is served without ours.
+        """
+        return parse_by_tensorflow(records, self._inputs)
 
     def keyed_inputs(self, records: Any) -> tuple[dict[str, Any], Any]:
         """The features of `records` (string [B]), which need hold no label, and their sample ids, int64 [B].
@@ -59,21 +64,27 @@ class RecordParser:
         The ids are all 0 where the job names no feature for them.
         """
         name = self._data.sample_id
-        parsed = tf.io.parse_example(records, self._inputs | ({} if name is None else {name: _one("int64")}))
-        keys = tf.zeros(tf.shape(records), tf.int64) if name is None else parsed[name]
-        return self._filled(parsed), keys
+        parsed = self._parsed(records, self._inputs | ({} if name is None else {name: _one("int64")}))
+        keys = tf.zeros(tf.shape(records), tf.int64) if name is None else parsed[name][:, 0]
+        return self._chosen(parsed), keys
 
     def outputs(self, records: Any) -> Parsed:
         """Labels, weight and identity, without the features: what it takes to choose among `records` (string [B])."""
-        return Parsed({}, *self._known(records, tf.io.parse_example(records, self._outputs)))
+        return Parsed({}, *self._known(records, self._parsed(records, self._outputs)))
+
+    def _parsed(self, records: Any, readings: dict[str, Reading]) -> dict[str, Any]:
+        return (self._parse or fastest())(records, readings)
+
+    def _chosen(self, parsed: dict[str, Any]) -> dict[str, Any]:
+        return {name: parsed[name] for name in self._inputs}
 
     def _known(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
         data = self._data
-        labels = tf.stack([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
+        labels = tf.concat([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
         weight = tf.ones_like(labels[:, 0])
         if data.weight is not None:
             weight = tf.reshape(tf.cast(parsed[data.weight], tf.float32), [-1])
-        sample_id = None if data.sample_id is None else parsed[data.sample_id]
+        sample_id = None if data.sample_id is None else parsed[data.sample_id][:, 0]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
         return labels, self.sampled_weight(labels, weight), tf.bitcast(hashed, tf.int64)
 
@@ -84,13 +95,6 @@ class RecordParser:
             return weight
         return tf.where(tf.reduce_any(labels > 0, axis=1), weight, weight / sampling.keep)
 
-    def _filled(self, parsed: dict[str, Any]) -> dict[str, Any]:
-        """Lists cut off and padded: [B, max_length]."""
-        return {
-            feature.name: _padded(parsed[feature.name], feature) if feature.max_length else parsed[feature.name]
-            for feature in self._features
-        }
-
 
 def feature_specs(schema: Schema) -> dict[str, Any]:
     """The features of a schema as a model gets them: [B, values] each, by name."""
@@ -100,21 +104,10 @@ def feature_specs(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _parsing(feature: Feature) -> Any:
-    dtype = DTYPE[feature.kind]
-    if feature.max_length:
-        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
-    return tf.io.FixedLenFeature([feature.size], dtype, feature.defaults())
+def _reading(feature: Feature) -> Reading:
+    any_length = feature.max_length is not None
+    return Reading(DTYPE[feature.kind], tuple(feature.defaults()), any_length=any_length)
 
 
-def _padded(ragged: Any, feature: Feature) -> Any:
-    """[B, max_length] of a list of values for each record. (`to_tensor` forgets the width if all lists are empty.)"""
-    values = tf.concat([ragged.values, tf.constant(feature.defaults()[:1], ragged.dtype)], axis=0)
-    places = tf.range(feature.max_length, dtype=tf.int64)
-    inside = places < ragged.row_lengths()[:, tf.newaxis]
-    padding = tf.size(ragged.values, tf.int64)
-    return tf.gather(values, tf.where(inside, ragged.row_starts()[:, tf.newaxis] + places, padding))
-
-
-def _one(stored: str) -> Any:
-    return tf.io.FixedLenFeature([], _STORED[stored])
+def _one(stored: str) -> Reading:
+    return Reading(_STORED[stored], (0,), required=True)

@@ -68,10 +68,12 @@ def sample_losses(label: Any, log_odds: Any) -> Any:
 
 
 def _deep(layout: Layout, pooled: Any, dense: Any, weights: dict[str, Any]) -> Any:
-    hidden = tf.concat([pooled, dense], axis=1)
+    """[B] float32, whatever the layers compute in: their kernels are float32 and rounded where they are used."""
+    computed = {name: tf.cast(each, layout.precision) for name, each in weights.items()}
+    hidden = tf.cast(tf.concat([pooled, dense], axis=1), layout.precision)
     for number in range(len(layout.hidden_units)):
-        hidden = tf.nn.relu(tf.matmul(hidden, weights[f"layer{number}/kernel"]) + weights[f"layer{number}/bias"])
-    return tf.matmul(hidden, weights["output/kernel"])[:, 0]
+        hidden = tf.nn.relu(tf.matmul(hidden, computed[f"layer{number}/kernel"]) + computed[f"layer{number}/bias"])
+    return tf.cast(tf.matmul(hidden, computed["output/kernel"])[:, 0], tf.float32)
 
 
 def _shared_wide(layout: Layout, wide: Any, shares: Any) -> Any:

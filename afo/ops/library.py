@@ -3,6 +3,7 @@
 import functools
 import importlib.metadata
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ def load() -> Any:
         raise Unsupported(
             f"TensorFlow {tf.__version__} cannot load {path.name}: {error.message}; {_REBUILD}"
         ) from error
+
+
+@functools.cache
+def loaded_if_there() -> Any | None:
+    """As `load`; None where they cannot run, for callers that can do without them. Says why on stderr, once."""
+    try:
+        return load()
+    except Unsupported as error:
+        print(f"reading data takes longer without afo's operations: {error}", file=sys.stderr)
+        return None
 
 
 def installed_tensorflow() -> str | None:

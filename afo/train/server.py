@@ -5,6 +5,7 @@ import threading
 import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
+from afo.ops import library
 from afo.train import operations
 from afo.train.setup import Setup
 from afo.train_task import Progress
@@ -15,6 +16,8 @@ def run(setup: Setup) -> None:
     task = setup.task
     if setup.job.model.embedding.storage == "hash_table":
         operations.load()
+    else:
+        library.loaded_if_there()  # the workers' functions, which every server is told of, may name our parser
     try:
         server = tf.distribute.Server(
             tf.train.ClusterSpec({"ps": list(task.ps)}), job_name="ps", task_index=task.index, start=True

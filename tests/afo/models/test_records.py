@@ -98,5 +98,5 @@ def test_of_thousands_of_features_those_of_the_schema_are_read() -> None:
     assert parsed.features.keys() == set(SCHEMA.names)
     assert parsed.features["price"].numpy().tolist() == [[2.5]] * 3
     graph = tf.function(parser).get_concrete_function(parser.signature).graph
-    [operation] = [each for each in graph.get_operations() if each.type == "ParseExampleV2"]
-    assert len(operation.get_attr("Tdense")) == len(SCHEMA.names) + 1
+    [operation] = [each for each in graph.get_operations() if each.type == "AfoParseExample"]
+    assert len(operation.get_attr("names")) == len(SCHEMA.names) + 1

@@ -1,5 +1,8 @@
 """The model's formula against numpy."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,6 +38,28 @@ def test_log_odds_are_wide_plus_deep() -> None:
         hidden = np.maximum(hidden @ weights[f"{layer}/kernel"] + weights[f"{layer}/bias"], 0)
     expected = weights["bias"] + wide.sum(axis=1) + (hidden @ weights["output/kernel"])[:, 0]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+
+
+def test_layers_compute_in_bfloat16_and_nothing_else_does() -> None:
+    layout = dataclasses.replace(LAYOUT, precision="bfloat16")
+    generator = np.random.default_rng(1)
+    shapes = ((4, 3, 2), (4, 3), (4, 1), (LAYOUT.dense_size,))
+    arguments = [tf.constant(generator.normal(size=shape), tf.float32) for shape in shapes]
+
+    @tf.function
+    def both(*given: Any) -> Any:
+        """Log odds, and their gradient with regard to the dense weights."""
+        with tf.GradientTape() as tape:
+            tape.watch(given[3])
+            found = wide_deep.logits(layout, *given)
+        return found, tape.gradient(found, given[3])
+
+    found, slope = both(*arguments)
+    assert found.dtype == slope.dtype == tf.float32
+    np.testing.assert_allclose(found, wide_deep.logits(LAYOUT, *arguments), rtol=0.05, atol=0.05)
+    operations = both.get_concrete_function(*arguments).graph.get_operations()
+    # Of three layers: forward, and backward for kernels and what they multiply, the first one's inputs excepted.
+    assert [each.outputs[0].dtype for each in operations if each.type == "MatMul"] == [tf.bfloat16] * 8
 
 
 def test_a_list_counts_with_its_shares_in_both_parts() -> None:

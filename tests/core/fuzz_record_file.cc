@@ -1,0 +1,90 @@
+// Bytes as somebody may hand them to the reader of TFRecord files; what is wrong ends the program. fuzz.sh has libFuzzer
+// look for such bytes, the unit tests (record_file_test.cc) change what was written.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "record_file.h"
+#include "snapshot.h"
+
+namespace afo::testing {
+namespace {
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+std::uint32_t Masked(const std::string& bytes) {
+  const std::uint32_t sum = Crc32c(bytes.data(), bytes.size());
+  return (sum >> 15 | sum << 17) + 0xa282ead8u;
+}
+
+template <typename T>
+std::string Bytes(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+}  // namespace
+
+std::string Framed(const std::string& record) {
+  const std::string length = Bytes<std::uint64_t>(record.size());
+  return length + Bytes(Masked(length)) + record + Bytes(Masked(record));
+}
+
+// A file without a name that holds these bytes.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& bytes) : file_(memfd_create("records", MFD_CLOEXEC)) {
+    Require(file_ >= 0 && write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  ~MemoryFile() { close(file_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+
+ private:
+  int file_;
+};
+
+// What is given lies in the file behind what was given before it, and reading comes to an end. The first byte: whether
+// lengths and data that are not whole are signed, so that what lies behind them is reached.
+void ReadAsFile(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return;
+  std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
+  if (data[0] & 1 && bytes.size() >= 12) {
+    const std::string sum = Bytes(Masked(bytes.substr(0, 8)));
+    bytes.replace(8, 4, sum);
+  }
+  const MemoryFile memory(bytes);
+  RecordFile file(memory.path());
+  std::size_t at = 0;
+  while (true) {
+    std::string_view record;
+    const RecordFile::Found found = file.Next(&record);
+    if (found == RecordFile::Found::kEnd) {
+      Require(at == bytes.size());
+      break;
+    }
+    if (found == RecordFile::Found::kLost) {
+      Require(!file.wrong().empty());
+      Require(file.Next(&record) == RecordFile::Found::kLost);
+      break;
+    }
+    const std::string whole = bytes.substr(at, record.size() + 16);
+    Require((Framed(std::string(record)) == whole) == (found == RecordFile::Found::kRecord));
+    at += record.size() + 16;
+    Require(at <= bytes.size());
+  }
+}
+
+}  // namespace afo::testing
+
+#ifdef AFO_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  afo::testing::ReadAsFile(data, size);
+  return 0;
+}
+#endif

@@ -1,0 +1,46 @@
+#include "record_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support.h"
+
+namespace afo {
+namespace testing {
+std::string Framed(const std::string& record);                 // fuzz_record_file.cc
+void ReadAsFile(const std::uint8_t* data, std::size_t size);  // likewise
+}  // namespace testing
+namespace {
+
+TEST_CASE("whatever the bytes are, a reader of records gives what was written and nothing else") {
+  testing::Random random(1);
+  for (int input = 0; input < 5000; ++input) {
+    CAPTURE(input);
+    std::string written(1, static_cast<char>(random.Bits()));
+    for (std::uint64_t left = random.Below(5); left > 0; --left) {
+      written += testing::Framed(std::string(random.Below(100), static_cast<char>(random.Bits())));
+    }
+    if (input % 8 == 0) written.resize(random.Below(written.size()));
+    for (std::uint64_t changes = random.Below(3); changes > 0 && !written.empty(); --changes) {
+      written[random.Below(written.size())] = static_cast<char>(random.Bits());
+    }
+    testing::ReadAsFile(reinterpret_cast<const std::uint8_t*>(written.data()), written.size());  // aborts
+  }
+}
+
+TEST_CASE("a file that is not there says so, once and again") {
+  RecordFile file("/proc/self/fd/none");
+  std::string_view record;
+  for (int time = 0; time < 2; ++time) {
+    CHECK(file.Next(&record) == RecordFile::Found::kLost);
+    CHECK(file.wrong().find("cannot be opened") == 0);
+  }
+}
+
+}  // namespace
+}  // namespace afo
