@@ -21,6 +21,7 @@ ON_TENSORFLOW = (
     "afo.data.judge",
     "afo.data.pieces",
     "afo.data.pipeline",
+    "afo.data.record_blocks",
     "afo.data.split_reader",
     "afo.data.split_fetcher",
 )

@@ -14,6 +14,8 @@ namespace {
 constexpr const char* kNoExample = "is no tf.Example: its bytes are damaged or of another message";
 // Names that a decoder remembers: records with a name of their own each would fill the memory.
 constexpr std::size_t kMostKnown = 1 << 16;
+// Bytes of a name that are compared at once.
+constexpr std::size_t kNameRead = 16;
 
 const char* NameOf(ListKind kind) {
   return kind == ListKind::kBytes ? "bytes" : kind == ListKind::kFloat ? "float" : "int64";
@@ -129,6 +131,22 @@ int ExampleColumns::Find(std::string_view name) const {
   return found == by_name_.end() ? -1 : found->second;
 }
 
+ExampleDecoder::Known::Known(const std::string& feature, int number)
+    : words{0, 0}, name(feature.data()), size(static_cast<std::uint32_t>(feature.size())), column(number) {
+  std::memcpy(words, feature.data(), std::min(feature.size(), kNameRead));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::size_t bytes = std::min<std::size_t>(feature.size() - std::min(feature.size(), 8 * i), 8);
+    bits[i] = static_cast<std::uint8_t>(8 * bytes);
+  }
+}
+
+bool ExampleDecoder::Known::StandsAt(const char* at) const {
+  std::uint64_t found[2];
+  std::memcpy(found, at, sizeof(found));
+  const std::uint64_t other = (_bzhi_u64(found[0], bits[0]) ^ words[0]) | (_bzhi_u64(found[1], bits[1]) ^ words[1]);
+  return other == 0 && (size <= kNameRead || std::memcmp(at + kNameRead, name + kNameRead, size - kNameRead) == 0);
+}
+
 ExampleDecoder::ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs)
     : columns_(columns), outputs_(outputs), seen_(columns.all().size(), -1) {}
 
@@ -182,11 +200,11 @@ bool ExampleDecoder::DecodeFeatures(std::string_view bytes) {
 std::size_t ExampleDecoder::DecodeUsual(std::string_view rest) {
   // entry, key, name, value, list, packed: 0a L 0a N <name> 12 V k2 M 0a P <values>
   const auto* at = reinterpret_cast<const unsigned char*>(rest.data());
-  if (expected_ >= known_.size() || rest.size() < 4) return 0;
+  if (expected_ >= known_.size() || rest.size() < 4 + kNameRead) return 0;
   const Known& known = known_[expected_];
   const std::size_t entry = at[1], name = at[3];
   if (at[0] != 0x0a || at[2] != 0x0a || entry >= 128 || entry + 2 > rest.size()) return 0;
-  if (name != known.name.size() || name + 8 > entry || std::memcmp(at + 4, known.name.data(), name) != 0) return 0;
+  if (name != known.size || name + 8 > entry || !known.StandsAt(rest.data() + 4)) return 0;
   if (known.column < 0) {
     ++expected_;
     return entry + 2;
@@ -306,7 +324,7 @@ void ExampleDecoder::FillUp(int column, std::int64_t from) {
 }
 
 int ExampleDecoder::ColumnOf(std::string_view name) {
-  if (expected_ < known_.size() && known_[expected_].name == name) return known_[expected_++].column;
+  if (expected_ < known_.size() && known_[expected_].Is(name)) return known_[expected_++].column;
   const auto found = place_.find(std::string(name));
   if (found != place_.end()) {
     expected_ = found->second + 1;
@@ -314,8 +332,8 @@ int ExampleDecoder::ColumnOf(std::string_view name) {
   }
   const int column = columns_.Find(name);
   if (known_.size() < kMostKnown) {
-    place_.emplace(name, known_.size());
-    known_.push_back({std::string(name), column});
+    const auto added = place_.emplace(name, known_.size()).first;
+    known_.emplace_back(added->first, column);
     expected_ = known_.size();
   }
   return column;

@@ -61,8 +61,17 @@ class ExampleDecoder {
   std::string Decode(std::string_view record, std::int64_t row);
 
  private:
+  // A feature's name, its first 16 bytes as two words: names are compared for each feature of each record.
   struct Known {
-    std::string name;
+    Known(const std::string& feature, int number);
+    bool Is(std::string_view other) const { return other == std::string_view(name, size); }
+    // Whether it stands at `at`, where at least 16 bytes can be read.
+    bool StandsAt(const char* at) const;
+
+    std::uint64_t words[2];
+    const char* name;  // a key of `place_`
+    std::uint32_t size;
+    std::uint8_t bits[2];  // of each word that are the name's
     int column;
   };
 

@@ -117,8 +117,10 @@ void GradientOf(const TableRows<float>& gradients, const TableRows<const float>&
     const float* gradient = out + PlaceOf(bags, dim, sample);
     __builtin_prefetch(out + PlaceOf(bags, dim, sample + kStreamAhead));
     for (std::int64_t i = begin; i < end; ++i) {
-      if (i + kAhead < ids) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
-      if (parts > 1 && bags.places[i] % parts != part) continue;
+      // Another part's rows are left alone: to ask for a line is to take it from who writes to it.
+      const auto is_own = [&](std::int64_t id) { return parts == 1 || bags.places[id] % parts == part; };
+      if (i + kAhead < ids && is_own(i + kAhead)) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
+      if (!is_own(i)) continue;
       const float factor = share * WeightOf(bags, i);
       float* target = gradients.at(bags.places[i]);
       if (bags.max_norm > 0) {

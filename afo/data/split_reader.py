@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from afo.data.bad_records import BadRecords
 from afo.data.formats import is_parquet
+from afo.data.record_blocks import Order, RecordSource, record_blocks
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data
@@ -44,8 +45,6 @@ class SplitReader:
             file = ColumnFile(path, lease.url, labelled)
             self._blocks = column_blocks(file, schema, data, self._refuse, seed, lease.skip, block)
         else:
-            from afo.data.record_blocks import Order, RecordSource, record_blocks
-
             source = RecordSource(self._path, data, self._refuse if self._bad.may_be else None)
             self._blocks = record_blocks(source, Order(seed, data.shuffle.buffer, lease.skip, block))
 

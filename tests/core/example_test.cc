@@ -138,6 +138,33 @@ TEST_CASE("no length is believed beyond the bytes that are there") {
   }
 }
 
+TEST_CASE("names of every length that begin alike are told apart") {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop";
+  const std::int64_t none = -1;
+  std::vector<ExampleColumn> wanted;
+  for (std::size_t size = 1; size <= letters.size(); ++size) {
+    wanted.push_back({letters.substr(0, size), ListKind::kInt64, 1, false, false, &none});
+  }
+  const ExampleColumns columns(wanted);
+  std::vector<std::vector<std::int64_t>> found(wanted.size(), std::vector<std::int64_t>(3));
+  std::vector<void*> outputs;
+  for (auto& each : found) outputs.push_back(each.data());
+  ExampleDecoder decoder(columns, outputs);
+  // The second record is as expected; the third has each name with its last letter changed, which nobody reads.
+  for (std::int64_t row = 0; row < 3; ++row) {
+    std::string entries;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      std::string name = wanted[i].name;
+      if (row == 2) name.back() = 'X';
+      entries += Entry(name, IntList({100 + static_cast<std::int64_t>(i)}));
+    }
+    REQUIRE(decoder.Decode(Record(entries), row) == "");
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      CHECK(found[i][row] == (row == 2 ? none : 100 + static_cast<std::int64_t>(i)));
+    }
+  }
+}
+
 TEST_CASE("thousands of features in changing order are read by their names") {
   testing::Random random(3);
   Click click;

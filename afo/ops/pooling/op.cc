@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "../../core/deal.h"
 #include "../../core/pooling.h"
 #include "../../core/unique.h"
 #include "../resource.h"
@@ -382,20 +383,30 @@ class PoolGradientOp : public PoolBase {
     }
     const std::vector<const float*> answers = Answers(in);
     const int parts = Parts(context, in);
-    // Each part of the rows belongs to one thread, whatever the feature: they never add to the same row.
+    const std::vector<int> owners = Owners(in, parts);
+    // Each row belongs to one part, and each part to one thread: they never add to the same row.
     ThreadsOf(context)(parts, int64_t{1} << 20, [&](int64_t first, int64_t last) {
-      for (int64_t part = first; part < last; ++part) {
+      for (int part = static_cast<int>(first); part < last; ++part) {
         for (int run = 0; run < runs_; ++run) {
           const int table = run_tables_[run];
+          if (!owners.empty() && owners[table] != part) continue;
           PoolGradient(RowsOf(in, table, sums), RowsOf(in, table, answers), in.bags[run],
                        gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run),
-                       static_cast<std::int32_t>(part), parts);
+                       owners.empty() ? part : 0, owners.empty() ? parts : 1);
         }
       }
     });
   }
 
  private:
+  // The part of each table, so that no thread looks at another's ids and no two write to one line of the cache. Nothing
+  // where that would leave threads without work: rows go to parts then.
+  std::vector<int> Owners(const Inputs& in, int parts) const {
+    std::vector<int64_t> ids(dims_.size());
+    for (int run = 0; run < runs_; ++run) ids[run_tables_[run]] += in.ids[run];
+    return DealOut(ids, parts);
+  }
+
   // One for each thread, but not for few ids: each part goes over all of them.
   static int Parts(OpKernelContext* context, const Inputs& in) {
     int64_t floats = 0;
