@@ -6,7 +6,9 @@ backward, push, position. Hash tables against variables cut into rows by `tf.uni
 updated by TensorFlow's own AdaGrad, or by its Adam, whose slots decay whole at every step; records parsed by
 `tf.io.parse_example`, a batch at once. Sides take turns of some
 batches, each worker its own; the time is that of all workers together for a batch of each. 26 ids a sample by Zipf's
-law, of 385,000 values each (10 M in all), width 16, batches of 4096. `--rounds 1 --batches 2` is a quick look.
+law, of 385,000 values each (10 M in all), width 16, batches of 4096; the layers of all sides compute in bfloat16, which
+is the faster one for both where the processor has it, or by `--precision` in float32. `--rounds 1 --batches 2` is a
+quick look.
 """
 
 import os
@@ -100,8 +102,8 @@ def records(batches: int, worker: int) -> list[Any]:
     return found
 
 
-def side(folder: str, storage: str, optimizer: Optimizer, worker: int) -> Side:
-    """A job on the servers, whose variables worker 0 creates.
+def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision: str) -> Side:
+    """A job on the servers, whose variables worker 0 creates; `precision` of the layers.
 
     Dense weights, position and step have the same names in all jobs, and are shared.
     """
@@ -109,7 +111,10 @@ def side(folder: str, storage: str, optimizer: Optimizer, worker: int) -> Side:
     schema.write_text(SCHEMA.to_yaml())
     job = Job(
         name="bench", roles={"ps": RoleSpec(instances=SERVERS), "worker": RoleSpec()}, optimizer=optimizer,
-        model=Model(hidden_units=(256, 128, 64), embedding=Embedding(dim=DIM, storage=storage)),  # type: ignore[arg-type]
+        model=Model(
+            hidden_units=(256, 128, 64), precision=precision,  # type: ignore[arg-type]
+            embedding=Embedding(dim=DIM, storage=storage),  # type: ignore[arg-type]
+        ),
         data=Data(schema=str(schema), train=("x",), sample_id="sample_id", batch_size=BATCH),
     )  # fmt: skip
     parts = JobParts(job, str(schema))
@@ -133,7 +138,8 @@ class Worker:
 
     def __init__(self, number: int, given: argparse.Namespace, folder: str) -> None:
         options = optimizer_of(given.optimizer)
-        self._sides = [side(folder, storage, options, number) for storage in ("hash_table", "dense")]
+        storages = ("hash_table", "dense")
+        self._sides = [side(folder, storage, options, number, given.precision) for storage in storages]
         self._batches = records(given.batches, number)
         for one in self._sides:
             for batch in self._batches:
@@ -210,6 +216,7 @@ def main() -> int:
     options.add_argument("--batches", type=int, default=8)
     options.add_argument("--optimizer", choices=AT_LEAST, help="this one alone")
     options.add_argument("--workers", type=int, choices=(1, 2), default=1)
+    options.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16", help="of all sides")
     options.add_argument("--servers", help=argparse.SUPPRESS)
     options.add_argument("--folder", help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -222,7 +229,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = compared(folder, given)
-    claim = f"a job's step with {given.optimizer}, {SERVERS} servers, {given.workers} of workers"
+    claim = f"a job's step with {given.optimizer}, {given.precision}, {SERVERS} servers, {given.workers} of workers"
     least = AT_LEAST[given.optimizer]
     entry = result(claim, ours * 1e3, theirs * 1e3, "ms", least, lower_is_better=True)
     return 0 if publish(f"job_{given.optimizer}_{given.workers}", [entry]) else 1

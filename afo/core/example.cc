@@ -140,11 +140,19 @@ ExampleDecoder::Known::Known(const std::string& feature, int number)
   }
 }
 
-bool ExampleDecoder::Known::StandsAt(const char* at) const {
+// entry, key, name, value, list, packed: 0a L 0a N <name> 12 V k2 M 0a P <values>
+inline std::size_t ExampleDecoder::Known::EntryAt(const char* bytes, std::size_t left) const {
+  const auto* at = reinterpret_cast<const unsigned char*>(bytes);
+  if (left < 4 + kNameRead || at[0] != 0x0a || at[2] != 0x0a || at[3] != size) return 0;
+  const std::size_t entry = at[1];
+  if (entry >= 128 || entry + 2 > left || size + 8 > entry) return 0;
   std::uint64_t found[2];
-  std::memcpy(found, at, sizeof(found));
+  std::memcpy(found, bytes + 4, sizeof(found));
   const std::uint64_t other = (_bzhi_u64(found[0], bits[0]) ^ words[0]) | (_bzhi_u64(found[1], bits[1]) ^ words[1]);
-  return other == 0 && (size <= kNameRead || std::memcmp(at + kNameRead, name + kNameRead, size - kNameRead) == 0);
+  if (other != 0) return 0;
+  const bool is_long = size > kNameRead;
+  if (is_long && std::memcmp(bytes + 4 + kNameRead, name + kNameRead, size - kNameRead) != 0) return 0;
+  return entry + 2;
 }
 
 ExampleDecoder::ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs)
@@ -198,20 +206,21 @@ bool ExampleDecoder::DecodeFeatures(std::string_view bytes) {
 }
 
 std::size_t ExampleDecoder::DecodeUsual(std::string_view rest) {
-  // entry, key, name, value, list, packed: 0a L 0a N <name> 12 V k2 M 0a P <values>
-  const auto* at = reinterpret_cast<const unsigned char*>(rest.data());
-  if (expected_ >= known_.size() || rest.size() < 4 + kNameRead) return 0;
-  const Known& known = known_[expected_];
-  const std::size_t entry = at[1], name = at[3];
-  if (at[0] != 0x0a || at[2] != 0x0a || entry >= 128 || entry + 2 > rest.size()) return 0;
-  if (name != known.size || name + 8 > entry || !known.StandsAt(rest.data() + 4)) return 0;
-  if (known.column < 0) {
-    ++expected_;
-    return entry + 2;
+  const Known* next = known_.data() + expected_;
+  const Known* const last = known_.data() + known_.size();
+  // Of thousands of features most are read by nobody, and stand behind one another.
+  std::size_t skipped = 0, entry = 0;
+  for (; next != last; ++next, skipped += entry) {
+    entry = next->EntryAt(rest.data() + skipped, rest.size() - skipped);
+    if (next->column >= 0 || entry == 0) break;
   }
+  expected_ = static_cast<std::size_t>(next - known_.data());
+  if (skipped > 0 || next == last || entry == 0) return skipped;
+  const Known& known = *next;
+  const std::size_t name = known.size;
   const ExampleColumn& column = columns_.all()[known.column];
-  at += name + 4;
-  const std::size_t packed = entry - name - 8;
+  const auto* at = reinterpret_cast<const unsigned char*>(rest.data()) + name + 4;
+  const std::size_t packed = entry - name - 10;
   const auto list = static_cast<unsigned>(column.kind) << 3 | 2;
   if (at[0] != 0x12 || at[1] != packed + 4 || at[2] != list || at[3] != packed + 2 || at[4] != 0x0a || at[5] != packed) {
     return 0;
@@ -220,7 +229,7 @@ std::size_t ExampleDecoder::DecodeUsual(std::string_view rest) {
   if (!DecodePacked(column, known.column, values, packed, rest.data() + rest.size())) return 0;
   ++expected_;
   Note(known.column, true);
-  return entry + 2;
+  return entry;
 }
 
 bool ExampleDecoder::DecodePacked(const ExampleColumn& column, int number, const char* values, std::size_t size,

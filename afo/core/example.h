@@ -65,8 +65,8 @@ class ExampleDecoder {
   struct Known {
     Known(const std::string& feature, int number);
     bool Is(std::string_view other) const { return other == std::string_view(name, size); }
-    // Whether it stands at `at`, where at least 16 bytes can be read.
-    bool StandsAt(const char* at) const;
+    // The length of the entry at the start of so many bytes, if it is this feature's and of the usual form; else 0.
+    std::size_t EntryAt(const char* bytes, std::size_t left) const;
 
     std::uint64_t words[2];
     const char* name;  // a key of `place_`
@@ -76,8 +76,8 @@ class ExampleDecoder {
   };
 
   bool DecodeFeatures(std::string_view bytes);
-  // An entry at the start of `rest` in the form that nearly every encoder gives a short one: the feature that is
-  // expected, no length above 127, name before value, values packed. Returns its bytes; 0: of another form, not decoded.
+  // Entries at the start of `rest` in the form that nearly every encoder gives short ones: the features that are expected,
+  // no length above 127, name before value, values packed. Returns their bytes; 0: of another form, not decoded.
   std::size_t DecodeUsual(std::string_view rest);
   bool DecodePacked(const ExampleColumn& column, int number, const char* values, std::size_t size, const char* end);
   bool DecodeEntry(std::string_view entry);
