@@ -16,10 +16,10 @@
 #include <unordered_map>
 #include <vector>
 
-namespace afo {
+#include "feature_list.h"
+#include "known_feature.h"
 
-// The numbers are those of the fields of `Feature`.
-enum class ListKind : std::uint8_t { kBytes = 1, kFloat = 2, kInt64 = 3 };
+namespace afo {
 
 // What of each record goes into a column [records, width]: std::string_view (kBytes), float or std::int64_t.
 struct ExampleColumn {
@@ -61,41 +61,27 @@ class ExampleDecoder {
   std::string Decode(std::string_view record, std::int64_t row);
 
  private:
-  // A feature's name, its first 16 bytes as two words: names are compared for each feature of each record.
-  struct Known {
-    Known(const std::string& feature, int number);
-    bool Is(std::string_view other) const { return other == std::string_view(name, size); }
-    // The length of the entry at the start of so many bytes, if it is this feature's and of the usual form; else 0.
-    std::size_t EntryAt(const char* bytes, std::size_t left) const;
-
-    std::uint64_t words[2];
-    const char* name;  // a key of `place_`
-    std::uint32_t size;
-    std::uint8_t bits[2];  // of each word that are the name's
-    int column;
-  };
-
   bool DecodeFeatures(std::string_view bytes);
   // Entries at the start of `rest` in the form that nearly every encoder gives short ones: the features that are expected,
   // no length above 127, name before value, values packed. Returns their bytes; 0: of another form, not decoded.
   std::size_t DecodeUsual(std::string_view rest);
-  bool DecodePacked(const ExampleColumn& column, int number, const char* values, std::size_t size, const char* end);
   bool DecodeEntry(std::string_view entry);
   bool DecodeFeature(int column, std::string_view feature);
   bool DecodeList(int column, std::string_view list);
   // Whether this row has a column; the last word counts.
   void Note(int column, bool is_there);
-  void FillUp(int column, std::int64_t from);
+  // Where the values of this row go.
+  ListPlace PlaceOf(int column) const;
   int ColumnOf(std::string_view name);
   bool Refuse(int column, const std::string& words);
 
   const ExampleColumns& columns_;
   const std::vector<void*>& outputs_;
-  std::vector<Known> known_;                          // features in the order in which they were first seen
-  std::unordered_map<std::string, std::size_t> place_;  // of a name in `known_`
-  std::size_t expected_ = 0;                          // the place that is likely to come next
-  std::vector<std::int64_t> seen_;                    // the last row that had the column, -1: none
-  std::size_t found_ = 0;                             // columns that this row has
+  std::vector<KnownFeature> known_;                     // in the order in which they were first seen
+  std::unordered_map<std::string, std::size_t> place_;  // of a name in `known_`, which refers to it
+  std::size_t expected_ = 0;                            // the place that is likely to come next
+  std::vector<std::int64_t> seen_;                      // the last row that had the column, -1: none
+  std::size_t found_ = 0;                               // columns that this row has
   std::int64_t row_ = 0;
   std::string wrong_;
 };
