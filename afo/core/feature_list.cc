@@ -130,7 +130,11 @@ std::int64_t ReadList(std::string_view list, const ListPlace& to) {
 bool ReadUsualList(const char* values, std::size_t size, const char* end, const ListPlace& to) {
   if (to.kind == ListKind::kFloat) {
     if (size != sizeof(float) * static_cast<std::size_t>(to.width)) return false;
-    std::memcpy(At<float>(to), values, size);
+    if (to.width == 1) {
+      std::memcpy(At<float>(to), values, sizeof(float));  // no call, as its length is known
+    } else {
+      std::memcpy(At<float>(to), values, size);
+    }
     return true;
   }
   if (to.width != 1) return false;
