@@ -77,8 +77,8 @@ equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes
 compare-faults: $(INSTALLED) ## The same faults against afo and TensorFlow alone, on this machine; takes half an hour
 	$(BIN)/python -m pytest -m compare_faults
 
-wheel: $(INSTALLED) ## Build the wheel into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+wheel: $(INSTALLED) ## Build the wheels into dist/: manylinux with the operations, and one for any system without
+	.ci/make-wheels $(abspath $(BIN))/python dist
 
 clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) build dist

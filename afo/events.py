@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from afo.gate import Check, Fall
+from afo.input_wait import InputBound
 from afo.job import Role
 from afo.rpc.messages import OrderKind, TaskId, Usage
 from afo.train_task import Progress
@@ -347,6 +348,8 @@ class JobFinished(Event, frozen=True):
     #: From the first step to the last acknowledged file, and the share of the step time that training waited for input.
     train_seconds: float = 0.0
     input_wait: float = 0.0
+    #: What bounds the input, where training waited for it notably (`afo.input_wait`).
+    input_bound: InputBound | None = None
     #: Training records that were skipped.
     bad_records: int = 0
 
@@ -359,7 +362,7 @@ class Sample(Event, frozen=True):
     samples_per_s: float
     input_wait: float
     loss: float | None
-    #: Updates by others between two of a worker, in the mean; None where that is not known.
+    #: Updates by others while a worker's step runs, in the mean; None where that is not known.
     staleness: float | None = None
 
 

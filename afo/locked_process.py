@@ -26,7 +26,7 @@ def start(command: list[str], lock: Path, *, env: Mapping[str, str], stdout: Pat
     The caller is its parent and should reap it. Raises `OSError`.
     """
     appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _opened(lock)
     try:
         # The lock belongs to the open file, which the process inherits: held from now on, without a gap.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,6 +44,15 @@ def start(command: list[str], lock: Path, *, env: Mapping[str, str], stdout: Pat
         )
     finally:
         os.close(descriptor)
+
+
+def _opened(lock: Path) -> int:
+    """The lock file, above `_LOCK_FD`: glibc before 2.29 lets exec close a descriptor that is copied onto itself."""
+    lowest = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        return fcntl.fcntl(lowest, fcntl.F_DUPFD_CLOEXEC, _LOCK_FD + 1)
+    finally:
+        os.close(lowest)
 
 
 def alive(lock: Path) -> bool:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from afo.job import Job
+from afo.job import Job, RowType, TableKind
 
 Kind = Literal["evaluate", "predict", "export"]
 
@@ -26,6 +26,10 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
     manifest: str
     files: tuple[NumberedFile, ...] = ()
     output: str = ""
+    #: How embedding tables are kept: in the export, or while the model computes.
+    rows: RowType = "float32"
+    #: Of an export.
+    tables: TableKind = "frozen"
     #: Local and private to this run; holds `RESULT` afterwards.
     work_dir: str
 

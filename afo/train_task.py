@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from afo.input_wait import InputWait
 from afo.job import Job, Role
 
 #: Exit code of a process whose parameter server or generation is gone: start me anew, no budget used
@@ -57,13 +58,17 @@ class Progress(Struct, frozen=True, kw_only=True):
     phase: Phase
     step: int = 0
     samples: int = 0
-    #: Time the training loop waited for a batch, and time of all its steps including that wait.
-    input_wait_s: float = 0.0
+    #: Time of all steps, that waiting for their batches included.
     step_s: float = 0.0
+    input_wait: InputWait = InputWait()
     loss: float | None = None
-    #: Running mean of the updates by other workers between two of this one: how stale its gradients are at most, for
-    #: the variables are read after the first of the two. None before the second.
+    #: Running mean of the updates by other workers while a step of this one ran, from reading the variables to its own
+    #: update: how stale its gradients are. None before the second step.
     staleness: float | None = None
     #: Records that could not be read and were skipped.
     bad_records: int = 0
     message: str = ""
+
+    def is_beyond(self, other: "Progress") -> bool:
+        """Whether something was done in between, not only waited."""
+        return structs.replace(self, step_s=other.step_s, input_wait=other.input_wait) != other

@@ -62,7 +62,9 @@ def _alternatives(words: list[str]) -> str:
 
 
 def _bounds(ge: float | None, gt: float | None, le: float | None, lt: float | None) -> str:
-    parts = [f"{sign} {bound:g}" for sign, bound in ((">=", ge), (">", gt), ("<=", le), ("<", lt)) if bound is not None]
+    parts = [
+        f"{sign} {_shown(bound)}" for sign, bound in ((">=", ge), (">", gt), ("<=", le), ("<", lt)) if bound is not None
+    ]
     return f" {' and '.join(parts)}" if parts else ""
 
 
@@ -96,3 +98,7 @@ def type_at(kind: inspect.Type, steps: tuple[str | int, ...]) -> inspect.Type | 
 def type_info(kind: type) -> inspect.Type:
     """msgspec's description of a type."""
     return msgspec.inspect.type_info(kind)
+
+
+def _shown(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"

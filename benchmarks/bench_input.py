@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -108,23 +109,42 @@ def one_by_one(path: str, count: int) -> Any:
     return parsed.batch(BATCH).prefetch(tf.data.AUTOTUNE)
 
 
+def unpacked(path: str) -> None:
+    """A gzip file, of which nothing is read."""
+    engine = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    with open(path, "rb") as file:
+        while block := file.read(1 << 16):
+            engine.decompress(block)
+
+
+def written(folder: str, count: int) -> tuple[str, str]:
+    """The same records in a plain file and in a gzip file."""
+    paths = str(Path(folder) / "records"), str(Path(folder) / "records.gz")
+    with RecordWriter(paths[0]) as plain, RecordWriter(paths[1], "gzip") as packed:
+        for seed in range(-(-count // BATCH)):
+            block = records(min(BATCH, count - seed * BATCH), list(ENTERED), seed)
+            plain.write_all(block)
+            packed.write_all(block)
+    return paths
+
+
 def measured(threads: int, count: int, rounds: int) -> list[dict[str, object]]:
     """All rows with so many threads."""
     few = max(1, count // 10)
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "records")
-        with RecordWriter(path) as file:
-            for seed in range(-(-count // BATCH)):
-                file.write_all(records(min(BATCH, count - seed * BATCH), list(ENTERED), seed))
+        path, packed = written(folder, count)
         sides: list[tuple[int, Callable[[], Any]]] = [
             (count, lambda: drained(ours(path))),
             (count, lambda: drained(vectorised(path))),
             (few, lambda: drained(one_by_one(path, few))),
+            (count, lambda: drained(ours(packed))),
+            (count, lambda: unpacked(packed)),
         ]
         whole = compared(rounds, sides)
     rows = [
         (f"TFRecord to batch, vectorised parse_example, {threads} threads", whole[0], whole[1], 4.5),
         (f"TFRecord to batch, a record at a time, {threads} threads", whole[0], whole[2], 55.0),
+        (f"gzip file to batch, zlib alone, {threads} threads", whole[3], whole[4], 0.8),
     ]
     many = [f"feature_{n}" for n in range(2000)]
     for what, names, readings, at_least in (

@@ -1,9 +1,18 @@
-"""What is installed: only `afo*` names, and programs that start without TensorFlow and outside of the repository."""
+"""What is installed: only `afo*` names, programs that start without TensorFlow and outside of the repository, and
+operations that run on each system that TensorFlow's own wheel is for, without a compiler.
+"""
 
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,14 +48,32 @@ sys.exit(f"{sys.argv[1]} imports {loaded}" if loaded else 0)
 """
 
 
+#: `0000000000000000  DF *UND*  0000000000000000 (GLIBC_2.27) powf`, as objdump says what a library wants of others.
+WANTED = re.compile(r"\*UND\*.*\((?P<family>GLIBC|GLIBCXX|CXXABI|GCC)_(?P<version>[\d.]+)\)\s+(?P<symbol>\S+)")
+#: Registers that only AVX-512 has.
+WIDE = re.compile(r"%zmm|%[xy]mm(1[6-9]|2\d|3[01])|%k[0-7]")
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    # An isolated build would unpack another TensorFlow for its headers; the environment has what the build needs.
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(ROOT)], check=True, timeout=300)
-    return next(folder.glob("afo-*.whl"))
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the built wheels."""
+    folder = tmp_path_factory.mktemp("wheels")
+    subprocess.run([ROOT / ".ci" / "make-wheels", sys.executable, folder], check=True, timeout=400)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels: Path) -> Path:
+    """The wheel with the operations."""
+    return next(wheels.glob("afo-*-manylinux_*.whl"))
+
+
+@pytest.fixture(scope="module")
+def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shared library of the wheel."""
+    with zipfile.ZipFile(wheel) as packed:
+        name = next(name for name in packed.namelist() if name.endswith(".so"))
+        return Path(packed.extract(name, tmp_path_factory.mktemp("library")))
 
 
 @pytest.mark.parametrize("package", ["afo", *PROGRAMS])
@@ -90,3 +117,116 @@ def test_the_wheel_runs_in_a_clean_environment_outside_of_the_repository(wheel: 
         capture_output=True, text=True, timeout=60, cwd=tmp_path, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == "[]"
+
+
+def tensorflow_packages() -> Path:
+    """The site-packages that TensorFlow lies in."""
+    found = importlib.util.find_spec("tensorflow")
+    if found is None or found.origin is None:
+        pytest.skip("TensorFlow is not installed")
+    return Path(found.origin).parents[1]
+
+
+def names_in(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_one_wheel_runs_where_tensorflows_does_and_one_without_operations_anywhere(wheels: Path) -> None:
+    tags = {path.name.partition("-py3-none-")[2] for path in wheels.iterdir()}
+    assert tags == {"manylinux_2_27_x86_64.whl", "any.whl"}
+    theirs = importlib.metadata.distribution("tensorflow-cpu").read_text("WHEEL")
+    assert theirs is not None
+    assert "-manylinux_2_27_x86_64" in theirs
+
+
+def wanted(library: Path) -> dict[str, dict[tuple[int, ...], list[str]]]:
+    """Family of symbols → version → the symbols that `library` wants in it."""
+    command = ["objdump", "-T", str(library)]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    found: dict[str, dict[tuple[int, ...], list[str]]] = {}
+    for match in filter(None, map(WANTED.search, lines)):
+        version = tuple(map(int, match["version"].split(".")))
+        found.setdefault(match["family"], {}).setdefault(version, []).append(match["symbol"])
+    return found
+
+
+def test_the_library_wants_no_newer_system_than_tensorflow(library: Path) -> None:
+    theirs = wanted(tensorflow_packages() / "tensorflow" / "libtensorflow_framework.so.2")
+    ours = wanted(library)
+    assert set(ours) == {"GLIBC", "GLIBCXX", "CXXABI", "GCC"}
+    newer = {
+        (family, *version): symbols
+        for family, versions in ours.items()
+        for version, symbols in versions.items()
+        if version > max(theirs[family])
+    }
+    assert not newer, "name an older version, or bring the function along, in afo/ops/old_systems.*"
+
+
+def wide_functions(library: Path) -> Iterator[str]:
+    """Functions of `library` with instructions of AVX-512, one time for each."""
+    command = ["objdump", "--disassemble", "--demangle", "--no-show-raw-insn", str(library)]
+    function = ""
+    for line in subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines():
+        if line.endswith(">:"):
+            function = line.partition("<")[2]
+        elif WIDE.search(line):
+            yield function
+
+
+def test_wide_instructions_are_only_in_kernels_that_are_chosen_at_run_time(library: Path) -> None:
+    functions = set(wide_functions(library))
+    assert functions
+    assert [name for name in functions if not name.removeprefix("void ").startswith("afo::v4::")] == []
+
+
+def test_without_a_compiler_the_build_makes_the_wheel_for_any_system(wheels: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    without = {**os.environ, "PATH": str(Path(sys.executable).parent)}
+    assert shutil.which("g++", path=without["PATH"]) is None
+    subprocess.run([*command, ROOT], env=without, check=True, timeout=120)
+    built, any_system = next(tmp_path.iterdir()), next(wheels.glob("*-any.whl"))
+    assert built.name == any_system.name
+    assert names_in(built) == names_in(any_system)
+    assert not [name for name in names_in(built) if name.endswith(".so")]
+
+
+@pytest.fixture(scope="module")
+def without_compiler(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with afo's wheel; TensorFlow and the other packages are those of this one."""
+    environment = tmp_path_factory.mktemp("installed")
+    venv.create(environment)
+    python = environment / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    subprocess.run(command, check=True, timeout=120)
+    packages = next(environment.glob("lib/python3*/site-packages"))
+    (packages / "others.pth").write_text(f"{tensorflow_packages()}\n")
+    return environment
+
+
+def installed(environment: Path, folder: Path, *command: str) -> str:
+    """What a program of `environment` says, with nothing but its programs on the path and `folder` as its home."""
+    variables = {"PATH": str(environment / "bin"), "HOME": str(folder), "AFO_STATE_DIR": str(folder / "state")}
+    words = [environment / "bin" / command[0], *command[1:]]
+    done = subprocess.run(words, env=variables, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.tensorflow
+def test_the_wheel_trains_without_a_compiler(without_compiler: Path, tmp_path: Path) -> None:
+    says = "from afo.ops import library; library.load(); print(library.available())"
+    loaded = Path(installed(without_compiler, tmp_path, "python", "-c", says).strip())
+    assert loaded.is_relative_to(without_compiler)
+    answer = json.loads(installed(without_compiler, tmp_path, "afo", "demo", "--train", "2000", "--json"))
+    assert answer["verdict"]["samples"] == 2000
+
+
+def test_the_wheel_has_the_pages_of_the_history_server(without_compiler: Path, tmp_path: Path) -> None:
+    asks = (
+        "from afo_history_server.app import close_app, create_app; app = create_app('.');"
+        "print(app.test_client().get('/').text, app.root_path); close_app(app)"
+    )
+    said = installed(without_compiler, tmp_path, "python", "-c", asks)
+    assert "<html" in said
+    assert str(without_compiler) in said

@@ -9,18 +9,27 @@ namespace {
 // Keys that `lines` take at the highest load, 0.8.
 std::size_t Capacity(std::size_t lines) { return lines * kLinePlaces * 4 / 5; }
 
+std::size_t LinesFor(std::size_t keys) { return keys * 5 / (kLinePlaces * 4) + 1; }
+
 }  // namespace
+
+bool Index::Allocate(std::size_t lines) {
+  if (lines > 0xffffffffull || !pages_.Grow(lines * sizeof(Line))) return false;
+  pages_.Populate(lines * sizeof(Line));
+  count_ = static_cast<std::uint32_t>(lines);
+  return true;
+}
+
+bool Index::Prepare(std::size_t count) {
+  *this = Index();
+  return Allocate(LinesFor(count));
+}
 
 bool Index::Reserve(std::size_t count, const RowStore& rows) {
   const std::size_t wanted = size_ + count;
   if (count_ > 0 && wanted <= Capacity(count_)) return true;
-  const std::size_t least = wanted * 5 / (kLinePlaces * 4) + 1;
-  const std::size_t lines = std::max<std::size_t>(least, 2 * static_cast<std::size_t>(count_));
-  if (lines > 0xffffffffull) return false;
   Index grown;
-  if (!grown.pages_.Grow(lines * sizeof(Line))) return false;
-  grown.pages_.Populate(lines * sizeof(Line));
-  grown.count_ = static_cast<std::uint32_t>(lines);
+  if (!grown.Allocate(std::max<std::size_t>(LinesFor(wanted), 2 * static_cast<std::size_t>(count_)))) return false;
   // In the order of the rows: their headers come in a stream, and only the new lines at random.
   for (std::uint32_t row = 0; row < rows.end() && size_ > 0; ++row) {
     const RowHeader& header = *rows.header(row);

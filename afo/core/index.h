@@ -49,7 +49,9 @@ class Index {
     return found == 0 ? kNoRow : home(hash)->rows[__builtin_ctz(found)];
   }
 
-  std::uint32_t Find(std::int64_t key, std::uint64_t hash, const RowStore& rows) const {
+  // `rows.key(row)` is the key of a row that was inserted.
+  template <typename Rows>
+  std::uint32_t Find(std::int64_t key, std::uint64_t hash, const Rows& rows) const {
     const std::uint32_t home = HomeOf(hash, count_);
     std::uint32_t at = home;
     // Once around at most: keys that come and go may leave a few lines where each has been passed by a key.
@@ -57,7 +59,7 @@ class Index {
       const Line& line = lines()[at];
       for (unsigned found = Matches(line, TagOf(hash)); found != 0; found &= found - 1) {
         const std::uint32_t row = line.rows[__builtin_ctz(found)];
-        if (rows.header(row)->key == key) return row;
+        if (rows.key(row) == key) return row;
       }
       if (line.overflow == 0) return kNoRow;
       at = at + 1 == count_ ? 0 : at + 1;
@@ -65,6 +67,8 @@ class Index {
     return kNoRow;
   }
 
+  // Empty, with room for `count` keys; false when the system has no more memory.
+  [[nodiscard]] bool Prepare(std::size_t count);
   // Room for `count` keys more; false when the system has no more memory. Reads all rows when it grows.
   [[nodiscard]] bool Reserve(std::size_t count, const RowStore& rows);
   // Preconditions: the key is not there, and room is.
@@ -76,6 +80,7 @@ class Index {
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(Line); }
 
  private:
+  [[nodiscard]] bool Allocate(std::size_t lines);
   Line* lines() const { return reinterpret_cast<Line*>(pages_.data()); }
 
   Pages pages_;

@@ -106,30 +106,76 @@ void PoolOf(const TableRows<const float>& rows, const Bags& bags, std::int64_t f
   }
 }
 
+// What one id of a sample adds to its row.
+template <std::int32_t kDim>
+void AddGradient(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
+                 std::int64_t id, const float* gradient, float share) {
+  const float factor = share * WeightOf(bags, id);
+  float* target = gradients.at(bags.places[id]);
+  if (bags.max_norm > 0) {
+    AddThroughNorm<kDim>(target, rows.at(bags.places[id]), gradient, factor, bags.max_norm, gradients.dim);
+  } else {
+    AddScaled<kDim>(target, gradient, factor, gradients.dim);
+  }
+}
+
 template <std::int32_t kDim>
 void GradientOf(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
-                const float* out, std::int32_t part, std::int32_t parts) {
-  const std::int32_t dim = gradients.dim;
+                const float* out) {
   const std::int64_t ids = FirstOf(bags, bags.samples);
   for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
     const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
     const float share = Share(bags, begin, end);
-    const float* gradient = out + PlaceOf(bags, dim, sample);
-    __builtin_prefetch(out + PlaceOf(bags, dim, sample + kStreamAhead));
+    const float* gradient = out + PlaceOf(bags, gradients.dim, sample);
+    __builtin_prefetch(out + PlaceOf(bags, gradients.dim, sample + kStreamAhead));
     for (std::int64_t i = begin; i < end; ++i) {
-      // Another part's rows are left alone: to ask for a line is to take it from who writes to it.
-      const auto is_own = [&](std::int64_t id) { return parts == 1 || bags.places[id] % parts == part; };
-      if (i + kAhead < ids && is_own(i + kAhead)) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
-      if (!is_own(i)) continue;
-      const float factor = share * WeightOf(bags, i);
-      float* target = gradients.at(bags.places[i]);
-      if (bags.max_norm > 0) {
-        AddThroughNorm<kDim>(target, rows.at(bags.places[i]), gradient, factor, bags.max_norm, dim);
-      } else {
-        AddScaled<kDim>(target, gradient, factor, dim);
-      }
+      if (i + kAhead < ids) __builtin_prefetch(gradients.at(bags.places[i + kAhead]), 1);
+      AddGradient<kDim>(gradients, rows, bags, i, gradient, share);
     }
   }
+}
+
+// Rows side by side are of one part: to write to a line of the cache is to take it from whoever else does.
+constexpr int kRowsTogether = 4;  // 2 to the power of this
+std::int32_t PartOf(std::int32_t place, std::int32_t parts) {
+  // Fibonacci hashing (Knuth): even for numbers in a row, and no division.
+  const std::uint32_t mixed = (static_cast<std::uint32_t>(place) >> kRowsTogether) * 0x9e3779b9u;
+  return static_cast<std::int32_t>((mixed >> 16) * static_cast<std::uint32_t>(parts) >> 16);
+}
+
+// An id of this part.
+struct Own {
+  std::int64_t id;
+  const float* gradient;
+  float share;
+};
+
+// The part's ids are gathered first: whether the next one is among them cannot be foreseen, so nothing may branch on it.
+template <std::int32_t kDim>
+void GradientOfPart(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
+                    const float* out, std::int32_t part, std::int32_t parts) {
+  constexpr int kOwn = 256;
+  Own own[kOwn];
+  int count = 0;
+  const auto add = [&] {
+    for (int k = 0; k < count; ++k) {
+      if (k + kAhead < count) __builtin_prefetch(gradients.at(bags.places[own[k + kAhead].id]), 1);
+      if (k + kStreamAhead < count) __builtin_prefetch(own[k + kStreamAhead].gradient);
+      AddGradient<kDim>(gradients, rows, bags, own[k].id, own[k].gradient, own[k].share);
+    }
+    count = 0;
+  };
+  for (std::int64_t sample = 0; sample < bags.samples; ++sample) {
+    const std::int64_t begin = FirstOf(bags, sample), end = FirstOf(bags, sample + 1);
+    const float share = Share(bags, begin, end);
+    const float* gradient = out + PlaceOf(bags, gradients.dim, sample);
+    for (std::int64_t i = begin; i < end; ++i) {
+      own[count] = {i, gradient, share};
+      count += PartOf(bags.places[i], parts) == part;
+      if (count == kOwn) add();
+    }
+  }
+  add();
 }
 
 // Calls `work` with the width as a constant where it is a usual one: then there are no counters and no remainders.
@@ -160,7 +206,10 @@ void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t fir
 
 void PoolGradient(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
                   const float* out, std::int32_t part, std::int32_t parts) {
-  ByWidth(gradients.dim, [&](auto dim) { GradientOf<decltype(dim)::value>(gradients, rows, bags, out, part, parts); });
+  ByWidth(gradients.dim, [&](auto dim) {
+    if (parts == 1) return GradientOf<decltype(dim)::value>(gradients, rows, bags, out);
+    GradientOfPart<decltype(dim)::value>(gradients, rows, bags, out, part, parts);
+  });
 }
 
 void PoolWeightGradient(const TableRows<const float>& rows, const Bags& bags, const float* out, std::int64_t first,

@@ -44,9 +44,9 @@ struct Bags {
 // tf.nn.embedding_lookup_sparse.
 void Pool(const TableRows<const float>& rows, const Bags& bags, std::int64_t first, std::int64_t last, float* out);
 
-// Adds to `gradients` what the gradient `out` [samples, dim] of all samples says of each row, but only of rows whose
-// place modulo `parts` is `part`: threads with parts of their own never meet. `rows` is what `Pool` had; it is read
-// where `max_norm` is set.
+// Adds to `gradients` what the gradient `out` [samples, dim] of all samples says of each row, but only of rows of part
+// `part` of `parts`: threads with parts of their own never meet. Parts are about equal where there are hundreds of rows.
+// `rows` is what `Pool` had; it is read where `max_norm` is set.
 void PoolGradient(const TableRows<float>& gradients, const TableRows<const float>& rows, const Bags& bags,
                   const float* out, std::int32_t part, std::int32_t parts);
 

@@ -1,11 +1,6 @@
 #include "record_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "snapshot.h"
@@ -16,7 +11,6 @@ namespace {
 constexpr std::uint64_t kHeader = 12, kSum = 4;
 // Protobuf itself reads no message of 2 GiB.
 constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 31) - 1;
-constexpr std::size_t kBlock = 1 << 20;
 
 std::uint32_t Masked(const char* data, std::size_t size) {
   const std::uint32_t sum = Crc32c(data, size);
@@ -32,24 +26,10 @@ T At(const char* bytes) {
 
 }  // namespace
 
-RecordFile::RecordFile(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), buffer_(kBlock) {
-  struct stat about;
-  if (file_ < 0 || fstat(file_, &about) != 0) {
-    wrong_ = "cannot be opened: " + std::string(std::strerror(errno));
-    is_over_ = true;
-    return;
-  }
-  left_ = static_cast<std::uint64_t>(about.st_size);
-}
-
-RecordFile::~RecordFile() {
-  if (file_ >= 0) close(file_);
-}
-
 RecordFile::Found RecordFile::Next(std::string_view* record) {
   if (is_over_) return wrong_.empty() ? Found::kEnd : Found::kLost;
   if (!Have(kHeader)) {
-    if (!wrong_.empty() || Present() > 0) return CutOff(Present(), "the 12 bytes of its header");
+    if (!wrong_.empty() || end_ > begin_) return CutOff("the 12 bytes of its header");
     is_over_ = true;
     return Found::kEnd;
   }
@@ -63,7 +43,7 @@ RecordFile::Found RecordFile::Next(std::string_view* record) {
     return Lost(Place() + " claims " + std::to_string(size) + " bytes; the most is " + std::to_string(kMostBytes));
   }
   const std::uint64_t whole = kHeader + size + kSum;
-  if (!Have(whole)) return CutOff(Present(), "its " + std::to_string(whole) + " bytes");
+  if (!Have(whole)) return CutOff("its " + std::to_string(whole) + " bytes");
   const char* data = buffer_.data() + begin_ + kHeader;
   const bool is_sound = At<std::uint32_t>(data + size) == Masked(data, size);
   if (!is_sound) {
@@ -77,32 +57,30 @@ RecordFile::Found RecordFile::Next(std::string_view* record) {
 
 std::string RecordFile::Place() const { return "record at offset " + std::to_string(offset_); }
 
-// Whether so many bytes are in the buffer, read there where they are not. Claims no memory that the file cannot fill.
+// Whether so many bytes are in the buffer, read there where they are not. Claims at most twice the memory that the file
+// has filled.
 bool RecordFile::Have(std::uint64_t size) {
   wrong_.clear();
   if (end_ - begin_ >= size) return true;
-  if (end_ - begin_ + left_ < size) return false;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() < size) buffer_.resize(size);
   while (end_ < size) {
-    const ssize_t got = read(file_, buffer_.data() + end_, std::min<std::uint64_t>(buffer_.size() - end_, left_));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      wrong_ = "cannot be read at offset " + std::to_string(offset_) + ": " +
-               (got < 0 ? std::strerror(errno) : "it has become shorter");
+    if (end_ == buffer_.size()) buffer_.resize(std::min<std::uint64_t>(size, 2 * buffer_.size()));
+    std::size_t got;
+    if (!source_->Read(buffer_.data() + end_, buffer_.size() - end_, &got)) {
+      wrong_ = source_->wrong();
       return false;
     }
-    end_ += static_cast<std::size_t>(got);
-    left_ -= static_cast<std::uint64_t>(got);
+    if (got == 0) return false;
+    end_ += got;
   }
   return true;
 }
 
-RecordFile::Found RecordFile::CutOff(std::uint64_t present, const std::string& all) {
+RecordFile::Found RecordFile::CutOff(const std::string& all) {
   if (!wrong_.empty()) return Lost(wrong_);
-  return Lost(Place() + " is cut off: " + std::to_string(present) + " of " + all +
+  return Lost(Place() + " is cut off: " + std::to_string(end_ - begin_) + " of " + all +
               " are there; copy or write the file again");
 }
 

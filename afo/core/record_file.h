@@ -1,13 +1,16 @@
-// TFRecord files: records one behind the other, each with its checksums.
+// TFRecord files: records one behind the other, each with its checksums; maybe compressed as a whole.
 //
 //   record := { length u64 | masked crc32c of the length u32 | data | masked crc32c of the data u32 }, little-endian
 //   masked := the sum rotated right by 15 bits, plus 0xa282ead8
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "byte_source.h"
 
 namespace afo {
 
@@ -21,28 +24,25 @@ class RecordFile {
   };
 
   // A file that cannot be opened is kLost at its first record.
-  explicit RecordFile(const std::string& path);
-  ~RecordFile();
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
+  explicit RecordFile(const std::string& path, Compression compression = Compression::kNone)
+      : source_(OpenBytes(path, compression)), buffer_(kBlock) {}
 
   // The next record, which stays where it is until the next call; a damaged one, too. After kEnd and kLost there is no
   // more.
   [[nodiscard]] Found Next(std::string_view* record);
 
-  // What is wrong with what was found last, and at which offset.
+  // What is wrong with what was found last, and at which offset (of the uncompressed bytes).
   const std::string& wrong() const { return wrong_; }
 
  private:
+  static constexpr std::size_t kBlock = 1 << 20;
+
   bool Have(std::uint64_t size);
-  // Bytes of the file that were not used up.
-  std::uint64_t Present() const { return end_ - begin_ + left_; }
   std::string Place() const;
   Found Lost(const std::string& words);
-  Found CutOff(std::uint64_t present, const std::string& all);
+  Found CutOff(const std::string& all);
 
-  int file_ = -1;
-  std::uint64_t left_ = 0;  // bytes of the file behind the buffer
+  std::unique_ptr<ByteSource> source_;
   std::uint64_t offset_ = 0;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // what is not used up of the buffer

@@ -49,6 +49,7 @@ class RowStore {
   explicit RowStore(RowLayout layout) : stride_(layout.stride()) {}
 
   RowHeader* header(std::uint32_t row) const { return reinterpret_cast<RowHeader*>(at(row)); }
+  std::int64_t key(std::uint32_t row) const { return header(row)->key; }
   float* values(std::uint32_t row) const { return reinterpret_cast<float*>(at(row) + sizeof(RowHeader)); }
   std::size_t stride() const { return stride_; }
 

@@ -7,7 +7,6 @@
 namespace afo {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x316f6661;  // "afo1"
 constexpr std::size_t kHeader = 24;
 constexpr std::size_t kSum = 4;
 // A row of the narrowest kind: key, step, frequency. Bounds what a header may claim before anything is multiplied.
@@ -20,6 +19,24 @@ struct Header {
   std::uint64_t removed;
 };
 static_assert(sizeof(Header) == kHeader, "the header has no gaps");
+
+// "afo1", "afo2", "afo4": no bit that is another makes one of another.
+constexpr std::uint32_t MagicOf(BlockKind kind) { return 0x306f6661 + (1u << 24 << static_cast<std::uint32_t>(kind)); }
+
+// False where it is no block.
+bool KindOf(std::uint32_t magic, BlockKind* kind) {
+  for (const BlockKind each : {BlockKind::kRows, BlockKind::kCandidates, BlockKind::kCells}) {
+    if (magic != MagicOf(each)) continue;
+    *kind = each;
+    return true;
+  }
+  return false;
+}
+
+bool IsWidth(BlockKind kind, std::uint32_t floats, std::uint32_t of_rows) {
+  if (kind == BlockKind::kCells) return true;
+  return floats == (kind == BlockKind::kRows ? of_rows : 0);
+}
 
 template <typename T>
 void Append(const std::vector<T>& values, std::string* bytes) {
@@ -50,7 +67,7 @@ std::uint32_t Crc32c(const char* data, std::size_t size) {
 
 void Encode(const RowBlock& block, std::string* bytes) {
   const std::size_t start = bytes->size();
-  const Header header{kMagic, block.floats, block.keys.size(), block.removed.size()};
+  const Header header{MagicOf(block.kind), block.floats, block.keys.size(), block.removed.size()};
   bytes->reserve(start + kHeader + kSum + block.removed.size() * 8 +
                  block.keys.size() * (kLeastRow + block.floats * sizeof(float)));
   bytes->append(reinterpret_cast<const char*>(&header), kHeader);
@@ -67,7 +84,8 @@ BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowB
   if (size < kHeader + kSum) return BlockError::kShort;
   Header header;
   std::memcpy(&header, data, kHeader);
-  if (header.magic != kMagic) return BlockError::kNoBlock;
+  BlockKind kind;
+  if (!KindOf(header.magic, &kind)) return BlockError::kNoBlock;
   const std::uint64_t left = size - kHeader - kSum;
   const std::uint64_t row = kLeastRow + std::uint64_t{header.floats} * sizeof(float);
   if (header.removed > left / 8 || header.rows > left / row) return BlockError::kShort;
@@ -77,7 +95,8 @@ BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowB
   std::memcpy(&sum, data + kHeader + body, kSum);
   if (sum != Crc32c(data, kHeader + body)) return BlockError::kBadSum;
   // After the sum: a damaged width is damage, and not another table.
-  if (header.floats != floats) return BlockError::kOtherWidth;
+  if (!IsWidth(kind, header.floats, floats)) return BlockError::kOtherWidth;
+  block->kind = kind;
   block->floats = header.floats;
   const char* at = Take(data + kHeader, header.removed, &block->removed);
   at = Take(at, header.rows, &block->keys);

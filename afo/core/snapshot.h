@@ -3,8 +3,10 @@
 //   block := { magic u32 | floats u32 | rows u64 | removed u64 | removed keys i64[] | keys i64[] | steps u32[]
 //              | frequencies u32[] | values f32[rows][floats] | crc32c u32 of all before }, little-endian
 //
-// `floats` counts weights and slots of a row. A file is blocks, one behind the other; whoever reads them may have cut or
-// changed bytes before him, so a block is believed only after its length and its checksum.
+// `floats` counts weights and slots of a row. What a filter of keys knows is in blocks of other magics: keys that are not
+// admitted yet, as rows without floats, and cells of a counting Bloom filter, whose values are bytes. A file is blocks,
+// one behind the other; whoever reads them may have cut or changed bytes before him, so a block is believed only after
+// its length and its checksum.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,10 @@
 
 namespace afo {
 
+enum class BlockKind : std::uint32_t { kRows, kCandidates, kCells };
+
 struct RowBlock {
+  BlockKind kind = BlockKind::kRows;
   std::uint32_t floats = 0;
   // Keys that are gone since the checkpoint that a delta stands on. They count as removed before the rows below come.
   std::vector<std::int64_t> removed;
@@ -31,7 +36,7 @@ enum class [[nodiscard]] BlockError { kNone, kShort, kNoBlock, kBadSum, kOtherWi
 // Appends to `bytes`.
 void Encode(const RowBlock& block, std::string* bytes);
 // Reads the block at the start of [data, data + size); `used` is how long it was. Nothing but kNone fills `block`.
-// `floats`: what the table has; another width is an error.
+// `floats`: what the table's rows have; another width of rows is an error.
 BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowBlock* block, std::size_t* used);
 
 // CRC-32C (Castagnoli) of `size` bytes, as RFC 3720 has it.

@@ -38,13 +38,25 @@ std::uint32_t Decays(const OptimizerOptions& options, std::uint32_t before, std:
   return now > before ? now / options.decay_steps - before / options.decay_steps : 0;
 }
 
+// Those positions that have a row, and their rows; returns how many.
+std::uint32_t KeepFound(const std::uint32_t* positions, std::uint32_t count, std::uint32_t* found,
+                        std::uint32_t* kept) {
+  std::uint32_t keeps = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (found[i] == kNoRow) continue;
+    kept[keeps] = positions[i];
+    found[keeps++] = found[i];
+  }
+  return keeps;
+}
+
 }  // namespace
 
 Table::Table(const TableOptions& options)
     : options_(options),
       layout_{options.dim, options.dim * (1 + SlotsOf(options.optimizer.rule))},
       initializer_(options.initializer) {
-  for (int i = 0; i < 1 << options.shard_bits; ++i) shards_.push_back(std::make_unique<Shard>(layout_));
+  for (int i = 0; i < 1 << options.shard_bits; ++i) shards_.push_back(std::make_unique<Shard>(layout_, options_));
 }
 
 std::int64_t Table::size() const {
@@ -60,7 +72,7 @@ std::size_t Table::bytes() const {
   std::size_t all = 0;
   for (const auto& shard : shards_) {
     std::shared_lock lock(shard->mutex);
-    all += shard->index.bytes() + shard->rows.bytes();
+    all += shard->index.bytes() + shard->rows.bytes() + shard->candidates.bytes() + shard->bloom.bytes();
   }
   return all;
 }
@@ -137,6 +149,10 @@ bool Table::Reserve(Shard& shard, std::size_t count) {
   return shard.rows.Reserve(count) && shard.index.Reserve(count, shard.rows);
 }
 
+std::uint32_t Table::RowOf(const Shard& shard, std::int64_t key) const {
+  return shard.index.bytes() == 0 ? kNoRow : shard.index.Find(key, HashOf(key), shard.rows);
+}
+
 std::uint32_t Table::FindOrInsert(Shard& shard, std::int64_t key) {
   const std::uint64_t hash = HashOf(key);
   const std::uint32_t row = shard.index.Find(key, hash, shard.rows);
@@ -151,6 +167,10 @@ void Table::CopyRow(const Shard& shard, std::uint32_t row, std::size_t place, fl
 
 Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
                              float* values, std::uint32_t* rows) {
+  if (!options_.admission.open()) {
+    Lookup(order, shard_number, keys, values, rows);
+    return Status::kOk;
+  }
   Shard& shard = *shards_[shard_number];
   const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
   const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
@@ -192,7 +212,12 @@ void Table::Lookup(const ShardOrder& order, std::int32_t shard_number, const std
           [&](std::uint32_t i, std::uint32_t row) {
             const std::size_t place = positions[i];
             if (row != kNoRow) return CopyRow(shard, row, place, values, rows);
-            initializer_.Fill(keys[place], values + place * layout_.dim, layout_.dim);
+            float* own = values + place * layout_.dim;
+            if (options_.admission.open()) {
+              initializer_.Fill(keys[place], own, layout_.dim);
+            } else {
+              std::fill_n(own, layout_.dim, options_.admission.default_value);
+            }
             if (rows != nullptr) rows[place] = kNoRow;
           });
 }
@@ -255,36 +280,28 @@ Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const st
     const std::uint32_t* positions = order.positions.data() + at;
     const std::uint32_t n = std::min(kBatch, end - at);
     Resolve(shard, positions, n, keys, rows, gradients, found);
-    const auto missing = static_cast<std::size_t>(std::count(found, found + n, kNoRow));
-    if (missing > 0) {
-      if (!Reserve(shard, missing)) return Status::kOutOfMemory;
-      for (std::uint32_t i = 0; i < n; ++i) {
-        if (found[i] == kNoRow) found[i] = FindOrInsert(shard, keys[positions[i]]);
-      }
+    if (std::find(found, found + n, kNoRow) == found + n) {
+      ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
+    } else if (options_.admission.open()) {
+      if (!InsertAbsent(shard, positions, n, keys, found)) return Status::kOutOfMemory;
+      ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
+    } else {
+      if (!CountAbsent(shard, positions, n, keys, counts, moment, found)) return Status::kOutOfMemory;
+      std::uint32_t present[kBatch];
+      const std::uint32_t kept = KeepFound(positions, n, found, present);
+      ApplyBatch(shard, present, kept, found, gradients, counts, update, moment);
     }
-    ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
   }
   return Status::kOk;
 }
 
-bool Table::RemoveOne(std::int64_t key, std::uint64_t hash) {
-  Shard& shard = *shards_[ShardOf(hash, options_.shard_bits)];
-  std::unique_lock writing(shard.mutex);
-  if (shard.index.bytes() == 0) return false;
-  const std::uint32_t row = shard.index.Find(key, hash, shard.rows);
-  if (row == kNoRow) return false;
-  shard.index.Remove(hash, row);
-  shard.rows.Free(row);
-  // Nobody asks for removals before the first epoch began: there is no checkpoint that a delta could stand on.
-  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
-  if (epoch > 0) shard.removed.push_back({key, epoch});
+bool Table::InsertAbsent(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                         std::uint32_t* found) {
+  if (!Reserve(shard, static_cast<std::size_t>(std::count(found, found + count, kNoRow)))) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (found[i] == kNoRow) found[i] = FindOrInsert(shard, keys[positions[i]]);
+  }
   return true;
-}
-
-std::int64_t Table::Remove(const std::int64_t* keys, std::int64_t count) {
-  std::int64_t removed = 0;
-  for (std::int64_t i = 0; i < count; ++i) removed += RemoveOne(keys[i], HashOf(keys[i]));
-  return removed;
 }
 
 }  // namespace afo

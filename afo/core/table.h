@@ -14,6 +14,9 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "admission.h"
+#include "candidates.h"
+#include "counting_bloom.h"
 #include "index.h"
 #include "initializer.h"
 #include "optimizer.h"
@@ -32,10 +35,11 @@ struct TableOptions {
   OptimizerOptions optimizer;
   InitializerOptions initializer;
   int shard_bits = 4;  // 0 to kMaxShardBits
+  AdmissionOptions admission;
 
   bool operator==(const TableOptions& other) const {
     return dim == other.dim && optimizer == other.optimizer && initializer == other.initializer &&
-           shard_bits == other.shard_bits;
+           shard_bits == other.shard_bits && admission == other.admission;
   }
 };
 
@@ -51,6 +55,13 @@ struct Moment {
   std::uint32_t step = 0;  // of the training, below kFreeStep
 };
 
+// Which rows are removed, by any of these; 0 means not by this.
+struct EvictionOptions {
+  std::uint32_t unused_steps = 0;  // steps since the last update
+  float l2_weight = 0.0f;          // sum of the squares of the weights that a row must reach
+  std::int64_t capacity = 0;       // rows of the table on this server: the longest unused go
+};
+
 class Table {
  public:
   explicit Table(const TableOptions& options);
@@ -62,13 +73,16 @@ class Table {
   // Memory of indexes and rows that the kernel was asked for.
   std::size_t bytes() const;
 
+  std::int64_t cell_bytes() const { return shards_.front()->bloom.shape().cell_bytes; }
+
   void OrderByShard(const std::int64_t* keys, std::int64_t count, ShardOrder* order) const;
 
   // For the keys of one shard: weights to values[position * dim] and row numbers to rows[position]. A new key gets its
-  // first values. `rows` may be null.
+  // first values, or, where keys have to be admitted, no row. `rows` may be null.
   Status LookupOrInsert(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, float* values,
                         std::uint32_t* rows);
-  // The same without inserting: an absent key has its first values, and kNoRow.
+  // The same without inserting: an absent key has its first values, or where keys have to be admitted the default ones,
+  // and kNoRow.
   void Lookup(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, float* values,
               std::uint32_t* rows) const;
 
@@ -76,11 +90,16 @@ class Table {
   Update NextUpdate(float schedule);
   // Applies gradients[position * dim]; the keys of a batch differ. `rows` is what the lookup returned, or null; keys
   // that are not there (any more) are inserted first. `counts`: how often a key was in the batch; null means once.
+  // Where keys have to be admitted, one that is not there is counted, and its gradient dropped: it was taken at the
+  // default values. The row of a key that this admits begins with the first ones.
   Status Apply(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, const std::uint32_t* rows,
                const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
 
   // Returns how many of them were there.
   std::int64_t Remove(const std::int64_t* keys, std::int64_t count);
+  // Removes rows, and candidates that are as long unused; returns how many rows. A shard at a time is locked. `oldest`:
+  // what was last touched before this step goes in any case.
+  std::int64_t Evict(const EvictionOptions& options, std::uint32_t step, std::uint32_t oldest = 0);
 
   // Begins a new epoch and returns it, 1 or more: rows and removals carry the epoch of their last change. Changes that a
   // later export of the same shard does not show are of this epoch.
@@ -94,6 +113,12 @@ class Table {
   static constexpr std::int64_t kAllEpochs = -1;
   bool Export(std::int32_t shard, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
               RowBlock* block) const;
+  // The same of keys that have no row yet: their counts and steps.
+  bool ExportCandidates(std::int32_t shard, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
+                        RowBlock* block) const;
+  // The same of the counting Bloom filter's cells.
+  bool ExportCells(std::int32_t shard, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
+                   RowBlock* block) const;
   // Removals of a shard since an epoch.
   void ExportRemoved(std::int32_t shard, std::int64_t since, RowBlock* block) const;
   // Removals before an epoch need not be known any more: a checkpoint without those keys is complete.
@@ -117,10 +142,12 @@ class Table {
 
   // Locks of neighbours on one line of the cache would cost each other's threads time.
   struct alignas(64) Shard {
-    explicit Shard(RowLayout layout) : rows(layout) {}
+    Shard(RowLayout layout, const TableOptions& options) : rows(layout), bloom(options.admission, options.shard_bits) {}
     mutable std::shared_mutex mutex;
     Index index;
     RowStore rows;
+    Candidates candidates;
+    CountingBloom bloom;
     std::vector<Removal> removed;
   };
 
@@ -137,8 +164,22 @@ class Table {
   // Precondition: room for it is reserved.
   std::uint32_t FindOrInsert(Shard& shard, std::int64_t key);
   bool ChangedSince(std::uint8_t epoch, std::int64_t since) const;
+  // Keys of `positions` that have no row get one; false when there is no memory.
+  bool InsertAbsent(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                    std::uint32_t* found);
+  // Those of them that have none at all are counted, and get one if that admits them.
+  bool CountAbsent(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
+                   const std::uint32_t* counts, const Moment& moment, std::uint32_t* found);
+  std::uint32_t RowOf(const Shard& shard, std::int64_t key) const;
+  bool CountOne(Shard& shard, std::int64_t key, std::uint32_t count, std::uint32_t step);
+  void RemoveRow(Shard& shard, std::uint32_t row);
+  std::int64_t EvictUnfit(Shard& shard, std::uint32_t oldest, float least);
+  std::int64_t EvictSurplus(Shard& shard, std::size_t capacity);
   bool RemoveOne(std::int64_t key, std::uint64_t hash);
   bool ImportRow(const RowBlock& block, std::size_t i, std::uint64_t hash);
+  bool ImportCandidate(const RowBlock& block, std::size_t i, std::uint64_t hash);
+  void ImportCells(const RowBlock& block, std::uint32_t server, std::uint32_t servers);
+  bool OwnsGroup(std::int64_t group, std::uint32_t server, std::uint32_t servers) const;
   void Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
                const std::uint32_t* rows, const float* gradients, std::uint32_t* found) const;
   void ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,

@@ -88,8 +88,8 @@ bool UniquePartition::Run(const std::vector<IdRun>& runs, std::int32_t tables, s
                           std::int32_t* places, UniqueKeys* out) {
   Plan(runs, tables, servers);
   Deal(runs, servers);
-  out->keys.resize(items_.size());
-  out->counts.resize(items_.size());
+  if (out->keys.size() < items_.size()) out->keys.resize(items_.size());
+  if (out->counts.size() < items_.size()) out->counts.resize(items_.size());
   out->splits.assign(static_cast<std::size_t>(servers) * (tables + 1), 0);
   const int shift = PlaceShift(servers);
   std::size_t all = 0, bucket = 0;
@@ -107,8 +107,7 @@ bool UniquePartition::Run(const std::vector<IdRun>& runs, std::int32_t tables, s
       splits[table + 1] = static_cast<std::int32_t>(all - first_of_server);
     }
   }
-  out->keys.resize(all);
-  out->counts.resize(all);
+  out->size = all;
   return true;
 }
 

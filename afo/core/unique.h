@@ -6,6 +6,7 @@
 // table, and in the order of the hash, which is that of a table's shards.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,10 +25,12 @@ struct IdRun {
 };
 
 struct UniqueKeys {
-  // Of all servers, one behind the other; within a server by table.
+  // Of all servers, one behind the other; within a server by table. Only the first `size` count: room for as many keys as
+  // a batch has ids is kept from batch to batch, for to make it anew is to write zeros there.
   std::vector<std::int64_t> keys;
   // How often each of them was in the batch.
   std::vector<std::uint32_t> counts;
+  std::size_t size = 0;
   // [servers][tables + 1]: where in the server's keys a table begins; the last is their number.
   std::vector<std::int32_t> splits;
 };

@@ -101,6 +101,8 @@ def _rows(block: Columns, index: Any) -> Columns:
 
 
 def _joined(blocks: list[Columns]) -> Columns:
+    if len(blocks) == 1:
+        return blocks[0]
     joined: Columns = tf.nest.map_structure(lambda *values: np.concatenate(values), *blocks)
     return joined
 
@@ -128,7 +130,7 @@ class _Reader:
                 block, fits = self._block(batch, start)
                 for row in np.flatnonzero(~fits):
                     self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
-                yield _rows(block, fits)
+                yield block if fits.all() else _rows(block, fits)
                 start += batch.num_rows
 
     def _check(self, names: list[str]) -> None:

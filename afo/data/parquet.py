@@ -25,8 +25,8 @@ from afo.data.example import ListKind, Values
 from afo.data.schema import Feature
 from afo.errors import DataError
 
-#: Rows that are decoded at once.
-BLOCK = 4096
+#: Values that are decoded at once, and rows of these at most: each column of a block takes some time by itself.
+_BLOCK, _MOST_ROWS = 1 << 20, 1 << 14
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
 
 
@@ -62,7 +62,7 @@ def copy_rows(url: str, count: int, target: str) -> None:
     with opened(url) as file, storage.open_output(target) as output:
         left = count
         with pq.ParquetWriter(pa.PythonFile(output, mode="w"), file.schema_arrow) as writer:
-            for batch in file.iter_batches(BLOCK, use_threads=False):
+            for batch in file.iter_batches(_rows_at_once(len(file.schema_arrow)), use_threads=False):
                 writer.write_batch(batch.slice(0, left))
                 left -= batch.num_rows
                 if left <= 0:
@@ -72,8 +72,12 @@ def copy_rows(url: str, count: int, target: str) -> None:
 def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
     """The rows in their order, of the named columns that the file holds."""
     known = [name for name in file.schema_arrow.names if name in columns]
-    found: Iterator[pa.RecordBatch] = file.iter_batches(BLOCK, columns=known, use_threads=False)
+    found: Iterator[pa.RecordBatch] = file.iter_batches(_rows_at_once(len(known)), columns=known, use_threads=False)
     return found
+
+
+def _rows_at_once(columns: int) -> int:
+    return min(max(1, _BLOCK // max(1, columns)), _MOST_ROWS)
 
 
 def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
@@ -81,21 +85,33 @@ def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
 
     Raises DataError for a column of another kind, or with values that the kind cannot hold.
     """
-    rows, size = batch.num_rows, feature.size
-    default: Any = [each.encode() if isinstance(each, str) else each for each in feature.defaults()]
-    dtype = {"int64": np.int64, "float": np.float32, "bytes": object}[feature.list_kind]
-    values = np.empty((rows, size), dtype)
-    values[:] = default
-    if feature.name not in batch.schema.names:
-        return Column(values, np.ones(rows, np.bool_))
-    flat, lengths = _flat(batch.column(feature.name), feature, url)
+    rows, place = batch.num_rows, batch.schema.get_field_index(feature.name)
+    if place < 0:
+        return Column(_defaults(feature, rows), np.ones(rows, np.bool_))
+    array = batch.column(place)
+    if feature.size == 1 and not array.null_count and not is_list(array.type):
+        return Column(_of_kind(array, feature, url)[:, np.newaxis], np.ones(rows, np.bool_))
+    return _padded(array, feature, url)
+
+
+def _padded(array: pa.Array, feature: Feature, url: str) -> Column:
+    values, size = _defaults(feature, len(array)), feature.size
+    flat, lengths = _flat(array, feature, url)
     starts = np.cumsum(lengths) - lengths
-    absent = batch.column(feature.name).is_null().to_numpy(zero_copy_only=False)
-    fits = np.ones(rows, np.bool_) if feature.max_length else (lengths == size) | absent
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    fits = np.ones(len(array), np.bool_) if feature.max_length else (lengths == size) | absent
     places = np.arange(size)
     inside = (places < lengths[:, None]) & fits[:, None]
     values[inside] = flat[(starts[:, None] + places)[inside]]
     return Column(values, fits)
+
+
+def _defaults(feature: Feature, rows: int) -> NDArray[Any]:
+    """What rows without the feature have: [rows, size]."""
+    dtype = {"int64": np.int64, "float": np.float32, "bytes": object}[feature.list_kind]
+    values = np.empty((rows, feature.size), dtype)
+    values[:] = [each.encode() if isinstance(each, str) else each for each in feature.defaults()]
+    return values
 
 
 def _flat(array: pa.Array, feature: Feature, url: str) -> tuple[Any, NDArray[np.int64]]:
@@ -106,17 +122,18 @@ def _flat(array: pa.Array, feature: Feature, url: str) -> tuple[Any, NDArray[np.
     else:
         lengths = array.is_valid().cast(pa.int64())
         array = array.drop_null()
-    kind = kind_of_type(array.type)
+    return _of_kind(array, feature, url), lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
+    """Values as numpy holds them; null is the value that pads."""
+    kind, target = kind_of_type(array.type), _TARGET[feature.list_kind]
     if kind is None or not _fits(kind, feature.list_kind):
         raise DataError(
             f"{url}: column `{feature.name}` holds {array.type} values where the schema needs {feature.kind}"
         )
-    return _numbers(array, feature, url), lengths.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _numbers(array: pa.Array, feature: Feature, url: str) -> Any:
-    """Values as numpy holds them; null is the value that pads."""
-    target = _TARGET[feature.list_kind]
+    if array.type == target and not array.null_count:
+        return array.to_numpy(zero_copy_only=False)
     default = feature.defaults()[0]
     try:
         if pa.types.is_dictionary(array.type):

@@ -2,7 +2,7 @@
 
     SplitFetcher (thread)  leases, copies files here, one ahead
     Batcher (thread)       opens OPEN_SPLITS of them, mixes their blocks, cuts batches, prepares them (parse, hash …)
-    training loop          takes prepared batches out of a short queue and measures how long it had to wait
+    training loop          takes prepared batches out of a short queue and measures how long it waits, and for what
 
 Every record stays with its split's row, and a mark follows the last record of each split, so the loop learns from the
 batch that holds it (or a later one) that the split has been read to its end. Negatives that are not sampled are left
@@ -11,7 +11,6 @@ out before batches are cut, bad records when a batch turns out to hold some; `af
 
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +27,8 @@ from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined, sifte
 from afo.data.schema import Schema
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
+from afo.data.stages import Stages
+from afo.input_wait import InputWait
 from afo.job import Data
 from afo.models import hashing
 from afo.models.records import RecordParser
@@ -65,8 +66,8 @@ class TrainingInput:
     ) -> None:
         self._fetcher = SplitFetcher(next_split, scratch, OPEN_SPLITS)
         self._batcher = _Batcher(self._fetcher, schema, data, parser, prepare)
-        #: Seconds that `get` blocked before it gave a batch.
-        self.wait_s = 0.0
+        #: How long `get` blocked while there was something to read.
+        self.waited = InputWait()
 
     def __enter__(self) -> "TrainingInput":
         self._fetcher.start()
@@ -74,20 +75,20 @@ class TrainingInput:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._fetcher.stop()
         self._batcher.stop()
+        self._fetcher.stop()
 
     def get(self, timeout_s: float) -> Batch | Literal["wait", "end"]:
         """The next batch; `wait` if there was none in time, `end` when the data is over. Raises what reading raised."""
-        began = time.monotonic()
+        before = self._batcher.stages.spent()
         try:
             item = self._batcher.batches.get(timeout=timeout_s)
         except queue.Empty:
             return "wait"
+        finally:
+            self.waited += self._batcher.stages.spent() - before
         if isinstance(item, BaseException):
             raise item
-        if isinstance(item, Batch):
-            self.wait_s += time.monotonic() - began
         return item
 
 
@@ -104,6 +105,7 @@ class _Batcher(threading.Thread):
     ) -> None:
         super().__init__(name="batcher", daemon=True)
         self.batches: queue.Queue[Batch | Literal["end"] | BaseException] = queue.Queue(AHEAD)
+        self.stages = Stages()
         self._fetcher = fetcher
         self._schema = schema
         self._data = data
@@ -139,6 +141,8 @@ class _Batcher(threading.Thread):
 
     def _open_more(self) -> bool:
         """Open what was fetched. With nothing open, waits; false at the end of the data."""
+        if not self._open:
+            self.stages.enter("files")
         while len(self._open) < OPEN_SPLITS:
             try:
                 item = self._fetcher.items.get(block=not self._open)
@@ -153,6 +157,7 @@ class _Batcher(threading.Thread):
                 self._emit()
                 if item == "end":
                     return False
+                self.stages.enter(None)
             elif item == "end":
                 self._fetcher.items.put(item)
                 return True
@@ -197,6 +202,7 @@ class _Batcher(threading.Thread):
         """One block of the split whose turn it is."""
         if not self._open:
             return
+        self.stages.enter("reading")
         reader = self._open.popleft()
         block = reader.next_block()
         if block is not None:
@@ -225,6 +231,7 @@ class _Batcher(threading.Thread):
         pieces, ended = self._pending.take(self._data.batch_size)
         if not pieces and not ended:
             return
+        self.stages.enter("preparing")
         try:
             inputs = self._prepared(pieces)
         except tf.errors.InvalidArgumentError as error:

@@ -44,9 +44,10 @@ class SplitFetcher(threading.Thread):
         self._permits.release()
 
     def stop(self) -> None:
-        """Lease nothing more."""
+        """Lease nothing more; wakes whoever waits for an item."""
         self._stop_asked.set()
         self._permits.release()
+        self.items.put("end")
 
     def run(self) -> None:
         """The thread."""

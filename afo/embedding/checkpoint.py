@@ -190,7 +190,7 @@ def _import_file(
         if target is None:
             continue
         content = block.content
-        if target.weights_only:
+        if target.weights_only and not block.is_of_filter:
             content = row_block.weights_only(block.rows, group.tables[target.number].dim)
         rows += sum(
             snapshot.import_block(group, server, target.number, content, url, weights_only=target.weights_only)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding.policies import Eviction
 from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
 from afo.ops.handles import unordered
@@ -81,10 +82,21 @@ class TableGroup:
         """Removes rows, wherever they are; returns how many there were."""
         return sum(self.server(server).remove(number, keys) for server in range(self.servers))
 
+    def evict(self, step: int, oldest: int = 0) -> Any:
+        """Removes rows by each table's policy, as of `step` of the training; returns how many: int64 [tables].
+
+        Rows without an update since step `oldest` go in any case. What is removed is in the next delta of a checkpoint.
+        """
+        if oldest <= 0 and all(table.eviction == Eviction() for table in self.tables):
+            return np.zeros(len(self.tables), np.int64)
+        return sum(self.server(server).evict(step, oldest) for server in range(self.servers))
+
     def _declare(self, table: Table, tables: int) -> int:
         """`tables`: how many there are to be, as far as is known."""
         if not 1 <= table.dim <= MAX_DIM:
             raise SpecError(f"embedding variable `{table.name}`: embedding_dim must be 1 to {MAX_DIM}, not {table.dim}")
+        table.filter.check()
+        table.eviction.check()
         if any(each.name == table.name for each in self.tables):
             raise SpecError(f"there is an embedding variable `{table.name}` already; give this one another name")
         self.tables.append(table._replace(shard_bits=_shard_bits(tables)))

@@ -16,6 +16,8 @@ _RECORD = struct.Struct("<IQ")
 #: A longer record is damage.
 _MOST_BYTES = 1 << 31
 _MAGIC = 0x316F6661
+#: Of what a filter knows: keys that are not admitted yet, cells of a counting Bloom filter.
+_FILTER_MAGICS = (0x326F6661, 0x346F6661)
 _HEADER = struct.Struct("<IIQQ")
 _SUM = struct.Struct("<I")
 #: Key, step and frequency of a row; weights and slots follow.
@@ -42,7 +44,7 @@ def decode(block: bytes, url: str) -> RowBlock:
         raise DataError(f"{url} is damaged: a block of {len(block)} bytes")
     magic, floats, rows, removed = _HEADER.unpack_from(block)
     size = _HEADER.size + 8 * removed + rows * (ROW_BYTES + 4 * floats) + _SUM.size
-    if magic != _MAGIC or size != len(block):
+    if magic not in (_MAGIC, *_FILTER_MAGICS) or size != len(block):
         raise DataError(f"{url} is damaged: a block of {len(block)} bytes says that it has {size}")
     if _SUM.unpack_from(block, size - _SUM.size)[0] != _sum_of(block[: size - _SUM.size]):
         raise DataError(f"{url} is damaged: a block has another checksum than it says")
@@ -52,6 +54,11 @@ def decode(block: bytes, url: str) -> RowBlock:
         at += found[-1].nbytes
     gone, keys, steps, frequencies, values = found
     return RowBlock(gone, keys, steps, frequencies, values.reshape(rows, floats))
+
+
+def is_of_filter(block: bytes) -> bool:
+    """Whether a block is what a filter knows, and has no rows."""
+    return len(block) >= _HEADER.size and _HEADER.unpack_from(block)[0] in _FILTER_MAGICS
 
 
 def encode(block: RowBlock) -> bytes:

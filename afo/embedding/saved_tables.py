@@ -16,9 +16,9 @@ from afo.embedding import row_block
 from afo.errors import DataError
 
 MANIFEST = "tables.json"
-#: Format 1 names the base of a delta by its URL.
-FORMAT_VERSION = 2
-READABLE = (1, 2)
+#: Format 1 names the base of a delta by its URL; 2 has no filters of keys.
+FORMAT_VERSION = 3
+READABLE = (1, 2, 3)
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
 
@@ -83,6 +83,11 @@ class SavedBlock(NamedTuple):
     content: bytes
     rows: row_block.RowBlock
 
+    @property
+    def is_of_filter(self) -> bool:
+        """Whether it is what the table's filter knows, and has no rows."""
+        return row_block.is_of_filter(self.content)
+
 
 def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator[SavedBlock]:
     """The blocks of a file of `manifest`, which lies at `url`.
@@ -122,6 +127,8 @@ def read_rows(url: str) -> dict[str, Rows]:
         changes: list[list[row_block.RowBlock]] = [[] for _ in tables]
         for entry in manifest.files:
             for block in file_blocks(path, manifest, entry):
+                if block.is_of_filter:
+                    continue
                 changes[block.number].append(_weights(block.rows, tables[block.number].dim))
         held = [_after(before, blocks) for before, blocks in zip(held, changes, strict=True)]
     return {table.name: rows for table, rows in zip(tables, held, strict=True)}

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from afo.embedding.initializers import Initializer
 from afo.embedding.optimizers import RowOptimizer
+from afo.embedding.policies import Eviction, Filter
 from afo.ops.library import load
 
 _INT = tf.TensorSpec([], tf.int64)
@@ -27,6 +28,8 @@ class Table(NamedTuple):
     initializer: Initializer
     #: Parts with a lock of their own on a server: 2 to the power of this. `TableGroup` decides.
     shard_bits: int = 4
+    filter: Filter = Filter()
+    eviction: Eviction = Eviction()
 
 
 class Place(NamedTuple):
@@ -91,6 +94,10 @@ class ServerTables:
         """Removes all rows of all tables."""
         self._clear()
 
+    def evict(self, step: int, oldest: int) -> Any:
+        """Removes rows by each table's policy and those older than `oldest`; returns how many: int64 numpy array."""
+        return self._evict(tf.constant(step, tf.int64), tf.constant(oldest, tf.int64)).numpy()
+
     def remove(self, number: int, keys: Any) -> int:
         """Removes rows of one table; returns how many there were."""
         if number not in self._removals:
@@ -113,6 +120,7 @@ class ServerTables:
             initializer=[table.initializer.first, table.initializer.second],
             seed=table.initializer.seed,
             shard_bits=table.shard_bits,
+            admission=list(table.filter),
         )
 
     @cached_property
@@ -147,6 +155,18 @@ class ServerTables:
         return self._asked(
             lambda powers: self._ops.afo_set_powers(self._handle(), powers, numbers=self._numbers), _INTS
         )
+
+    @cached_property
+    def _evict(self) -> Any:
+        policies = [table.eviction for table in self._tables]
+        policy = {
+            "numbers": self._numbers,
+            "unused_steps": [each.unused_steps for each in policies],
+            "l2_weights": [each.l2_weight for each in policies],
+            # Servers hold nearly equal parts.
+            "capacities": [-(-each.capacity // self._place.servers) for each in policies],
+        }
+        return self._asked(lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT)
 
     @cached_property
     def _clear(self) -> Any:

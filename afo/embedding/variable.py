@@ -8,16 +8,19 @@ import tensorflow as tf
 from afo.embedding.group import TableGroup
 from afo.embedding.initializers import initializer_of
 from afo.embedding.optimizers import Adagrad, RowOptimizer
+from afo.embedding.policies import Eviction, Filter
 from afo.embedding.server_tables import Table
 
 _default: list[TableGroup] = []
+_ADMITS_ALL, _KEEPS_ALL = Filter(), Eviction()
 
 
 class EmbeddingVariable:
     """Rows of `embedding_dim` weights by key, with the optimizer's slots, in the tables of a group.
 
     Keys are int64, all of them allowed, or strings, which stand for their 64-bit fingerprint. A row comes when a lookup
-    under an `EmbeddingTape` first names its key; elsewhere an absent key has the values that it would begin with.
+    under an `EmbeddingTape` first names its key, or later where a filter admits it; elsewhere an absent key has the
+    values that it would begin with, or those of the filter.
     """
 
     def __init__(self, group: TableGroup, number: int) -> None:
@@ -58,17 +61,22 @@ def get_embedding_variable(
     optimizer: RowOptimizer | None = None,
     seed: int = 0,
     group: TableGroup | None = None,
+    filter_option: Filter = _ADMITS_ALL,
+    evict_option: Eviction = _KEEPS_ALL,
 ) -> EmbeddingVariable:
     """A new embedding variable. Without `group` it lives in this process.
 
     `initializer`: a number, or one of Keras' (`afo.embedding.initializers`). `optimizer`: AdaGrad if left out; its
-    slots are in the row, so it belongs to the variable. Raises SpecError and Unsupported.
+    slots are in the row, so it belongs to the variable. `filter_option`: which keys get a row; `evict_option`: which
+    lose theirs when `group.evict` is called. Raises SpecError and Unsupported.
     """
     if group is None:
         if not _default:
             _default.append(TableGroup())
         group = _default[0]
-    table = Table(name, embedding_dim, optimizer or Adagrad(), initializer_of(initializer, embedding_dim, seed))
+    first = initializer_of(initializer, embedding_dim, seed)
+    rule = optimizer or Adagrad()
+    table = Table(name, embedding_dim, rule, first, filter=filter_option, eviction=evict_option)
     return EmbeddingVariable(group, group.add(table))
 
 

@@ -7,18 +7,32 @@ types. A field's `Meta(description=…)` is its documentation.
 from afo.job.acls import Acls
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
+from afo.job.embedding import Embedding, Evict, Filter
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
-from afo.job.model import Embedding, Model, Wide
+from afo.job.model import Model, Wide
 from afo.job.optimizer import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd
 from afo.job.optimizers import Optimizer, Schedule
 from afo.job.row_optimizer import AdagradDecay, AdamW, GroupFtrl, Momentum, RowOptimizer
 from afo.job.section import ROLES, Role, Section
-from afo.job.training import RANKING, Checkpoint, EarlyStop, Export, Train, WarmStart
+from afo.job.training import (
+    RANKING,
+    ROW_TYPES,
+    TABLE_KINDS,
+    Checkpoint,
+    EarlyStop,
+    Export,
+    RowType,
+    TableKind,
+    Train,
+    WarmStart,
+)
 
 __all__ = [
     "RANKING",
     "ROLES",
+    "ROW_TYPES",
+    "TABLE_KINDS",
     "Acls",
     "Adagrad",
     "AdagradDecay",
@@ -32,7 +46,9 @@ __all__ = [
     "Elastic",
     "Embedding",
     "Environment",
+    "Evict",
     "Export",
+    "Filter",
     "Ftrl",
     "GroupFtrl",
     "HostBudget",
@@ -48,11 +64,13 @@ __all__ = [
     "Role",
     "RoleSpec",
     "RowOptimizer",
+    "RowType",
     "Schedule",
     "Section",
     "Sgd",
     "Shuffle",
     "Slow",
+    "TableKind",
     "Timeouts",
     "Train",
     "WarmStart",

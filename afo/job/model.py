@@ -4,25 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.job.embedding import Buckets, Embedding
 from afo.job.section import PositiveInt, Section
-
-Buckets = Annotated[int, Meta(ge=2)]
-
-
-class Embedding(Section, frozen=True):
-    """Embedding tables of the deep part."""
-
-    dim: PositiveInt = 16
-    storage: Annotated[
-        Literal["dense", "hash_table"],
-        Meta(description="`hash_table`: a row for each key that training meets. `dense`: `hash_buckets`."),
-    ] = "hash_table"
-    hash_buckets: Annotated[
-        Buckets | None,
-        Meta(
-            description="Rows per feature where the schema says nothing. Left out: 100,000; of `hash_table` no bound."
-        ),
-    ] = None
 
 
 class Wide(Section, frozen=True):

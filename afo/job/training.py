@@ -10,6 +10,12 @@ from afo.units import Duration
 
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
 METRICS = ("auc", "log_loss", "calibration", "samples")
+#: How the weights of embedding tables lie in a SavedModel.
+RowType = Literal["float32", "bfloat16", "int8"]
+ROW_TYPES: tuple[RowType, ...] = ("float32", "bfloat16", "int8")
+#: What looks a key up in it.
+TableKind = Literal["frozen", "native"]
+TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native")
 #: Metrics that tell a better model from a worse one, and whether more of it is better.
 RANKING = {"auc": True, "log_loss": False}
 
@@ -88,6 +94,16 @@ class Export(Section, frozen=True):
         Literal["last", "best"], Meta(description="Which one is exported; `best` by `metric` of the evaluator.")
     ] = "last"
     metric: Annotated[str, Meta(description="What `best` means: `auc` (more) or `log_loss` (less).")] = "auc"
+    rows: Annotated[
+        RowType,
+        Meta(description="How embedding tables lie in the SavedModel. `bfloat16` and `int8` take a half and about a "
+             "quarter of the bytes; export.md has the cost in AUC, `afo evaluate MODEL --rows int8` measures it."),
+    ] = "float32"  # fmt: skip
+    tables: Annotated[
+        TableKind,
+        Meta(description="Hash tables as sorted keys that plain TensorFlow serves (`frozen`), or as tables of afo's "
+             "operations, which are several times faster and which who serves must load (`native`; export.md)."),
+    ] = "frozen"  # fmt: skip
     require: Annotated[
         dict[str, str],
         Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "

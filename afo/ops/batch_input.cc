@@ -49,9 +49,12 @@ std::vector<std::uint32_t*> PerTable(tensorflow::Tensor* tensor, const BatchInpu
   return found;
 }
 
+std::uint32_t StepOf(const tensorflow::Tensor& step) {
+  return static_cast<std::uint32_t>(std::clamp<int64_t>(step.scalar<int64_t>()(), 0, kFreeStep - 1));
+}
+
 Moment MomentOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
-  const int64_t number = std::clamp<int64_t>(step.scalar<int64_t>()(), 0, kFreeStep - 1);
-  return {schedule.scalar<float>()(), static_cast<std::uint32_t>(number)};
+  return {schedule.scalar<float>()(), StepOf(step)};
 }
 
 }  // namespace afo

@@ -1,11 +1,12 @@
 """Builds the operations while afo is installed: a hook of hatchling, and nothing that runs later.
 
-Where there is no g++, or TensorFlow has no wheel, afo is installed without them: the AM, the history server and the
-client need none, and `afo.ops.library` says what is missing.
+Where there is no g++, or TensorFlow has no wheel for the system or the Python, afo is installed without them: the AM,
+the history server and the client need none, and `afo.ops.library` says what is missing.
 """
 
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCES = Path(__file__).parent
 #: Only its headers and its library's name are used; `tensorflow` with GPUs has the same.
-_NEEDED = ["cmake>=3.25", "tensorflow-cpu==2.21.*"]
+_NEEDED = ["cmake>=3.25", "tensorflow-cpu==2.21.*; python_version < '3.14'"]
 
 
 class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not there when types are checked
@@ -37,7 +38,9 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
 
         tensorflow = installed_tensorflow()
         if not _is_possible() or tensorflow is None:
-            self.app.display_warning("afo is installed without native operations: no g++ or no TensorFlow here")
+            self.app.display_warning(
+                "afo is installed without native operations: they need g++, and TensorFlow on glibc and x86-64"
+            )
             return
         target = _SOURCES / file_name(tensorflow)
         _replace(target, _compiled(Path(self.root) / "build" / "ops"))
@@ -68,4 +71,5 @@ def _compiled(work: Path) -> Path:
 
 
 def _is_possible() -> bool:
-    return shutil.which("g++") is not None and sys.platform == "linux"
+    is_served = sysconfig.get_platform() == "linux-x86_64" and platform.libc_ver()[0] == "glibc"
+    return is_served and shutil.which("g++") is not None

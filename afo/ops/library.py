@@ -12,7 +12,10 @@ from afo.errors import Unsupported
 #: What x86-64-v3 means in the words of /proc/cpuinfo, where it goes beyond every 64-bit server of this century.
 _CPU_FLAGS = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 _NAME = re.compile(r"^_afo_ops\.tensorflow-(\d+\.\d+)\.so$")
-_REBUILD = "install afo again beside it (`pip install --force-reinstall --no-deps afo`), where g++ and CMake are"
+_REBUILD = (
+    "build afo again beside it from its sources (`pip install --no-build-isolation --no-deps --force-reinstall"
+    " DIRECTORY`), where g++, CMake and hatchling are"
+)
 
 
 def file_name(tensorflow_version: str) -> str:
@@ -29,9 +32,12 @@ def find(directory: Path, tensorflow_version: str) -> Path:
     if others:
         raise Unsupported(
             f"afo's operations were built for TensorFlow {', '.join(others)}, and TensorFlow {tensorflow_version} is"
-            f" installed; {_REBUILD}, or install TensorFlow {others[-1]}"
+            f" installed; install TensorFlow {others[-1]}, or {_REBUILD}"
         )
-    raise Unsupported(f"this installation of afo has no native operations ({path.name} is missing); {_REBUILD}")
+    raise Unsupported(
+        f"this installation of afo has no native operations ({path.name} is missing); install the manylinux wheel,"
+        f" or {_REBUILD}"
+    )
 
 
 def check_cpu(cpuinfo: str) -> None:
@@ -54,8 +60,9 @@ def load() -> Any:
     """
     import tensorflow as tf
 
-    path = find(Path(__file__).parent, tf.__version__)
+    # First: on another processor there is nothing that could be built.
     check_cpu(Path("/proc/cpuinfo").read_text())
+    path = find(Path(__file__).parent, tf.__version__)
     try:
         return tf.load_op_library(str(path))
     except tf.errors.NotFoundError as error:

@@ -9,11 +9,12 @@ from typing import Literal
 from msgspec import Struct
 
 from afo.gate import Fall
+from afo.input_wait import InputBound
 from afo.job import Role
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -340,6 +341,8 @@ class StatusReply(Message, frozen=True):
     restarts: int = 0
     #: What a person should know of how the model came about (`afo.notes`).
     notes: tuple[str, ...] = ()
+    #: What bounds the input, where training waits for it notably (`afo.input_wait`).
+    input_bound: InputBound | None = None
 
 
 class KillRequest(Message, frozen=True):

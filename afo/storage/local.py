@@ -20,7 +20,7 @@ _LOOK = "look at"
 
 
 @contextmanager
-def _translated(what: str, path: str) -> Iterator[None]:
+def translated(what: str, path: str) -> Iterator[None]:
     """The one place where errors of the operating system become afo's."""
     try:
         yield
@@ -47,19 +47,19 @@ class LocalFiles:
         self._prefix = prefix
 
     def open_input(self, path: str) -> BinaryIO:
-        with _translated("read", path):
+        with translated("read", path):
             return open(path, "rb", buffering=BLOCK // 4)
 
     def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
         if os.path.isdir(path):
             raise StorageError(f"cannot write {path}: it is a directory")
         self.make_dirs(posixpath.dirname(path), None)
-        with _translated("write", path):
+        with translated("write", path):
             return _LocalSink(path, overwrite=overwrite, mode=mode)
 
     def append(self, path: str, data: bytes) -> None:
         self.make_dirs(posixpath.dirname(path), None)
-        with _translated("append to", path):
+        with translated("append to", path):
             created = not os.path.exists(path)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             with os.fdopen(descriptor, "ab") as file:
@@ -74,12 +74,12 @@ class LocalFiles:
         self.info(path)
 
     def info(self, path: str) -> FileInfo:
-        with _translated(_LOOK, path):
+        with translated(_LOOK, path):
             return self._info(path, os.stat(path))
 
     def list_dir(self, path: str) -> list[FileInfo]:
         found: list[FileInfo] = []
-        with _translated("list", path), os.scandir(path) as entries:
+        with translated("list", path), os.scandir(path) as entries:
             for entry in entries:
                 # Gone between listing and stat, or a dangling link: not there.
                 with suppress(FileNotFoundError):
@@ -92,13 +92,13 @@ class LocalFiles:
         return FileInfo(self._prefix + path, size, status.st_mtime_ns / 1e9, is_dir, owner)
 
     def make_dirs(self, path: str, mode: int | None) -> None:
-        with _translated("make directory", path):
+        with translated("make directory", path):
             if os.path.isdir(path):
                 return
             os.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        with _translated("delete", path):
+        with translated("delete", path):
             if not os.path.lexists(path):
                 return False
             if os.path.islink(path) or not os.path.isdir(path):
@@ -110,7 +110,7 @@ class LocalFiles:
             return True
 
     def rename(self, source: str, destination: str) -> None:
-        with _translated("rename", f"{source} to {destination}"):
+        with translated("rename", f"{source} to {destination}"):
             os.replace(source, destination)
 
 
@@ -125,13 +125,13 @@ class _LocalSink:
         self._file = os.fdopen(os.open(self._temporary, flags, 0o666 if mode is None else mode), "wb", buffering=0)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        with _translated("write", self._path):
+        with translated("write", self._path):
             rest = memoryview(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
 
     def commit(self) -> None:
-        with _translated("write", self._path):
+        with translated("write", self._path):
             os.fsync(self._file.fileno())
             self._file.close()
             if self._overwrite:

@@ -10,6 +10,7 @@ from afo.storage.backend import BLOCK, AtomicOutput, Backend, FileInfo
 from afo.storage.local import LocalFiles
 from afo.storage.patience import patiently
 from afo.storage.pattern import component_matcher, escape, expand_braces, has_wildcard, unescape
+from afo.storage.streams import copy_here
 from afo.storage.url import HDFS, Location, parse
 
 
@@ -161,16 +162,16 @@ def rename(source: str, destination: str) -> None:
 
 
 def download(url: str, local_path: str) -> None:
-    """Copies a file to a local path, atomically, in blocks."""
-    patiently(lambda: _copy(url, local_path))
+    """Copies a file to a local path, atomically, by several streams. A crash of the machine may leave less of it."""
+    patiently(lambda: copy_here(lambda: open_input(url), local_path))
 
 
 def upload(local_path: str, url: str) -> None:
     """Copies a local file to a URL, atomically, in blocks."""
-    patiently(lambda: _copy(local_path, url))
+    patiently(lambda: _send(local_path, url))
 
 
-def _copy(source: str, destination: str) -> None:
-    with open_input(source) as reader, open_output(destination) as writer:
+def _send(local_path: str, url: str) -> None:
+    with open_input(local_path) as reader, open_output(url) as writer:
         while block := reader.read(2 * BLOCK):
             writer.write(block)

@@ -60,7 +60,7 @@ def _warm_started(
     with reader:
         plan = take_over(parameters, origin.sections, reader)
     step = reader.manifest.step
-    origin.begin(_ancestry(reader), step)
+    origin.begin(_ancestry(reader), step, reader.manifest.clock)
     begun = m.WarmStart(
         source=reader.url, passed_over=passed_over, kept=plan.kept, made_new=plan.made_new, dropped=plan.dropped
     )

@@ -7,7 +7,9 @@ batches more than the positions say: after a restore those are applied once more
 import functools
 import secrets
 import shutil
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -43,15 +45,16 @@ class CheckpointWriter:
 
     def __init__(
         self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int, origin: Origin,
-        full_every: int = 1,
+        full_every: int = 1, unused_s: float | None = None,
     ) -> None:  # fmt: skip
         """`origin` adds to the manifest what the model is made of. Of `full_every` checkpoints one holds all rows of
-        hash tables, each other what changed since the one before."""
+        hash tables, each other what changed since the one before. `unused_s`: rows unused for longer go."""
         self._parameters = parameters
         self._origin = origin
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
+        self._unused_s = unused_s
         group = parameters.embeddings
         self._tables = None if group is None else TableSaver(group, most_deltas=full_every - 1)
         #: Directory of the last one, which the next one's tables can stand on.
@@ -71,6 +74,7 @@ class CheckpointWriter:
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
         parts = self._send(directory, counters)
+        self._evict(step)
         saved_tables, base = self._save_tables(directory, incremental=not final)
         url, ours = manifest.commit(
             self._url,
@@ -87,6 +91,7 @@ class CheckpointWriter:
                 lineage=self._origin.lineage(step, positions),
                 tables=saved_tables,
                 base=base,
+                clock=self._origin.clock.ticks,
             ),
         )
         self._before = directory
@@ -101,6 +106,16 @@ class CheckpointWriter:
             return {}
         counts = group.sizes()[0].sum(axis=0).tolist()
         return {table.name: count for table, count in zip(group.tables, counts, strict=True)}
+
+    def _evict(self, step: int) -> None:
+        """Rows that the job does not want to keep go now, so that the checkpoint knows of it."""
+        group, clock = self._parameters.embeddings, self._origin.clock
+        now = time.time()
+        clock.tick(now, step)
+        oldest = 0 if self._unused_s is None else clock.step_at(now - self._unused_s)
+        evicted = 0 if group is None else int(group.evict(step, oldest).sum())
+        if evicted:
+            print(f"evicted {evicted:,} rows of hash tables at step {step:,}", file=sys.stderr)
 
     def _save_tables(self, directory: str, *, incremental: bool) -> tuple[str | None, str | None]:
         """Returns the file that names all of them, relative to `directory`, and the directory that they stand on."""

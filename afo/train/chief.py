@@ -9,7 +9,6 @@ from afo.train.beginning import begin
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter
 from afo.train.decision import chosen
 from afo.train.export import export
-from afo.train.exported import Exported
 from afo.train.manifest import remove_old
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters
@@ -32,8 +31,9 @@ class Chief:
         task, job = setup.task, setup.job
         self._origin = Origin(task, rules_of(parameters), setup.model.sections(parameters))
         self._writer = CheckpointWriter(
-            parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin, job.checkpoint.full_every
-        )
+            parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin, job.checkpoint.full_every,
+            job.model.embedding.evict.unused_time,
+        )  # fmt: skip
         self._keep = job.checkpoint.keep
         self._every_s = min(float(job.checkpoint.every), float(job.train.eval_every))
         self._summaries = Summaries(task.summary_url, f"train-g{task.generation}-a{task.attempt}", setup.work_dir)
@@ -80,10 +80,8 @@ class Chief:
         exported = chosen(setup, url)
         setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
         with CheckpointReader(exported, setup.work_dir) as reader:
-            model, labels = setup.model.local(reader), setup.model.labels
-            saved = reader.manifest
-            source = Exported(manifest=exported, step=saved.step, labels=labels, lineage=saved.lineage)
-            export(model, labels, setup.parser, setup.task.export_url, setup.work_dir, source)
+            wanted = setup.job.export
+            export(setup, reader, setup.task.export_url, setup.work_dir, wanted.rows, wanted.tables)
         self._remove_old((exported,))
         return report.step
 
@@ -120,9 +118,9 @@ class Chief:
         samples, waited, worked = self._summarised
         scalars = {
             "train/samples_per_s": (progress.samples - samples) / max(seconds, 1e-9),
-            "train/input_wait": (progress.input_wait_s - waited) / max(progress.step_s - worked, 1e-9),
+            "train/input_wait": (progress.input_wait.total - waited) / max(progress.step_s - worked, 1e-9),
         }
         if progress.loss is not None:
             scalars["train/loss"] = progress.loss
         self._summaries.write(progress.step, scalars)
-        self._summarised = progress.samples, progress.input_wait_s, progress.step_s
+        self._summarised = progress.samples, progress.input_wait.total, progress.step_s

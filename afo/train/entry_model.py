@@ -24,14 +24,15 @@ from afo.train import initialize, operations
 from afo.train.checkpoint import CheckpointReader
 from afo.train.draws import draw_of
 from afo.train.exchange import Exchange
-from afo.train.frozen_table import FrozenTable
 from afo.train.hashed_lookup import HashedLookup
 from afo.train.lookups import LocalLookup, ServerLookup
 from afo.train.model import Computed, TableGradients
 from afo.train.own_module import OwnModule
 from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
+from afo.train.policies import eviction_of, filter_of
 from afo.train.resources import resources
 from afo.train.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
+from afo.train.table_form import TRAINED, TableForm
 
 
 class Inputs(NamedTuple):
@@ -120,10 +121,11 @@ class EntryModel:
         labels = {name: inputs.labels[:, at] for at, name in enumerate(self.labels)}
         return {**dense, **labels, self._job.data.weight or "weight": inputs.weight}
 
-    def local(self, reader: CheckpointReader) -> "LocalEntryModel":
+    def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
         # Without its hash tables, which are read as they lie: the native operations need not be there.
-        return LocalEntryModel(self._own, self._parameters(1, 0, []), reader)
+        absent = self._job.model.embedding.filter.default_value
+        return LocalEntryModel(self._own, self._parameters(1, 0, []), reader, absent, form)
 
     def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
         """One question to each server for all hash tables; None where there are none, or nobody is asked."""
@@ -139,10 +141,13 @@ class EntryModel:
             return []
         operations.load()
         rule, seed = row_optimizer_of(self._choice(), self._job.optimizer.embedding), self._job.data.shuffle.seed
-        return [
-            Table(name, layer.output_dim, rule, initializer_of(layer.embeddings_initializer, layer.output_dim, seed))
-            for name, layer, _ in hashed
-        ]
+        embedding = self._job.model.embedding
+        admitted, evicted = filter_of(embedding), eviction_of(embedding)
+        tables = []
+        for name, layer, _ in hashed:
+            first = initializer_of(layer.embeddings_initializer, layer.output_dim, seed)
+            tables.append(Table(name, layer.output_dim, rule, first, filter=admitted, eviction=evicted))
+        return tables
 
     def _choice(self) -> OptimizerChoice:
         given, module = self._job.optimizer.deep, self._own.module
@@ -164,25 +169,24 @@ class EntryModel:
 class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """A user's model with its tables in this process."""
 
-    def __init__(self, own: OwnModule, parameters: Parameters, reader: CheckpointReader) -> None:
-        """Raises DataError if the checkpoint is of another model."""
+    def __init__(
+        self, own: OwnModule, parameters: Parameters, reader: CheckpointReader, absent: float, form: TableForm
+    ) -> None:
+        """`absent`: the weights of a key without a row. Raises DataError if the checkpoint is of another model."""
         super().__init__(name="own_model")
         self._own, self._parameters = own, parameters
         self._assign(reader)
         # What the traced model refers to is saved only if it hangs here.
         self.resources = resources(own.module)
-        dense = {
-            each.name: tf.Variable(reader.table(each.name, each.rows, each.width), trainable=False)
-            for each in parameters.tables
-        }
+        dense = {each.name: form.dense(reader.table(each.name, each.rows, each.width)) for each in parameters.tables}
         # TensorFlow tracks a dictionary as it is when it is assigned.
-        self.tables = dense | {name: FrozenTable(rows) for name, rows in self._hashed(reader).items()}
+        self.tables = dense | {name: form.hashed(rows, absent) for name, rows in self._hashed(reader).items()}
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
         self._assign(reader)
         for each in self._parameters.tables:
-            self.tables[each.name].assign(reader.table(each.name, each.rows, each.width))
+            self.tables[each.name].load(reader.table(each.name, each.rows, each.width))
         for name, rows in self._hashed(reader).items():
             self.tables[name].load(rows)
 

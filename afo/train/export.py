@@ -8,25 +8,39 @@ import msgspec
 import tensorflow as tf
 
 from afo import storage
+from afo.job import RowType, TableKind
 from afo.models.records import RecordParser
 from afo.train import exported
+from afo.train.checkpoint import CheckpointReader
 from afo.train.exported import Exported
 from afo.train.model import LocalModel
+from afo.train.setup import JobParts
+from afo.train.table_form import TableForm
 
 
 def export(
-    model: LocalModel, labels: tuple[str, ...], parser: RecordParser, url: str, scratch: Path, source: Exported
+    parts: JobParts, reader: CheckpointReader, url: str, scratch: Path, rows: RowType, tables: TableKind
 ) -> None:
-    """Write the SavedModel to `url`, replacing one that is there.
+    """Write the SavedModel of a checkpoint to `url`, replacing one that is there.
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. `source` goes with it (`afo.train.exported`). All of it is written beside `url` first: what
-    was there stays until the new model is whole.
+    the name of each label. Where it comes from goes with it (`afo.train.exported`). All of it is written beside `url`
+    first: what was there stays until the new model is whole. Raises DataError where `rows` cannot hold the weights,
+    Unsupported for native tables where the operations cannot run.
     """
-    local = scratch / "export"
-    shutil.rmtree(local, ignore_errors=True)
-    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parser))
+    local, files = scratch / "export", scratch / "tables"
+    for each in (local, files):
+        shutil.rmtree(each, ignore_errors=True)
+    model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None))
+    labels, saved = parts.model.labels, reader.manifest
+    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts.parser))
+    shutil.rmtree(files, ignore_errors=True)
+    _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
+                               lineage=saved.lineage))  # fmt: skip
+
+
+def _send(local: Path, url: str, source: Exported) -> None:
     about = local.joinpath(*exported.FILE)
     about.parent.mkdir(parents=True, exist_ok=True)
     about.write_bytes(msgspec.json.encode(source))

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import DataError
+from afo.job import RowType, TableKind
 from afo.lineage import Lineage
 
 FILE = ("assets.extra", "afo.json")
@@ -16,6 +17,9 @@ class Exported(Struct, frozen=True, kw_only=True):
     manifest: str
     step: int
     labels: tuple[str, ...]
+    #: How its embedding tables are kept; `native` needs afo's operations in the process that serves.
+    rows: RowType = "float32"
+    tables: TableKind = "frozen"
     lineage: Lineage | None = None
 
 

@@ -21,8 +21,10 @@ from afo.train import initialize, operations
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange
 from afo.train.local_model import LocalHashedWideDeep
-from afo.train.model import Computed, TableGradients
+from afo.train.model import Computed, LocalModel, TableGradients
 from afo.train.parameters import Parameters
+from afo.train.policies import eviction_of, filter_of
+from afo.train.table_form import TRAINED, TableForm
 from afo.train.wide_deep_model import (
     Samples,
     WideDeepModel,
@@ -86,20 +88,24 @@ class HashedWideDeepModel(WideDeepModel):
             embeddings=asked.gradients(of_rows),
         )
 
-    def local(self, reader: CheckpointReader) -> LocalHashedWideDeep:
+    def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
         """Out of a checkpoint."""
-        return LocalHashedWideDeep(self._layout, self._encoder, reader)
+        absent = self._job.model.embedding.filter.default_value
+        return LocalHashedWideDeep(self._layout, self._encoder, reader, absent, form)
 
     def _tables(self) -> list[Table]:
         layout, optimizer = self._layout, self._job.optimizer
         deep_rule = row_optimizer_of(optimizer.deep_or_default, optimizer.embedding)
         wide_rule = row_optimizer_of(optimizer.wide)
         zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
+        embedding = self._job.model.embedding
+        admitted, evicted = filter_of(embedding), eviction_of(embedding)
         tables = []
         for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
             first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
-            tables.append(Table(name, layout.dim, deep_rule, first))
-        return tables + [Table(name, 1, wide_rule, zeros) for name in layout.wide_tables]
+            tables.append(Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted))
+        linear = Table("", 1, wide_rule, zeros, filter=admitted._replace(default_value=0.0), eviction=evicted)
+        return tables + [linear._replace(name=name) for name in layout.wide_tables]
 
     def _seed(self, feature: str) -> int:
         """Features are told apart: equal ids of two begin with different rows, whatever other features there are."""

@@ -8,28 +8,28 @@ from afo.models import wide_deep
 from afo.models.encode import Encoder
 from afo.models.layout import Layout
 from afo.train.checkpoint import CheckpointReader
-from afo.train.frozen_table import FrozenTable
+from afo.train.table_form import TRAINED, TableForm
 
 
 class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """Wide & Deep with its tables as local variables."""
 
-    def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader) -> None:
+    def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader, form: TableForm = TRAINED) -> None:
         """Raises DataError if the checkpoint is of another model."""
         super().__init__(name="wide_deep")
         self._layout = layout
         self._encoder = encoder
-        self.deep = _variable(self._deep(reader)) if layout.has_deep else None
-        self.wide = _variable(self._wide(reader)) if layout.has_wide else None
+        self.deep = form.dense(self._deep(reader)) if layout.has_deep else None
+        self.wide = form.dense(self._wide(reader)) if layout.has_wide else None
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
         if self.deep is not None:
-            self.deep.assign(self._deep(reader))
+            self.deep.load(self._deep(reader))
         if self.wide is not None:
-            self.wide.assign(self._wide(reader))
+            self.wide.load(self._wide(reader))
         self.dense.assign(reader.whole("dense"))
         self.statistics.assign(reader.whole("statistics"))
 
@@ -37,28 +37,34 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         return reader.table("deep", self._layout.deep_rows, self._layout.dim)
 
     def _wide(self, reader: CheckpointReader) -> Any:
-        return reader.table("wide", self._layout.wide_rows, 1)[:, 0]
+        return reader.table("wide", self._layout.wide_rows, 1)
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""
         encoded = self._encoder(features)
         wide = None
         if self.wide is not None:
-            wide = tf.gather(self.wide, tf.concat([encoded.ids, encoded.crosses], axis=1))
-        embeddings = None if self.deep is None else tf.gather(self.deep, encoded.ids)
+            wide = self.wide.lookup(tf.concat([encoded.ids, encoded.crosses], axis=1))[:, :, 0]
+        embeddings = None if self.deep is None else self.deep.lookup(encoded.ids)
         return _probabilities(self._layout, embeddings, wide, encoded, self.dense, self.statistics)
 
 
 class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """The same with its hash tables as they were."""
 
-    def __init__(self, layout: Layout, encoder: Encoder, reader: CheckpointReader) -> None:
-        """Raises DataError if the checkpoint is of another model."""
+    def __init__(
+        self, layout: Layout, encoder: Encoder, reader: CheckpointReader, absent: float = 0.0,
+        form: TableForm = TRAINED,
+    ) -> None:  # fmt: skip
+        """`absent`: the embeddings of a key without a row. Raises DataError if the checkpoint is of another model."""
         super().__init__(name="wide_deep")
         self._layout = layout
         self._encoder = encoder
         self._dims = dict.fromkeys(layout.deep_tables, layout.dim) | dict.fromkeys(layout.wide_tables, 1)
-        self.tables = {name: FrozenTable(rows) for name, rows in reader.hash_tables(self._dims).items()}
+        self.tables = {
+            name: form.hashed(rows, absent if name in layout.deep_tables else 0.0)
+            for name, rows in reader.hash_tables(self._dims).items()
+        }
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
 

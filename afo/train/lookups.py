@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from afo.errors import ModelError
 from afo.train.exchange import Exchange, RowGradient
-from afo.train.frozen_table import FrozenTable
 from afo.train.hashed_lookup import HashedLookup
 from afo.train.layer_ids import all_within, shaped
 from afo.train.parameters import Parameter
@@ -117,15 +116,14 @@ class ServerLookup:
 
 
 class LocalLookup:
-    """Takes rows out of variables and tables of this process."""
+    """Takes rows out of tables of this process."""
 
     def __init__(self, embeddings: tuple[Named, ...], tables: Mapping[str, Any]) -> None:
         self._tables = {id(each.layer): tables[each.name] for each in embeddings}
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows [..., output_dim]."""
-        table = self._tables[id(layer)]
-        return table.lookup(ids) if isinstance(table, FrozenTable) else tf.gather(table, ids)
+        return self._tables[id(layer)].lookup(ids)
 
 
 def _summed(calls: list[tuple[_Asked, Any]]) -> RowGradient:

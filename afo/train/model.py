@@ -8,6 +8,7 @@ from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.parameters import Parameters
 from afo.train.sections import Section
+from afo.train.table_form import TRAINED, TableForm
 
 
 class TableGradients(NamedTuple):
@@ -71,5 +72,8 @@ class Model(Protocol):
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The real numbers among the inputs by name of the feature, [B, …] each: what may not be finite."""
 
-    def local(self, reader: CheckpointReader) -> LocalModel:
-        """The model as a checkpoint holds it. Raises DataError for a checkpoint of another model."""
+    def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
+        """The model as a checkpoint holds it, its tables in `form`.
+
+        Raises DataError for a checkpoint of another model, or whose weights the form cannot hold.
+        """

@@ -16,10 +16,10 @@ from afo.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.process_death import die_with_parent
 from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
-from afo.train.exported import Exported
 from afo.train.prediction import Prediction
 from afo.train.scoring import Scorer
 from afo.train.setup import JobParts
+from afo.train.table_form import TableForm
 
 
 def main(arguments: list[str]) -> int:
@@ -38,17 +38,16 @@ def run(task: OfflineTask) -> OfflineResult:
     """Raises AfoError."""
     parts, scratch = JobParts(task.job, task.schema_file), Path(task.work_dir)
     with CheckpointReader(task.manifest, scratch) as reader:
-        model, saved = parts.model.local(reader), reader.manifest
+        if task.kind == "export":
+            export(parts, reader, task.output, scratch, task.rows, task.tables)
+            return OfflineResult()
+        model = parts.model.local(reader, TableForm(task.rows))
     if task.kind == "evaluate":
         scorer = Scorer(parts.schema, parts.parser, task.job.data, scratch)
         found = scorer.evaluate(model, [SplitFile(file.url, 0) for file in task.files])
         return OfflineResult(metrics=found.metrics, coverage=found.coverage)
-    if task.kind == "predict":
-        prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
-        return OfflineResult(parts=tuple(prediction.write(task.files, task.output)))
-    source = Exported(manifest=task.manifest, step=saved.step, labels=parts.model.labels, lineage=saved.lineage)
-    export(model, parts.model.labels, parts.parser, task.output, scratch, source)
-    return OfflineResult()
+    prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
+    return OfflineResult(parts=tuple(prediction.write(task.files, task.output)))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,17 @@
 No TensorFlow here.
 """
 
+import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
 
 from afo import __version__, lineage, storage
-from afo.errors import NotFound
+from afo.errors import DataError, NotFound
 from afo.lineage import Ancestry, Lineage, Training
+from afo.train.manifest import find_manifests, read_manifest
 from afo.train.sections import Section
+from afo.train.step_clock import StepClock, Ticks
 from afo.train_task import TrainTask
 
 #: Beside the checkpoints of a job that was warm-started.
@@ -25,20 +28,22 @@ class Origin:
         self.sections = sections
         #: Step that the job began with.
         self.first_step = 0
+        self.clock = StepClock()
         self._task = task
         self._url = storage.join(task.checkpoint_url, ANCESTRY)
         self._files = lineage.read_files(task.files_url) if task.files_url else ()
         self._ancestry = Ancestry()
 
-    def begin(self, ancestry: Ancestry, first_step: int) -> None:
-        """The variables are prepared for the first time."""
-        self._ancestry, self.first_step = ancestry, first_step
+    def begin(self, ancestry: Ancestry, first_step: int, ticks: Ticks = ()) -> None:
+        """The variables are prepared for the first time. `ticks`: of the model that was taken over."""
+        self._ancestry, self.first_step, self.clock = ancestry, first_step, StepClock(ticks)
         if ancestry.jobs:
             lineage.write_ancestry(self._url, ancestry)
 
     def resume(self, first_step: int) -> None:
         """The variables were prepared before, by an earlier process or in an earlier generation."""
         self.first_step = first_step
+        self.clock = _clock_at(self._task.checkpoint_url)
         try:
             self._ancestry = lineage.read_ancestry(self._url)
         except NotFound:
@@ -53,3 +58,11 @@ class Origin:
             first_step=self.first_step, step=step, files=files, totals=lineage.totals_of(files),
         )  # fmt: skip
         return Lineage(own=own, before=self._ancestry)
+
+
+def _clock_at(checkpoint_url: str) -> StepClock:
+    """As the newest manifest has it that can be read: a damaged one is passed over by the restore, which says so."""
+    for found in reversed(find_manifests(checkpoint_url)):
+        with contextlib.suppress(DataError, NotFound):
+            return StepClock(read_manifest(found.url).clock)
+    return StepClock()

@@ -56,7 +56,10 @@ class Position:
         self._new = self._after()
 
     def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Count the batch and add to the state; returns the number of this step and the new positions [R, 3]."""
+        """Count the batch and add to the state.
+
+        Returns int64 [2] (the steps applied when this one began, and with it) and the new positions [R, 3].
+        """
         after, parameters = self._new, self._parameters
         with tf.device(ps_device(0)):
             for variable, value in zip(parameters.state, added, strict=True):
@@ -66,10 +69,10 @@ class Position:
             )
             step = self._handle(parameters.step)
             tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64))
-            number = read_value(step, "int64")
+            steps = tf.stack([self.step, read_value(step, "int64")])
         for copy in parameters.copies.values():
             self._advance_copy(copy, after)
-        return number, after
+        return steps, after
 
     def _advance_copy(self, copy: PsVariable, after: Any) -> None:
         with tf.device(copy.device):

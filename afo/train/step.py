@@ -31,8 +31,8 @@ class Prepared(NamedTuple):
 class StepResult(NamedTuple):
     """What a step tells the worker."""
 
-    #: Steps of all workers, this one included.
-    step: Any
+    #: int64 [2]: steps of all workers that were applied when this one began, and with it.
+    steps: Any
     loss: Any
     #: int64 [R] and [R, 3]: the batch's files and their new positions.
     files: Any
@@ -69,8 +69,8 @@ def step_function(model: Model, parameters: Parameters, schedule: Schedule, prep
             applied += asked.apply(values, step=position.step, schedule=rate)
         applied += exchange.apply_vector(computed.vector, rate)
         with tf.control_dependencies(applied):
-            number, positions = position.advance(computed.added)
-        result = StepResult(number, computed.loss, batch.origin.files, positions)
+            steps, positions = position.advance(computed.added)
+        result = StepResult(steps, computed.loss, batch.origin.files, positions)
         return tf.nest.map_structure(on_client, result)  # type: ignore[no-any-return]  # TensorFlow is untyped
 
     return tf.function(step, [prepared_signature(prepare)], autograph=False)

@@ -21,10 +21,11 @@ from afo.train import initialize
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.local_model import LocalWideDeep
-from afo.train.model import Computed
+from afo.train.model import Computed, LocalModel
 from afo.train.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.routing import Route, route
 from afo.train.sections import Section, sections_of
+from afo.train.table_form import TRAINED, TableForm
 from afo.train.variables import ps_device
 
 
@@ -127,9 +128,9 @@ class WideDeepModel:
         named = {column.feature: part for column, part in zip(columns, parts, strict=True)}
         return {**named, **_label_and_weight(self._job, inputs.samples)}
 
-    def local(self, reader: CheckpointReader) -> LocalWideDeep:
+    def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
         """Out of a checkpoint."""
-        return LocalWideDeep(self._layout, self._encoder, reader)
+        return LocalWideDeep(self._layout, self._encoder, reader, form)
 
     def _with_tables(
         self, servers: int, splits: int, tables: Sequence[Parameter] = (), embeddings: Sequence[Table] = ()

@@ -5,6 +5,7 @@ import time
 import tensorflow as tf
 
 from afo.data.pipeline import Batch, TrainingInput
+from afo.input_wait import InputWait
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.cluster import connect
@@ -50,10 +51,9 @@ class Worker:
         self._last_step: int | None = None
         self._ask_at = 0.0
         self._samples = 0
-        self._step_s = 0.0
+        self._applying_s = 0.0
         self._loss: float | None = None
-        #: The step that this worker made last, and the running mean of the steps of others between two of its own.
-        self._own_step: int | None = None
+        #: Running mean of the updates by others while a step ran.
         self._staleness: float | None = None
 
     def run(self) -> None:
@@ -104,13 +104,13 @@ class Worker:
 
     def _another_step(self, reading: TrainingInput) -> bool:
         """Wait for a batch and apply it; false when training is over."""
-        began = time.monotonic()
         batch = reading.get(INPUT_POLL_S)
         if batch == "end":
             return False
         if isinstance(batch, Batch):
+            began = time.monotonic()
             self._apply(batch)
-            self._step_s += time.monotonic() - began
+            self._applying_s += time.monotonic() - began
         elif self._last_step is not None:
             # Others may have made the last step while this worker has nothing to read.
             self._step = int(self._global_step.read())
@@ -130,21 +130,15 @@ class Worker:
         """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""
         if batch.size:
             result = self._stepped(batch)
-            self._step = int(result.step)
-            self._note_staleness(self._step)
-            loss = float(result.loss)
-            self._loss = loss if self._loss is None else self._loss + LOSS_WEIGHT * (loss - self._loss)
+            before, self._step = (int(each) for each in result.steps.numpy())
+            # The first step of a process sets its functions up on the servers, which takes as long as many steps.
+            if self._samples:
+                self._staleness = _running(self._staleness, self._step - before - 1)
+            self._loss = _running(self._loss, float(result.loss))
             self._splits.applied(result.files.numpy(), result.positions.numpy())
             self._samples += batch.size
         for ended in batch.ended:
             self._splits.acknowledge(ended)
-
-    def _note_staleness(self, step: int) -> None:
-        if self._own_step is not None:
-            others = float(max(0, step - self._own_step - 1))
-            before = others if self._staleness is None else self._staleness
-            self._staleness = before + LOSS_WEIGHT * (others - before)
-        self._own_step = step
 
     def _stepped(self, batch: Batch) -> StepResult:
         """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
@@ -163,12 +157,17 @@ class Worker:
         self._setup.progress.report(self._progress(phase), now=now)
 
     def _progress(self, phase: Phase) -> Progress:
+        waited = InputWait() if self._input is None else self._input.waited
         return Progress(
             phase=phase,
             step=self._step,
             samples=self._samples,
-            input_wait_s=0.0 if self._input is None else self._input.wait_s,
-            step_s=self._step_s,
+            input_wait=waited,
+            step_s=waited.total + self._applying_s,
             loss=self._loss,
             staleness=self._staleness,
         )
+
+
+def _running(mean: float | None, value: float) -> float:
+    return float(value) if mean is None else mean + LOSS_WEIGHT * (value - mean)

@@ -85,7 +85,7 @@ class Ending:
                 seconds=max(0.0, core.wall - state.started), core_hours=state.core_seconds / 3600,
                 memory_gb_hours=state.memory_mib_seconds / 1024 / 3600, restarts=state.restarts,
                 train_seconds=max(0.0, state.train_ended - state.train_began), input_wait=core.rates.input_wait,
-                bad_records=state.splits.bad_records,
+                input_bound=core.rates.input_bound, bad_records=state.splits.bad_records,
             )
         )  # fmt: skip
         self.repeat()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from msgspec import structs
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -70,7 +71,11 @@ def _of_tasks(tasks: Iterable[TaskStatus]) -> Iterator[Metric]:
         "read_bytes": CounterMetricFamily("afo_task_read_bytes", "From disks.", labels=["task"]),
         "written_bytes": CounterMetricFamily("afo_task_written_bytes", "To disks.", labels=["task"]),
         "samples": CounterMetricFamily("afo_task_samples", "Of its present process.", labels=["task"]),
-        "input_wait": CounterMetricFamily("afo_task_input_wait_seconds", "Of its present process.", labels=["task"]),
+        "input_wait": CounterMetricFamily(
+            "afo_task_input_wait_seconds",
+            "Of its present process, by what bounds input.",
+            labels=["task", "bound"],
+        ),
     }
     for each in tasks:
         name, used = [str(each.task)], each.usage
@@ -80,6 +85,7 @@ def _of_tasks(tasks: Iterable[TaskStatus]) -> Iterator[Metric]:
         counters["written_bytes"].add_metric(name, used.written_bytes)
         if each.progress is not None:
             counters["samples"].add_metric(name, each.progress.samples)
-            counters["input_wait"].add_metric(name, each.progress.input_wait_s)
+            for bound, seconds in structs.asdict(each.progress.input_wait).items():
+                counters["input_wait"].add_metric([*name, bound], seconds)
     yield memory
     yield from counters.values()

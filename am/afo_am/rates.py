@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 
+from afo.input_wait import InputBound, InputWait, bound_of
 from afo.rpc.messages import TaskId
 from afo.train_task import Progress
 
@@ -26,7 +27,7 @@ class Rates:
         self._last: dict[TaskId, Progress] = {}
         #: Tasks whose counters began before this AM did.
         self._counted: set[TaskId] = set()
-        self._wait_s = 0.0
+        self._wait = InputWait()
         self._step_s = 0.0
         self._window: deque[tuple[float, int]] = deque()
 
@@ -47,13 +48,13 @@ class Rates:
             last = progress
         if last is None or progress.samples < last.samples or progress.step_s < last.step_s:
             last = Progress(phase="starting")
-        if progress != self._last.get(task):
+        if task not in self._last or progress.is_beyond(self._last[task]):
             self.changed_at = now
         self._last[task] = progress
         if task.role not in ("chief", "worker"):
             return
         self.samples += progress.samples - last.samples
-        self._wait_s += progress.input_wait_s - last.input_wait_s
+        self._wait += progress.input_wait - last.input_wait
         self._step_s += progress.step_s - last.step_s
         self.step = max(self.step, progress.step)
         self._note_staleness(task, progress)
@@ -84,4 +85,9 @@ class Rates:
     @property
     def input_wait(self) -> float:
         """Share of the step time, 0 to 1, that training waited for input."""
-        return self._wait_s / self._step_s if self._step_s > 0 else 0.0
+        return self._wait.total / self._step_s if self._step_s > 0 else 0.0
+
+    @property
+    def input_bound(self) -> InputBound | None:
+        """What bounds the input, where that is worth a word."""
+        return bound_of(self._wait, self._step_s)

@@ -69,7 +69,7 @@ class Stalls:
 
     def _updated(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)
-        if before is not None and before.progress == task.progress:
+        if before is not None and not _is_beyond(task.progress, before.progress):
             return before
         return _Seen(task.progress, self._core.now)
 
@@ -100,3 +100,9 @@ class Stalls:
         """Where the tasks hang whose stacks were taken; '' if none were."""
         known = [(task_id, seen.place) for task_id, seen in self._seen.items() if seen.place]
         return "; ".join(f"{task_id} stands in {place}" for task_id, place in known[:3])
+
+
+def _is_beyond(progress: Progress | None, before: Progress | None) -> bool:
+    if progress is None or before is None:
+        return progress is not before
+    return progress.is_beyond(before)

@@ -21,6 +21,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         samples=rates.samples,
         samples_per_s=rates.samples_per_s(now),
         input_wait=rates.input_wait,
+        input_bound=rates.input_bound,
         loss=rates.loss,
         metrics=state.metrics,
         splits_done=state.splits.done,

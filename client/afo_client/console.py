@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from afo.input_wait import InputBound
+
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
 API = "afo/v1"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -86,3 +88,14 @@ def span_text(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+_WAITED_FOR: dict[InputBound | None, str] = {
+    None: "", "files": " (mostly for files)", "reading": " (mostly reading records)",
+    "preparing": " (mostly preparing batches)",
+}  # fmt: skip
+
+
+def wait_text(share: float, bound: InputBound | None) -> str:
+    """How much of its time training waits for input, and for what: `input wait 12% (mostly for files)`."""
+    return f"input wait {share:.0%}{_WAITED_FOR[bound]}"

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 from afo import event_log
 from afo import events as ev
 from afo.exits import NO_RESTART, SCALED_AWAY
+from afo.input_wait import InputBound
 from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
@@ -62,6 +63,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     samples: int = 0
     samples_per_s: float = 0.0
     input_wait: float = 0.0
+    input_bound: InputBound | None = None
     loss: float | None = None
     metrics: dict[str, float] = {}
     splits_done: int = 0
@@ -99,6 +101,7 @@ def from_status(reply: StatusReply) -> JobView:
         samples=reply.samples,
         samples_per_s=reply.samples_per_s,
         input_wait=reply.input_wait,
+        input_bound=reply.input_bound,
         loss=reply.loss,
         metrics=reply.metrics,
         splits_done=reply.splits_done,
@@ -130,7 +133,7 @@ def _progress_fields(progress: Progress | None) -> dict[str, object]:
     rate = progress.samples / progress.step_s if progress.step_s else 0.0
     return {
         "phase": progress.phase, "step": progress.step, "samples_per_s": rate, "samples": progress.samples,
-        "input_wait_s": progress.input_wait_s, "step_s": progress.step_s, "loss": progress.loss,
+        "input_wait_s": progress.input_wait.total, "step_s": progress.step_s, "loss": progress.loss,
     }  # fmt: skip
 
 

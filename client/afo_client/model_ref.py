@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afo.config import Config
 from afo.errors import NotFound, SpecError
+from afo.job import ROW_TYPES, RowType
 from afo.paths import checked_job_id
 from afo.train import exported
 from afo.train.manifest import Manifest, read_manifest
@@ -16,10 +17,11 @@ from afo_client.summary import places
 
 @dataclass(frozen=True)
 class ModelRef:
-    """A checkpoint, by its manifest."""
+    """A checkpoint, by its manifest. `rows`: how the export that was named keeps its embedding tables."""
 
     url: str
     manifest: Manifest
+    rows: RowType = "float32"
 
     def job(self, config: Config) -> JobRef:
         """The job that wrote it. Raises `NotFound` for a checkpoint that does not say."""
@@ -35,14 +37,15 @@ def find_model(config: Config, named: str | None) -> ModelRef:
 
     Of several checkpoints the final one is taken, else the newest; one that the quality gate refused only by itself.
     """
-    place = checkpoint_place(config, named)
+    place, rows = checkpoint_place(config, named), ROW_TYPES[0]
     with suppress(NotFound):  # then it is no export, but a directory of checkpoints or a manifest
-        place = exported.read(place).manifest
+        found = exported.read(place)
+        place, rows = found.manifest, found.rows
     try:
         url = newest(place)
     except NotFound as error:
         raise NotFound(f"{error}; name a job, a directory of checkpoints, a manifest or an exported model") from error
-    return ModelRef(url, read_manifest(url))
+    return ModelRef(url, read_manifest(url), rows)
 
 
 def checkpoint_place(config: Config, named: str | None) -> str:

@@ -15,7 +15,7 @@ from afo.am_config import AmConfig
 from afo.config import Config
 from afo.data.splits import find_splits
 from afo.errors import AfoError, NotFound, TrainingError
-from afo.job import Job
+from afo.job import Job, RowType, TableKind
 from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
 from afo_client.model_ref import ModelRef, find_model
 
@@ -53,9 +53,14 @@ def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
 
 
 def run(
-    model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1
-) -> list[OfflineResult]:
-    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails."""
+    model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1,
+    rows: RowType | None = None, tables: TableKind = "frozen",
+) -> list[OfflineResult]:  # fmt: skip
+    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
+
+    `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
+    `tables`: of an export.
+    """
     count = max(1, min(processes, len(files)))
     with tempfile.TemporaryDirectory(prefix="afo-") as directory:
         schema = Path(directory, "schema.yaml")
@@ -67,7 +72,8 @@ def run(
             tasks.append(
                 OfflineTask(
                     kind=kind, job=model.job, schema_file=str(schema), manifest=model.ref.url,
-                    files=tuple(files[number::count]), output=output, work_dir=str(work_dir),
+                    files=tuple(files[number::count]), output=output, rows=rows or model.ref.rows,
+                    tables=tables, work_dir=str(work_dir),
                 )
             )  # fmt: skip
         return _all(tasks)

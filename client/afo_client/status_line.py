@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 
-from afo_client.console import say, without_control
+from afo_client.console import say, wait_text, without_control
 from afo_client.job_view import JobView
 
 EVERY_S = 30.0
@@ -15,7 +15,11 @@ def status_line(view: JobView) -> str:
     up, wanted = view.containers
     parts = [view.state, f"containers {up}/{wanted}" if wanted else ""]
     if view.step:
-        parts += [f"step {view.step:,}", f"{view.samples_per_s:,.0f} samples/s", f"input wait {view.input_wait:.0%}"]
+        parts += [
+            f"step {view.step:,}",
+            f"{view.samples_per_s:,.0f} samples/s",
+            wait_text(view.input_wait, view.input_bound),
+        ]
     if view.splits_total:
         parts.append(f"files {view.splits_done}/{view.splits_total}")
     parts.append(f"loss {view.loss:.4f}" if view.loss is not None else "")

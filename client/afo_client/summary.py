@@ -7,7 +7,7 @@ from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.exits import CAUSES
 from afo.jsonfile import decode
-from afo_client.console import attempt_text, counted, iso, span_text, without_control
+from afo_client.console import attempt_text, counted, iso, span_text, wait_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
 
@@ -69,7 +69,8 @@ def _numbers(view: JobView) -> list[str]:
     lines = [
         f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
         f"{span_text(verdict.train_seconds)} training",
-        f"{_rate(view):,.0f} samples/s, input wait {verdict.input_wait:.0%}, {counted(verdict.restarts, 'restart')}",
+        f"{_rate(view):,.0f} samples/s, {wait_text(verdict.input_wait, verdict.input_bound)}, "
+        f"{counted(verdict.restarts, 'restart')}",
     ]
     if verdict.bad_records:
         lines.append(f"{counted(verdict.bad_records, 'bad record')} skipped; the tasks' logs name them")
@@ -108,6 +109,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "samples": view.samples,
         "samples_per_s": _rate(view),
         "input_wait": view.verdict.input_wait if view.verdict else view.input_wait,
+        "input_bound": view.verdict.input_bound if view.verdict else view.input_bound,
         "loss": view.loss,
         **{name: getattr(view.verdict, name, None) for name in _OF_ENDED_JOBS},
         "submitted": iso(view.submitted),

@@ -8,6 +8,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from afo.exits import CAUSES
+from afo.input_wait import NOTABLE, InputBound
 from afo_history_server.job_history import Attempt, JobHistory
 from afo_history_server.words import number, share, size, span
 
@@ -17,10 +18,29 @@ _ROOMY, _TIGHT = 2.0, 0.9
 #: What a container is advised to have above its peak, and the step in which memory is asked.
 _RESERVE, _STEP_MIB = 1.25, 256
 #: Shares of the time from which on something is worth a word.
-_INPUT_WAIT, _SAVING, _WAITING = 0.3, 0.1, 0.2
+_SAVING, _WAITING = 0.1, 0.2
 #: Of its cores' time, that a task used less of; and seconds below which nothing is said of it.
 _IDLE_CORES, _SETTLED_S = 0.3, 300.0
 _MANY = 3
+
+_INPUT: dict[InputBound | None, tuple[str, str]] = {
+    "files": (
+        ", mostly for a file to be leased and copied here",
+        "Fewer, larger files: each is leased, and copied here, before it is read. More workers do so side by side. "
+        "Else it is the storage.",
+    ),
+    "reading": (
+        ", mostly while records were taken out of files",
+        "Files without compression are read quickest, and those without features that the schema leaves out. More "
+        "workers share the reading, more parameter servers do not.",
+    ),
+    "preparing": (
+        ", mostly while batches were parsed and hashed",
+        "Give the workers more `vcores`, which prepare ahead; have the schema name fewer features; more workers share "
+        "it, more parameter servers do not.",
+    ),
+    None: ("", "Give the workers more `vcores`, which read and parse ahead."),
+}
 
 
 class Advice(Struct, frozen=True):
@@ -37,12 +57,9 @@ def advice(job: JobHistory) -> tuple[Advice, ...]:
 
 
 def _input(job: JobHistory) -> Iterator[Advice]:
-    if job.input_wait is not None and job.input_wait >= _INPUT_WAIT:
-        yield Advice(
-            "input", f"The workers waited for input {share(job.input_wait)} of the time.",
-            "Give them more `vcores`, which read and parse ahead; have the schema name fewer features; more workers "
-            "share the reading, more parameter servers do not.",
-        )  # fmt: skip
+    if job.input_wait is not None and job.input_wait >= NOTABLE:
+        where, change = _INPUT[job.input_bound]
+        yield Advice("input", f"The workers waited for input {share(job.input_wait)} of the time{where}.", change)
 
 
 def _memory(job: JobHistory) -> Iterator[Advice]:

@@ -6,6 +6,7 @@ from afo import event_log
 from afo import events as ev
 from afo.exits import CAUSES, HARMLESS, Cause
 from afo.gate import Check
+from afo.input_wait import InputBound
 from afo.job import Acls, Role
 from afo.rpc.messages import TaskId
 
@@ -183,6 +184,7 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     samples: int = 0
     samples_per_s: float | None = None
     input_wait: float | None = None
+    input_bound: InputBound | None = None
     loss: float | None = None
     metrics: dict[str, float] = {}
     core_hours: float | None = None
@@ -235,5 +237,5 @@ def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
         job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, metrics=verdict.metrics,
         samples=verdict.samples, step=verdict.step, seconds=verdict.seconds, core_hours=verdict.core_hours,
         memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts, input_wait=verdict.input_wait,
-        train_seconds=verdict.train_seconds,
+        train_seconds=verdict.train_seconds, input_bound=verdict.input_bound,
     )  # fmt: skip

@@ -197,6 +197,25 @@ def test_an_optimizer_of_hash_tables_needs_them_and_is_one(path: Path) -> None:
         load_job(path, settings=["optimizer.embedding={adam: {}, sgd: {}}"])
 
 
+def test_filter_and_evict_are_for_hash_tables(path: Path) -> None:
+    evict = "model.embedding.evict={unused_steps: 1000000, capacity: 500, unused_time: 14d}"
+    own = ["model.embedding.filter.min_count=3", evict]
+    embedding = load_job(path, settings=own).model.embedding
+    assert (embedding.filter.min_count, embedding.filter.probability) == (3, 1.0)
+    assert (embedding.evict.unused_steps, embedding.evict.capacity, embedding.evict.l2_weight) == (1000000, 500, 0.0)
+    assert embedding.evict.unused_time == 14 * 86400
+    with pytest.raises(SpecError, match=r"\$\.model\.embedding.*`filter` and `evict` are for `storage: hash_table`"):
+        load_job(path, settings=[*own, "model.embedding.storage=dense"])
+    with pytest.raises(SpecError, match=r"`min_count` or `probability`, not both"):
+        load_job(path, settings=["model.embedding.filter={min_count: 2, probability: 0.1}"])
+    bloom = "model.embedding.filter={min_count: 3, max_element_size: 1000000000}"
+    assert load_job(path, settings=[bloom]).model.embedding.filter.false_positive_probability == 0.01
+    with pytest.raises(SpecError, match=r"with `max_element_size`, `min_count` must be 2 to 255, not 1"):
+        load_job(path, settings=["model.embedding.filter.max_element_size=9"])
+    with pytest.raises(SpecError, match=r"\$\.model\.embedding\.filter\.probability"):
+        load_job(path, settings=["model.embedding.filter.probability=0"])
+
+
 def test_a_name_has_variables_and_is_one_name(path: Path) -> None:
     assert load_job(path, settings=["name=ctr {{dt-1}}"]).name == "ctr 2026-02-28"
     with pytest.raises(SpecError, match=r"\$\.name: '\{\{dt-1\.\.dt\}\}' is a range of 2; name one day"):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,3 +46,21 @@ def test_one_that_is_over_is_left_alone_at_once(lock: Path) -> None:
     lock.write_text("")
     locked_process.send_signal(lock, signal.SIGKILL)
     locked_process.send_signal(lock.with_name("no such file"), signal.SIGKILL)
+
+
+SPAWN_SEEN = """
+import os, pathlib, sys
+from afo import locked_process
+def seen(path, command, env, *, file_actions, setsid):
+    print([action[1:] for action in file_actions if action[0] == os.POSIX_SPAWN_DUP2])
+os.posix_spawn = seen
+locked_process.start([], pathlib.Path(sys.argv[1]), env={}, stdout=pathlib.Path("o"), stderr=pathlib.Path("e"))
+"""
+
+
+def test_the_lock_reaches_the_process_where_its_descriptor_would_be_the_first_free_one(tmp_path: Path) -> None:
+    """A new process has none but 0 to 2; before glibc 2.29, exec closes what was copied from 3 to 3."""
+    command = [sys.executable, "-c", SPAWN_SEEN, str(tmp_path / "lock")]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert said.endswith(", 3)]\n")
+    assert said != "[(3, 3)]\n"

@@ -1,6 +1,7 @@
 """The storage layer on local files: the contract that every file system keeps."""
 
 import contextlib
+import io
 import os
 import stat
 import subprocess
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from afo import storage
-from afo.errors import AlreadyExists, NotFound, PermissionDenied, StorageError, WaitTimeout
+from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError, WaitTimeout
 from afo.exit_cause import classify
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
+from afo.storage.streams import copy_here
 
 
 @pytest.fixture(params=["", "file://"])
@@ -177,6 +179,42 @@ def test_upload_and_download(root: str, tmp_path: Path) -> None:
     storage.upload(str(tmp_path / "here"), f"{root}/there/x")
     storage.download(f"{root}/there/x", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes() == data
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, 9 * BLOCK, 17 * BLOCK + 17])
+def test_a_file_of_any_size_is_copied_here(root: str, tmp_path: Path, size: int) -> None:
+    data = os.urandom(size)
+    storage.write_bytes(f"{root}/x", data)
+    storage.download(f"{root}/x", str(tmp_path / "new" / "back"))
+    assert (tmp_path / "new" / "back").read_bytes() == data
+
+
+@pytest.mark.parametrize("failing", range(0, 9 * BLOCK, 2 * BLOCK))
+def test_a_copy_that_fails_in_one_of_its_streams_leaves_what_was_there(tmp_path: Path, failing: int) -> None:
+    source, target = tmp_path / "source", tmp_path / "here" / "target"
+    source.write_bytes(bytes(9 * BLOCK))
+    target.parent.mkdir()
+    target.write_bytes(b"before")
+
+    class Failing(io.FileIO):
+        def read(self, size: int = -1) -> bytes:  # type: ignore[override]
+            if self.tell() == failing:
+                raise ClusterUnreachable("no answer")
+            return super().read(size)
+
+    with pytest.raises(ClusterUnreachable, match="no answer"):
+        copy_here(lambda: Failing(source), str(target))  # type: ignore[arg-type,return-value]
+    assert [each.read_bytes() for each in target.parent.iterdir()] == [b"before"]
+
+
+def test_a_source_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
+    class Shorter(io.BytesIO):
+        def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+            return super().seek(offset, whence) + (10 if whence == os.SEEK_END else 0)
+
+    with pytest.raises(StorageError, match=r"cannot copy to .*target: its source was cut off"):
+        copy_here(lambda: Shorter(b"data"), str(tmp_path / "target"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_name_what_and_where(root: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from afo.input_wait import InputWait
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
 from afo.train_task import Progress
 from afo_am.metrics import served
@@ -16,7 +17,7 @@ STATUS = StatusReply(
     restarts=1,
     tasks=(
         TaskStatus(task=task_id("worker"), state="registered", usage=Usage(rss=7, cpu_s=1.5, written_bytes=9),
-                   progress=Progress(phase="training", samples=4000, input_wait_s=0.5)),
+                   progress=Progress(phase="training", samples=4000, input_wait=InputWait(reading=0.5))),
         TaskStatus(task=task_id("worker", 1), state="requested"),
         TaskStatus(task=task_id("ps"), state="registered"),
     ),
@@ -44,7 +45,7 @@ def test_a_job_is_told_as_it_is_now() -> None:
         assert found["afo_tasks", "worker", "registered"] == found["afo_tasks", "worker", "requested"] == 1
         assert found["afo_task_memory_bytes", "worker:0"] == 7
         assert found["afo_task_cpu_seconds_total", "worker:0"] == 1.5
-        assert found["afo_task_input_wait_seconds_total", "worker:0"] == 0.5
+        assert found["afo_task_input_wait_seconds_total", "reading", "worker:0"] == 0.5
         assert ("afo_task_samples_total", "worker:1") not in found, "it has no process"
         assert ("afo_job_loss",) not in found
     with pytest.raises(OSError, match="refused"):

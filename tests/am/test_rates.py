@@ -1,5 +1,8 @@
 """Rates out of counters."""
 
+import pytest
+
+from afo.input_wait import InputWait
 from afo.rpc.messages import TaskId
 from afo.train_task import Progress
 from afo_am.rates import Rates
@@ -8,7 +11,9 @@ A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 
 
 def progress(samples: int, step: int = 0, wait: float = 0.0, work: float = 0.0, loss: float | None = None) -> Progress:
-    return Progress(phase="training", samples=samples, step=step, input_wait_s=wait, step_s=work, loss=loss)
+    return Progress(
+        phase="training", samples=samples, step=step, input_wait=InputWait(reading=wait), step_s=work, loss=loss
+    )
 
 
 def test_all_workers_are_summed_over_the_window() -> None:
@@ -51,6 +56,23 @@ def test_only_a_change_is_progress() -> None:
     for now in (1.0, 2.0, 3.0):
         rates.take(A, progress(7), now=now)
     assert rates.changed_at == 1.0
+
+
+def test_waiting_is_no_progress() -> None:
+    rates = Rates()
+    for now in (1.0, 2.0, 3.0):
+        rates.take(A, progress(7, wait=now, work=now), now=now)
+    assert (rates.changed_at, rates.input_wait) == (1.0, 1.0)
+
+
+def test_what_bounds_the_input_is_said_where_the_wait_is_notable() -> None:
+    rates = Rates()
+    assert rates.input_bound is None
+    waited = InputWait(files=0.01, preparing=0.03)
+    rates.take(A, Progress(phase="training", step_s=1.0, input_wait=waited), now=1.0)
+    assert (rates.input_wait, rates.input_bound) == (pytest.approx(0.04), None)
+    rates.take(B, Progress(phase="training", step_s=1.0, input_wait=InputWait(files=0.2)), now=1.0)
+    assert (rates.input_wait, rates.input_bound) == (pytest.approx(0.12), "files")
 
 
 def test_staleness_is_the_mean_over_workers_that_train() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from afo.errors import NotFound, PermissionDenied, UsageError
+from afo.input_wait import InputWait
 from afo.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
@@ -50,7 +51,9 @@ class Master:
     def _status(self, request: m.StatusRequest) -> m.Message:
         self.looks += 1
         done = 100 * self.looks
-        progress = Progress(phase="training", step=done, samples=10 * done, step_s=done, input_wait_s=done / 4)
+        progress = Progress(
+            phase="training", step=done, samples=10 * done, step_s=done, input_wait=InputWait(files=done / 4)
+        )
         task = m.TaskStatus(
             task=WORKER, state="registered", host="h1", progress=progress, usage=m.Usage(rss=1 << 20, cpu_s=done)
         )

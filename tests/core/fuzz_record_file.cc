@@ -1,23 +1,15 @@
 // Bytes as somebody may hand them to the reader of TFRecord files; what is wrong ends the program. fuzz.sh has libFuzzer
 // look for such bytes, the unit tests (record_file_test.cc) change what was written.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 
+#include "memory_file.h"
 #include "record_file.h"
 #include "snapshot.h"
 
 namespace afo::testing {
 namespace {
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::uint32_t Masked(const std::string& bytes) {
   const std::uint32_t sum = Crc32c(bytes.data(), bytes.size());
@@ -35,19 +27,6 @@ std::string Framed(const std::string& record) {
   const std::string length = Bytes<std::uint64_t>(record.size());
   return length + Bytes(Masked(length)) + record + Bytes(Masked(record));
 }
-
-// A file without a name that holds these bytes.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& bytes) : file_(memfd_create("records", MFD_CLOEXEC)) {
-    Require(file_ >= 0 && write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  }
-  ~MemoryFile() { close(file_); }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
-
- private:
-  int file_;
-};
 
 // What is given lies in the file behind what was given before it, and reading comes to an end. The first byte: whether
 // lengths and data that are not whole are signed, so that what lies behind them is reached.

@@ -52,6 +52,10 @@ TableOptions OptionsOf(Input* input) {
   options.optimizer.clip_norm = input->Byte() % 2 == 0 ? 0.0f : 1.5f;
   // The normal ones take 10 ms to set up, and are no other to a table.
   options.initializer = {input->Byte() % 4 == 0 ? Distribution::kConstant : Distribution::kUniform, -0.5, 0.5, 3};
+  const std::uint8_t admission = input->Byte();
+  if (admission % 4 == 1) options.admission.min_count = 2 + admission / 4 % 8;
+  if (admission % 4 == 2) options.admission.probability = 0.3f;
+  options.admission.default_value = static_cast<float>(admission % 3);
   return options;
 }
 
@@ -76,7 +80,7 @@ void Play(Input input) {
   Random random(input.Byte());
   Moment moment;
   while (!input.ended()) {
-    switch (input.Byte() % 8) {
+    switch (input.Byte() % 9) {
       case 0:
       case 1:
         mirrored.LookupOrInsert(KeysOf(&input, false));
@@ -100,6 +104,15 @@ void Play(Input input) {
       case 6:
         mirrored.Remove(KeysOf(&input, false));
         break;
+      case 7: {
+        const std::uint8_t by = input.Byte(), how = input.Byte();
+        EvictionOptions options;
+        if (by & 1) options.unused_steps = 1 + how % 32;
+        if (by & 2) options.l2_weight = static_cast<float>(how) / 64.0f;
+        if (by & 4) options.capacity = 1 + how;
+        mirrored.Evict(options, moment.step + by % 16);
+        break;
+      }
       default:
         mirrored.CompareAll();
     }

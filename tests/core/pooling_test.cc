@@ -378,24 +378,38 @@ TEST_CASE("a place names any row of any server") {
   }
 }
 
-TEST_CASE("threads with parts of their own share the rows of a batch about evenly") {
-  // Numbers of one server alone: a part takes each second, third or fourth row.
-  Scene scene(5, 2, 1, 0);
-  scene.rows = {Random(1).Floats(2 * 1000)};
-  for (std::int32_t row = 0; row < 1000; ++row) scene.places.push_back(row);
-  Bags bags;
-  bags.places = scene.places.data();
-  bags.samples = 1000;
-  const std::vector<float> out(2000, 1.0f);
-  for (std::int32_t parts = 2; parts <= 4; ++parts) {
-    for (std::int32_t part = 0; part < parts; ++part) {
-      std::vector<std::vector<float>> gradients{std::vector<float>(2000, 0.0f)};
-      PoolGradient(View<float>(gradients, 1, 2), View(scene), bags, out.data(), part, parts);
-      int wrong = 0;
-      for (std::int32_t row = 0; row < 1000; ++row) {
-        wrong += gradients[0][static_cast<std::size_t>(row) * 2] != (row % parts == part ? 1.0f : 0.0f);
+TEST_CASE("each row is of one part, and parts are about even") {
+  constexpr std::int32_t kRows = 1000;
+  for (const int servers : {1, 3}) {
+    Scene scene(5, 2, servers, 0);
+    scene.rows.assign(static_cast<std::size_t>(servers), Random(1).Floats(2 * kRows));
+    const int shift = PlaceShift(static_cast<std::uint32_t>(servers));
+    scene.places.clear();
+    for (std::int32_t server = 0; server < servers; ++server) {
+      for (std::int32_t row = 0; row < kRows; ++row) scene.places.push_back(server << shift | row);
+    }
+    Bags bags;
+    bags.places = scene.places.data();
+    bags.samples = kRows * servers;
+    const std::vector<float> out(2 * scene.places.size(), 1.0f);
+    for (std::int32_t parts = 1; parts <= 8; ++parts) {
+      std::vector<int> taken(scene.places.size(), 0);
+      for (std::int32_t part = 0; part < parts; ++part) {
+        std::vector<std::vector<float>> gradients(scene.rows.size(), std::vector<float>(2 * kRows, 0.0f));
+        const TableRows<float> view = View<float>(gradients, servers, 2);
+        PoolGradient(view, View(scene), bags, out.data(), part, parts);
+        int own = 0, wrong = 0;
+        for (std::size_t i = 0; i < scene.places.size(); ++i) {
+          const float value = *view.at(scene.places[i]);
+          wrong += value != 0.0f && value != 1.0f;
+          own += value == 1.0f;
+          taken[i] += value == 1.0f;
+        }
+        CHECK(wrong == 0);
+        CHECK(own * parts > kRows * servers * 3 / 4);
+        CHECK(own * parts < kRows * servers * 5 / 4);
       }
-      CHECK(wrong == 0);
+      CHECK(std::count(taken.begin(), taken.end(), 1) == static_cast<std::ptrdiff_t>(taken.size()));
     }
   }
 }

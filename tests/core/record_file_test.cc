@@ -1,6 +1,7 @@
 #include "record_file.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,19 @@ TEST_CASE("a file that is not there says so, once and again") {
     CHECK(file.Next(&record) == RecordFile::Found::kLost);
     CHECK(file.wrong().find("cannot be opened") == 0);
   }
+}
+
+TEST_CASE("a directory and a pipe are no files of records") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  for (const std::string& path : {std::string("/usr"), "/proc/self/fd/" + std::to_string(ends[0])}) {
+    RecordFile file(path);
+    std::string_view record;
+    CHECK(file.Next(&record) == RecordFile::Found::kLost);
+    CHECK(file.wrong().find("cannot be ") == 0);
+  }
+  close(ends[0]);
+  close(ends[1]);
 }
 
 }  // namespace

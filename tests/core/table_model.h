@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -37,7 +38,10 @@ class MirroredTable {
   bool Has(std::int64_t key) const { return model_.count(key) == 1; }
 
   void LookupOrInsert(const std::vector<std::int64_t>& keys, bool wants_rows = true) {
-    for (const std::int64_t key : keys) Entry(key);
+    for (const std::int64_t key : keys) {
+      if (options_.admission.open()) Entry(key);
+      last_row_.try_emplace(key, kNoRow);
+    }
     Compare(keys, true, wants_rows);
   }
 
@@ -59,15 +63,53 @@ class MirroredTable {
 
   void Remove(const std::vector<std::int64_t>& keys) {
     std::int64_t wanted = 0;
-    for (const std::int64_t key : keys) {
-      const auto entry = model_.find(key);
-      if (entry == model_.end()) continue;
-      if (entry->second.row != kNoRow) key_of_row_.erase({ShardNumber(key), entry->second.row});
-      model_.erase(entry);
-      ++wanted;
-    }
+    for (const std::int64_t key : keys) wanted += Forget(key);
     Check(table_.Remove(keys.data(), static_cast<std::int64_t>(keys.size())) == wanted, "another number removed");
     Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after a removal");
+  }
+
+  // Rows that are unfit must go, and of the others those that are worth least where a shard has more than its share.
+  void Evict(const EvictionOptions& options, std::uint32_t step) {
+    const std::int64_t before = table_.size();
+    const std::int64_t evicted = table_.Evict(options, step);
+    Check(before - table_.size() == evicted, "another number evicted than said");
+    std::set<std::int64_t> there;
+    for (std::int32_t shard = 0; shard < table_.shards(); ++shard) {
+      for (const std::int64_t key : Exported(shard, false).keys) there.insert(key);
+    }
+    std::vector<std::int64_t> fit, gone;
+    for (const auto& [key, row] : model_) {
+      (IsFit(row, options, step) ? fit : gone).push_back(key);
+    }
+    for (const std::int64_t key : gone) Check(there.count(key) == 0, "a key that should have gone");
+    const std::int64_t shards = table_.shards();
+    const bool full = options.capacity > 0 && static_cast<std::int64_t>(fit.size()) > options.capacity;
+    std::vector<std::vector<std::int64_t>> of_shard(static_cast<std::size_t>(shards));
+    for (const std::int64_t key : fit) of_shard[static_cast<std::size_t>(ShardNumber(key))].push_back(key);
+    for (const auto& keys : of_shard) {
+      std::uint64_t least_kept = UINT64_MAX, most_gone = 0;
+      std::int64_t kept = 0;
+      for (const std::int64_t key : keys) {
+        const Row& row = model_.at(key);
+        const std::uint64_t worth = std::uint64_t{row.step} << 24 | row.frequency;
+        if (there.count(key) == 1) {
+          ++kept;
+          least_kept = std::min(least_kept, worth);
+        } else {
+          most_gone = std::max(most_gone, worth);
+          gone.push_back(key);
+        }
+      }
+      const auto held = static_cast<std::int64_t>(keys.size());
+      const std::int64_t share = (options.capacity + shards - 1) / shards;
+      Check(kept == (full ? std::min(held, share) : held), "another number kept in a shard");
+      Check(kept == held || most_gone <= least_kept, "a row that was worth more than one that stays");
+    }
+    for (const std::int64_t key : gone) Forget(key);
+    if (options.unused_steps == 0 || step <= options.unused_steps) return;
+    for (auto each = candidates_.begin(); each != candidates_.end();) {
+      each = each->second.step < step - options.unused_steps ? candidates_.erase(each) : std::next(each);
+    }
   }
 
   // Every key that ever was, present or not; and all that is in the table, slots and headers, too.
@@ -75,16 +117,16 @@ class MirroredTable {
     std::vector<std::int64_t> keys;
     for (const auto& [key, row] : last_row_) keys.push_back(key);
     Lookup(keys);
-    std::size_t rows = 0;
+    std::size_t rows = 0, candidates = 0;
     for (std::int32_t shard = 0; shard < table_.shards(); ++shard) {
-      RowBlock block;
-      std::uint32_t cursor = 0;
-      while (table_.Export(shard, &cursor, 7, Table::kAllEpochs, &block)) {
-      }
+      const RowBlock block = Exported(shard, false), waiting = Exported(shard, true);
       for (std::size_t i = 0; i < block.keys.size(); ++i) CompareExported(block, i, shard);
+      for (std::size_t i = 0; i < waiting.keys.size(); ++i) CompareCandidate(waiting, i, shard);
       rows += block.keys.size();
+      candidates += waiting.keys.size();
     }
     Check(rows == model_.size(), "another number of rows than keys");
+    Check(candidates == candidates_.size(), "another number of keys that wait");
   }
 
  private:
@@ -93,6 +135,11 @@ class MirroredTable {
     std::uint32_t step = 0;
     std::uint32_t frequency = 0;
     std::uint32_t row = kNoRow;  // in the table, once it was said
+  };
+
+  struct Candidate {
+    std::uint32_t step = 0;
+    std::uint32_t frequency = 0;
   };
 
   static void Check(bool holds, const std::string& words) {
@@ -119,6 +166,68 @@ class MirroredTable {
     return values;
   }
 
+  std::vector<float> AbsentValues(std::int64_t key) const {
+    if (options_.admission.open()) return FirstValues(key);
+    return std::vector<float>(static_cast<std::size_t>(options_.dim), options_.admission.default_value);
+  }
+
+  // Whether it was there.
+  bool Forget(std::int64_t key) {
+    const auto entry = model_.find(key);
+    if (entry == model_.end()) return false;
+    if (entry->second.row != kNoRow) key_of_row_.erase({ShardNumber(key), entry->second.row});
+    model_.erase(entry);
+    return true;
+  }
+
+  bool IsFit(const Row& row, const EvictionOptions& options, std::uint32_t step) const {
+    if (options.unused_steps > 0 && step > row.step && step - row.step > options.unused_steps) return false;
+    double squares = 0;
+    for (std::int32_t i = 0; i < options_.dim; ++i) {
+      squares += static_cast<double>(row.values[static_cast<std::size_t>(i)]) * row.values[static_cast<std::size_t>(i)];
+    }
+    return !(options.l2_weight > 0 && squares < static_cast<double>(options.l2_weight));
+  }
+
+  RowBlock Exported(std::int32_t shard, bool candidates) const {
+    RowBlock block;
+    std::uint32_t cursor = 0;
+    const auto more = [&] {
+      return candidates ? table_.ExportCandidates(shard, &cursor, 7, Table::kAllEpochs, &block)
+                        : table_.Export(shard, &cursor, 7, Table::kAllEpochs, &block);
+    };
+    while (more()) {
+    }
+    return block;
+  }
+
+  void CompareCandidate(const RowBlock& block, std::size_t i, std::int32_t shard) const {
+    const std::string name = " of the waiting key " + std::to_string(block.keys[i]);
+    const auto entry = candidates_.find(block.keys[i]);
+    Check(entry != candidates_.end(), "a count" + name);
+    Check(ShardNumber(block.keys[i]) == shard, "another shard" + name);
+    Check(block.steps[i] == entry->second.step, "another step" + name);
+    Check(block.frequencies[i] == entry->second.frequency, "another count" + name);
+  }
+
+  // Its gradient does not count, whether this gives it a row or not.
+  void CountInModel(std::int64_t key, std::uint32_t count, std::uint32_t step) {
+    const AdmissionOptions& admission = options_.admission;
+    std::uint32_t seen = count;
+    if (admission.remembers()) {
+      Candidate& candidate = candidates_[key];
+      candidate.step = std::max(candidate.step, step);
+      seen = candidate.frequency = std::min(candidate.frequency + count, kMaxFrequency);
+      if (seen < admission.min_count) return;
+    } else if (!Drawn(admission, key, step, count)) {
+      return;
+    }
+    candidates_.erase(key);
+    Row& entry = Entry(key);
+    entry.step = step;
+    entry.frequency = seen;
+  }
+
   Row& Entry(std::int64_t key) {
     const auto [entry, is_new] = model_.try_emplace(key);
     if (is_new) entry->second.values = FirstValues(key);
@@ -141,7 +250,7 @@ class MirroredTable {
     Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after a lookup");
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto entry = model_.find(keys[i]);
-      const std::vector<float> wanted = entry == model_.end() ? FirstValues(keys[i]) : entry->second.values;
+      const std::vector<float> wanted = entry == model_.end() ? AbsentValues(keys[i]) : entry->second.values;
       Check(std::memcmp(values.data() + i * dim, wanted.data(), dim * sizeof(float)) == 0,
             "other weights of key " + std::to_string(keys[i]));
       if (wants_rows) CompareRow(keys[i], rows[i], entry == model_.end() ? nullptr : &entry->second);
@@ -198,11 +307,17 @@ class MirroredTable {
     const Update update = UpdateOf(rule, moment.schedule, ++updates_);
     const ApplyRows apply = KernelsNamed("v3")->apply[static_cast<int>(rule.rule)];
     for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::uint32_t count = counts == nullptr ? 1 : counts[i];
+      if (!options_.admission.open() && !Has(keys[i])) {
+        last_row_.try_emplace(keys[i], kNoRow);
+        CountInModel(keys[i], count, moment.step);
+        continue;
+      }
       Row& entry = Entry(keys[i]);
       std::uint32_t decays = 0;  // multiples of `decay_steps` that lie behind the last update, up to this one
       for (std::uint32_t step = entry.step; step < moment.step; ++step) decays += (step + 1) % rule.decay_steps == 0;
       entry.step = std::max(entry.step, moment.step);
-      entry.frequency = std::min(entry.frequency + (counts == nullptr ? 1 : counts[i]), kMaxFrequency);
+      entry.frequency = std::min(entry.frequency + count, kMaxFrequency);
       float* row = entry.values.data();
       const float* gradient = gradients.data() + i * static_cast<std::size_t>(options_.dim);
       apply(rule, update, &row, &gradient, &decays, 1, options_.dim);
@@ -214,6 +329,7 @@ class MirroredTable {
   const Initializer initializer_;
   std::uint64_t updates_ = 0;
   std::unordered_map<std::int64_t, Row> model_;
+  std::map<std::int64_t, Candidate> candidates_;
   std::map<std::int64_t, std::uint32_t> last_row_;  // that was said, of each key that ever was
   std::map<std::pair<std::int32_t, std::uint32_t>, std::int64_t> key_of_row_;
 };

@@ -98,7 +98,10 @@ RAN = {"requested": T0, "started": T0 + 1, "registered": T0 + 1, "ended": T0 + 1
 @pytest.mark.parametrize(
     ("job", "subject", "said"),
     [
-        ({"input_wait": 0.63}, "input", "waited for input 63 % of the time"),
+        ({"input_wait": 0.63}, "input", "waited for input 63 % of the time. Give"),
+        ({"input_wait": 0.05, "input_bound": "files"}, "input", "input 5 % of the time, mostly for a file"),
+        ({"input_wait": 0.1, "input_bound": "reading"}, "input", "mostly while records were taken out of files."),
+        ({"input_wait": 0.1, "input_bound": "preparing"}, "input", "parsed and hashed. Give the workers more `vcores`"),
         (
             {"attempts": (Attempt(role="worker", index=3, attempt=0, memory=8192, peak_rss=2150 * MIB, **RAN),)},
             "memory", "`roles.worker.memory`: 8.0 GiB asked, at most 2.1 GiB used (worker:3). 2.8 GiB would do",
@@ -133,7 +136,7 @@ def test_advice_follows_from_a_measurement(job: dict[str, object], subject: str,
 
 def test_a_job_that_does_well_gets_no_advice() -> None:
     worker = Attempt(role="worker", index=0, attempt=0, memory=2048, vcores=2, peak_rss=1500 * MIB, cpu_s=1500.0, **RAN)
-    job = JobHistory(job_id=DONE, started=T0, seconds=1000.0, input_wait=0.05, attempts=(worker,))
+    job = JobHistory(job_id=DONE, started=T0, seconds=1000.0, input_wait=0.049, attempts=(worker,))
     assert advice(job) == ()
 
 

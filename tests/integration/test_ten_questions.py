@@ -93,7 +93,7 @@ def not_finite(folder: Folder) -> None:
 
 
 def waits_for_input(folder: Folder) -> None:
-    """A model that is quicker than its reader."""
+    """A model that is quicker than its reader: a file is a batch."""
     folder.model("waits for input", data={"batch_size": 2500, "epochs": 12})
 
 
@@ -176,8 +176,9 @@ QUESTIONS = (
     ("not finite", "What to change?", "", r"What to do\. .*learning.rate"),
     ("not finite", "Which learning rate was it, and who set it?", "/settings",
      r"optimizer\.deep\.sgd\.learning_rate 1e\+?30 job file"),
-    ("waits for input", "Was it bound by its input?", "", r"The workers waited for input [3-9]\d % of the time\."),
-    ("waits for input", "What to change?", "", r"Give them more vcores"),
+    ("waits for input", "Was it bound by its input?", "",
+     r"waited for input [3-9]\d % of the time, mostly (for|while) "),
+    ("waits for input", "What to change?", "", r"Fewer, larger files|without compression|more vcores"),
     ("asks too much", "Did it ask for too much?", "", r"roles\.ps\.memory : 6\.0 GiB asked, at most .* used"),
     ("asks too much", "How much would do?", "", r"\d+(\.\d)? [GM]iB would do, and be granted sooner"),
     ("saves too often", "What did it spend its time on?", "", r"Checkpoints took .* of .*"),

@@ -1,4 +1,4 @@
-"""The AUC of a SavedModel on the records of `click_records`, in a process with TensorFlow and nothing of ours."""
+"""The AUC of a SavedModel on the records of `click_records`, in a process with TensorFlow and no Python of ours."""
 
 import subprocess
 import sys
@@ -7,6 +7,8 @@ from pathlib import Path
 SERVE = """
 import glob, sys
 import tensorflow as tf
+for library in sys.argv[3:]:
+    tf.load_op_library(library)
 model = tf.saved_model.load(sys.argv[1])
 files = tf.data.TFRecordDataset(sorted(glob.glob(sys.argv[2])))
 records = list(files.as_numpy_iterator())
@@ -24,7 +26,7 @@ print(((higher > 0) + 0.5 * (higher == 0)).mean())
 """
 
 
-def served_auc(export: Path, data: Path) -> float:
-    """`data` holds files `eval-*`."""
-    command = [sys.executable, "-I", "-c", SERVE, str(export), f"{data}/eval-*"]
+def served_auc(export: Path, data: Path, *libraries: Path) -> float:
+    """`data` holds files `eval-*`; `libraries` of operations are loaded first."""
+    command = [sys.executable, "-I", "-c", SERVE, str(export), f"{data}/eval-*", *map(str, libraries)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)

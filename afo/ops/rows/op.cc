@@ -56,6 +56,23 @@ REGISTER_OP("AfoRemoveRows")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
+// Removes rows by their table's policy; 0 means not by this. step: of the training, now. oldest: rows without an update
+// since that step go in any case.
+REGISTER_OP("AfoEvictRows")
+    .Input("tables: resource")
+    .Input("step: int64")
+    .Input("oldest: int64")
+    .Attr("numbers: list(int) >= 1")
+    .Attr("unused_steps: list(int) >= 1")
+    .Attr("l2_weights: list(float) >= 1")
+    .Attr("capacities: list(int) >= 1")
+    .Output("evicted: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    });
+
 class LookupRowsOp : public OpKernel {
  public:
   explicit LookupRowsOp(OpKernelConstruction* context) : OpKernel(context) {
@@ -126,6 +143,45 @@ class RemoveRowsOp : public OpKernel {
   int32_t number_;
 };
 
+class EvictRowsOp : public OpKernel {
+ public:
+  explicit EvictRowsOp(OpKernelConstruction* context) : OpKernel(context) {
+    std::vector<int64_t> unused_steps, capacities;
+    std::vector<float> l2_weights;
+    OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
+    OP_REQUIRES_OK(context, context->GetAttr("unused_steps", &unused_steps));
+    OP_REQUIRES_OK(context, context->GetAttr("l2_weights", &l2_weights));
+    OP_REQUIRES_OK(context, context->GetAttr("capacities", &capacities));
+    const std::size_t count = numbers_.size();
+    OP_REQUIRES(context, unused_steps.size() == count && l2_weights.size() == count && capacities.size() == count,
+                absl::InvalidArgumentError("a policy for each table"));
+    for (std::size_t i = 0; i < count; ++i) {
+      OP_REQUIRES(context, unused_steps[i] >= 0 && unused_steps[i] < kFreeStep && l2_weights[i] >= 0 && capacities[i] >= 0,
+                  absl::InvalidArgumentError("an option of eviction is out of its range"));
+      policies_.push_back({static_cast<std::uint32_t>(unused_steps[i]), l2_weights[i], capacities[i]});
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+    OP_REQUIRES_OK(context,
+                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    std::vector<Table*> found;
+    OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    const std::uint32_t step = StepOf(context->input(1)), oldest = StepOf(context->input(2));
+    Tensor* evicted = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, {static_cast<int64_t>(found.size())}, &evicted));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      evicted->vec<int64_t>()(i) = found[i]->Evict(policies_[i], step, oldest);
+    }
+  }
+
+ private:
+  std::vector<int32_t> numbers_;
+  std::vector<EvictionOptions> policies_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AfoEvictRows").Device(tensorflow::DEVICE_CPU), EvictRowsOp);
 REGISTER_KERNEL_BUILDER(Name("AfoLookupRows").Device(tensorflow::DEVICE_CPU), LookupRowsOp);
 REGISTER_KERNEL_BUILDER(Name("AfoApplyRows").Device(tensorflow::DEVICE_CPU), ApplyRowsOp);
 REGISTER_KERNEL_BUILDER(Name("AfoRemoveRows").Device(tensorflow::DEVICE_CPU), RemoveRowsOp);

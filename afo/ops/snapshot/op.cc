@@ -144,7 +144,9 @@ class ExportBlockOp : public TablesOp {
   using TablesOp::TablesOp;
 
  protected:
-  // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each.
+  // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each. All candidates of
+  // the part (or cells of their filter) come first, then all rows: a key that is admitted in between is in the checkpoint
+  // twice, and not lost.
   absl::Status Run(OpKernelContext* context, const std::vector<Table*>& tables) override {
     const Table& table = *tables[0];
     const int64_t part = Number(context, 2), parts = Number(context, 3), most = Number(context, 4);
@@ -152,21 +154,20 @@ class ExportBlockOp : public TablesOp {
     if (part < 0 || parts < 1 || most < 1 || most > kMostRows || cursor < 0 || since < -1) {
       return absl::InvalidArgumentError("part, parts, most, cursor or since of an export is out of its range");
     }
-    auto done = static_cast<int64_t>(cursor >> 32);
-    auto row = static_cast<std::uint32_t>(cursor);
+    const int64_t shards = (table.shards() - part + parts - 1) / parts;
     RowBlock block;
-    block.floats = static_cast<std::uint32_t>(table.layout().floats);
-    for (; part + done * parts < table.shards(); ++done, row = 0) {
-      const auto shard = static_cast<std::int32_t>(part + done * parts);
-      if (row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, since, &block);
-      const auto room = static_cast<std::uint32_t>(most - static_cast<int64_t>(block.keys.size()));
-      if (table.Export(shard, &row, room, since, &block)) break;
+    int64_t done = cursor >> 32;
+    auto row = static_cast<std::uint32_t>(cursor);
+    for (; done < 2 * shards; ++done, row = 0) {
+      if (done == shards && !block.empty()) break;
+      block.kind = done < shards ? table.options().admission.blooms() ? BlockKind::kCells : BlockKind::kCandidates
+                                 : BlockKind::kRows;
+      if (!Fill(table, static_cast<std::int32_t>(part + done % shards * parts), &row, most, since, &block)) break;
     }
     Tensor *bytes = nullptr, *next = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &bytes));
     TF_RETURN_IF_ERROR(context->allocate_output(1, {}, &next));
-    const bool ends = part + done * parts >= table.shards();
-    next->scalar<int64_t>()() = ends ? -1 : (done << 32 | row);
+    next->scalar<int64_t>()() = done >= 2 * shards ? -1 : (done << 32 | row);
     if (!block.empty()) {
       std::string encoded;
       Encode(block, &encoded);
@@ -177,6 +178,18 @@ class ExportBlockOp : public TablesOp {
 
  private:
   static constexpr int64_t kMostRows = 1 << 28;
+  static constexpr int64_t kMostBytes = 4 << 20;
+
+  // Adds to the block what it has room for; true when all of the shard is in it.
+  static bool Fill(const Table& table, std::int32_t shard, std::uint32_t* row, int64_t most, int64_t since,
+                   RowBlock* block) {
+    if (block->kind == BlockKind::kCells) most = std::max<int64_t>(1, kMostBytes / table.cell_bytes());
+    const auto room = static_cast<std::uint32_t>(most - static_cast<int64_t>(block->keys.size()));
+    if (block->kind == BlockKind::kCells) return !table.ExportCells(shard, row, room, since, block);
+    if (block->kind == BlockKind::kCandidates) return !table.ExportCandidates(shard, row, room, since, block);
+    if (*row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, since, block);
+    return !table.Export(shard, row, room, since, block);
+  }
 };
 
 absl::Status StatusOfBlock(BlockError error) {

@@ -24,7 +24,7 @@ REGISTER_OP("AfoEmbeddingTables")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// The order of the numbers is that of OptimizerOptions.
+// The order of the numbers is that of OptimizerOptions, and of AdmissionOptions.
 REGISTER_OP("AfoAddTable")
     .Input("tables: resource")
     .Attr("number: int >= 0")
@@ -35,6 +35,7 @@ REGISTER_OP("AfoAddTable")
     .Attr("initializer: list(float)")
     .Attr("seed: int")
     .Attr("shard_bits: int >= 0")
+    .Attr("admission: list(float)")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
@@ -51,6 +52,7 @@ REGISTER_OP("AfoTableSizes")
     });
 
 constexpr std::size_t kOptimizerNumbers = 15;
+constexpr float kMostKeys = 1e12f;  // of a counting Bloom filter
 
 OptimizerOptions OptimizerOf(int rule, const std::vector<float>& numbers) {
   OptimizerOptions o;
@@ -70,7 +72,7 @@ class AddTableOp : public OpKernel {
   explicit AddTableOp(OpKernelConstruction* context) : OpKernel(context) {
     int dim, rule, distribution, shard_bits;
     int64_t seed;
-    std::vector<float> optimizer, initializer;
+    std::vector<float> optimizer, initializer, admission;
     OP_REQUIRES_OK(context, context->GetAttr("number", &number_));
     OP_REQUIRES_OK(context, context->GetAttr("dim", &dim));
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
@@ -79,15 +81,21 @@ class AddTableOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("initializer", &initializer));
     OP_REQUIRES_OK(context, context->GetAttr("seed", &seed));
     OP_REQUIRES_OK(context, context->GetAttr("shard_bits", &shard_bits));
+    OP_REQUIRES_OK(context, context->GetAttr("admission", &admission));
     OP_REQUIRES(context,
                 dim <= kMaxDim && rule < kRules && distribution <= 3 && shard_bits <= kMaxShardBits &&
-                    initializer.size() == 2 && optimizer.size() == kOptimizerNumbers && optimizer.back() >= 1,
+                    initializer.size() == 2 && optimizer.size() == kOptimizerNumbers && optimizer.back() >= 1 &&
+                    admission.size() == 5 && admission[0] >= 1 && admission[0] <= kMaxFrequency &&
+                    admission[1] > 0 && admission[1] <= 1 && admission[3] >= 0 && admission[3] <= kMostKeys &&
+                    admission[4] > 0 && admission[4] < 1,
                 absl::InvalidArgumentError("an option of the embedding table is out of its range"));
     options_.dim = dim;
     options_.optimizer = OptimizerOf(rule, optimizer);
     options_.initializer = {static_cast<Distribution>(distribution), initializer[0], initializer[1],
                             static_cast<std::uint64_t>(seed)};
     options_.shard_bits = shard_bits;
+    options_.admission = {static_cast<std::uint32_t>(admission[0]), admission[1], admission[2],
+                          static_cast<std::int64_t>(admission[3]), admission[4]};
   }
 
   void Compute(OpKernelContext* context) override {

@@ -222,6 +222,43 @@ def test_what_the_master_raises_reaches_the_training_loop(tmp_path: Path) -> Non
         reading.get(30.0)
 
 
+@pytest.mark.parametrize("stage", ["files", "preparing"])
+def test_a_wait_is_known_by_what_the_input_does_meanwhile(tmp_path: Path, stage: str) -> None:
+    write_files(tmp_path / "data", 1, 40)
+    source, reached, go_on = Source(leases_of(tmp_path / "data")), threading.Event(), threading.Event()
+
+    def held(done: str) -> None:
+        if done == stage:
+            reached.set()
+            assert go_on.wait(60)
+
+    def next_split() -> Any:
+        held("files")
+        return source.next_split()
+
+    def prepare(records: Any, origins: Origins) -> Any:
+        held("preparing")
+        return records, origins
+
+    with TrainingInput(next_split, SCHEMA, DATA, tmp_path, parser_of(SCHEMA, DATA), prepare) as reading:
+        assert reached.wait(60)
+        before = after = reading.waited
+        while after == before:  # until the thread that makes batches has come to wait for this file
+            assert reading.get(0.05) == "wait"
+            after = reading.waited
+        assert (after - before).total == getattr(after - before, stage)
+        go_on.set()
+        assert isinstance(reading.get(30.0), Batch)
+
+
+def test_waiting_for_what_others_hold_is_not_counted(tmp_path: Path) -> None:
+    with TrainingInput(lambda: "wait", SCHEMA, DATA, tmp_path, parser_of(SCHEMA, DATA), lambda *_: None) as reading:  # type: ignore[arg-type]
+        before = None
+        while reading.waited != before:  # for ever, if it were counted
+            before = reading.waited
+            assert reading.get(0.05) == "wait"
+
+
 def totals(all_batches: list[Batch]) -> dict[int, tuple[int, int]]:
     """Count and xor of each split, as positions and ends add them up."""
     found: dict[int, tuple[int, int]] = {}

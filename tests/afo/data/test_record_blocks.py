@@ -1,8 +1,11 @@
 """Blocks of records by our operation and by TensorFlow's reader: the same records, the same words for damage."""
 
 import gzip
+import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
+from afo.data.compression import Compression  # noqa: E402
 from afo.data.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
 from afo.data.tfrecord import frame, read_records  # noqa: E402
 from afo.errors import DataError  # noqa: E402
@@ -29,9 +33,12 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(library, "loaded_if_there", lambda: None)
 
 
-def records_of(path: Path, order: Order, refuse: Callable[[str], None] | None = None) -> list[bytes]:
+def records_of(
+    path: Path, order: Order, refuse: Callable[[str], None] | None = None, compression: Compression = "auto"
+) -> list[bytes]:
     """All of a file, in blocks that are full but for the last."""
-    blocks = [block.numpy().tolist() for block in record_blocks(RecordSource(str(path), DATA, refuse), order)]
+    data = Data(train=("x",), compression=compression)
+    blocks = [block.numpy().tolist() for block in record_blocks(RecordSource(str(path), data, refuse), order)]
     assert all(len(block) == order.block for block in blocks[:-1])
     return [record for block in blocks for record in block]
 
@@ -78,6 +85,60 @@ def test_a_compressed_file(tmp_path: Path, reader: None) -> None:
     path = written(tmp_path / "a", [b"one", b"two"])
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert records_of(path, AS_WRITTEN) == [b"one", b"two"]
+
+
+@given(
+    st.lists(st.binary(max_size=3000), max_size=40), st.sampled_from(["gzip", "zlib"]), st.integers(0, 9),
+    st.lists(st.floats(0, 1), max_size=3), st.integers(1, 60), st.integers(0, 60),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_compressed_file_is_read_as_the_plain_one(
+    tmp_path: Path,
+    records: list[bytes],
+    kind: Literal["gzip", "zlib"],
+    level: int,
+    cuts: list[float],
+    buffer: int,
+    skip: int,
+) -> None:
+    path = written(tmp_path / "a", records)
+    order = Order(5, buffer, skip, 7)
+    plain = records_of(path, order)
+    content = path.read_bytes()
+    compress = gzip.compress if kind == "gzip" else zlib.compress
+    path.write_bytes(compress(content, level))
+    # An explicit format, since zlib is told by its first bytes at most levels only.
+    theirs = list(tf.data.TFRecordDataset(str(path), kind.upper()).as_numpy_iterator())
+    assert records_of(path, AS_WRITTEN, compression=kind) == theirs == records
+    places = [0, *sorted(round(cut * len(content)) for cut in cuts), len(content)]
+    path.write_bytes(b"".join(compress(content[a:b], level) for a, b in pairwise(places)))
+    assert records_of(path, order, compression=kind) == plain
+
+
+def test_compressed_data_that_are_cut_off_or_damaged(tmp_path: Path) -> None:
+    # TensorFlow reads on without the last bytes, which are the sum over all.
+    path = written(tmp_path / "a", [b"one" * 100, b"two" * 100])
+    content = gzip.compress(path.read_bytes())
+    path.write_bytes(content[:-5])
+    with pytest.raises(DataError, match=rf"a: gzip data is cut off at byte {len(content) - 5} of the file"):
+        records_of(path, AS_WRITTEN)
+    path.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
+    with pytest.raises(DataError, match=r"a: gzip data is damaged near byte \d+ of the file"):
+        records_of(path, AS_WRITTEN)
+
+
+def test_a_reader_that_is_left_alone_stops(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", [b"%d" % number for number in range(1000)])
+    blocks = record_blocks(RecordSource(str(path), DATA, None), AS_WRITTEN)
+    assert next(blocks).shape[0] == 7
+    assert threads_called("afo_records") == 1
+    del blocks
+    assert threads_called("afo_records") == 0
+
+
+def threads_called(name: str) -> int:
+    """Threads of this process."""
+    return sum(each.read_text().startswith(name) for each in Path("/proc/self/task").glob("*/comm"))
 
 
 def test_every_cut_is_told_as_our_slow_reader_tells_it(tmp_path: Path) -> None:

@@ -285,6 +285,6 @@ def test_the_package_itself_has_the_names_and_no_others() -> None:
 
     for name in afo._EMBEDDING:
         assert getattr(afo, name) is getattr(embedding, name)
-    assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup"}
+    assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup", "Filter", "Eviction"}
     with pytest.raises(AttributeError, match="no attribute 'embeding_lookup'"):
         afo.embeding_lookup  # noqa: B018  # misspelt on purpose

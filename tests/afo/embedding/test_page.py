@@ -19,5 +19,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     script.write_text(code.replace("file:///tmp/afo-doc/ctr", tmp_path.as_uri()), encoding="utf-8")
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-1].startswith("3 ")
+    tables, admitted = ran.stdout.splitlines()[-2:]
+    assert tables.startswith("3 ")
+    assert admitted == "0 0", "5 was met twice, not three times"
     assert (tmp_path / "delta-1" / "tables.json").exists()

@@ -22,7 +22,7 @@ def test_another_version_is_named(tmp_path: Path) -> None:
 
 
 def test_an_installation_without_operations_says_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"no native operations .* where g\+\+ and CMake are"):
+    with pytest.raises(Unsupported, match=r"no native operations .* where g\+\+, CMake and hatchling are"):
         library.find(tmp_path, "2.21.0")
 
 
@@ -53,6 +53,20 @@ def test_a_new_build_leaves_the_file_alone_that_processes_run(tmp_path: Path) ->
         assert mapped.read() == b"running"
     assert target.read_bytes() == b"new"
     assert sorted(path.name for path in tmp_path.iterdir()) == [target.name, "built"]
+
+
+@pytest.mark.parametrize(
+    ("system", "libc"), [("linux-aarch64", "glibc"), ("linux-x86_64", ""), ("macosx-14.0-x86_64", "")]
+)
+def test_where_tensorflow_has_no_wheel_the_build_asks_for_none(
+    monkeypatch: pytest.MonkeyPatch, system: str, libc: str
+) -> None:
+    hook = pytest.importorskip("afo.ops.build_hook", reason="hatchling is not installed")
+    monkeypatch.setattr(hook.shutil, "which", lambda program: f"/usr/bin/{program}")
+    assert hook._is_possible()
+    monkeypatch.setattr(hook.sysconfig, "get_platform", lambda: system)
+    monkeypatch.setattr(hook.platform, "libc_ver", lambda: (libc, "2.36"))
+    assert not hook._is_possible()
 
 
 @pytest.mark.tensorflow

@@ -31,7 +31,7 @@ def tables(ops: Any) -> Any:
 def add(ops: Any, handle: Any, number: int, dim: int, **changed: Any) -> None:
     options = {
         "rule": 0, "optimizer": Sgd().numbers(), "distribution": 0, "initializer": [1.0, 0.0], "seed": 0,
-        "shard_bits": 2,
+        "shard_bits": 2, "admission": [1.0, 1.0, 0.0, 0.0, 0.01],
     }  # fmt: skip
     ops.afo_add_table(handle, number=number, dim=dim, **{**options, **changed})
 
@@ -45,6 +45,26 @@ def test_a_table_is_created_once_and_alike(ops: Any, tables: Any) -> None:
             add(ops, tables, 5, 2, **changed)
     with pytest.raises(InvalidArgument, match="out of its range"):
         add(ops, tables, 5, 5000)
+    good = [1.0, 1.0, 0.0, 0.0, 0.01]
+    bad = [(0, 0.0), (0, 2.0**24), (0, np.nan), (1, 0.0), (1, 1.5), (3, -1.0), (3, 1e13), (4, 0.0), (4, 1.0)]
+    for admission in ([], *([*good[:place], value, *good[place + 1 :]] for place, value in bad)):
+        with pytest.raises(InvalidArgument, match="out of its range"):
+            add(ops, tables, 5, 2, admission=admission)
+
+
+def test_evictions_by_policies_that_cannot_be(ops: Any, tables: Any) -> None:
+    policy = {"unused_steps": [5], "l2_weights": [0.0], "capacities": [0]}
+    assert ops.afo_evict_rows(tables, 1, 0, numbers=[0], **policy).numpy().tolist() == [0]
+    with pytest.raises(InvalidArgument, match="a policy for each table"):
+        ops.afo_evict_rows(tables, 1, 0, numbers=[0, 1], **policy)
+    for changed in (
+        {"unused_steps": [-1]},
+        {"unused_steps": [2**32 - 1]},
+        {"l2_weights": [-0.5]},
+        {"capacities": [-1]},
+    ):
+        with pytest.raises(InvalidArgument, match="an option of eviction is out of its range"):
+            ops.afo_evict_rows(tables, 1, 0, numbers=[0], **{**policy, **changed})
 
 
 def test_tables_that_are_not_there(ops: Any, tables: Any) -> None:

@@ -45,6 +45,7 @@ def tables() -> Any:
     load().afo_add_table(
         handle, number=0, dim=2, rule=0, optimizer=Sgd(learning_rate=1.0).numbers(), distribution=0,
         initializer=[1.0, 0.0], seed=0, shard_bits=1,
+        admission=[1.0, 1.0, 0.0, 0.0, 0.01],
     )  # fmt: skip
     return handle
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
-from afo.job import Adagrad, Data, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
+from afo.job import Adagrad, Data, Embedding, Evict, Filter, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
 from afo.models.entry import load
 from afo.models.records import RecordParser
 from click_records import SCHEMA, expected_acks, write_files
@@ -61,6 +61,16 @@ def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path,
     again.finish(again.start("worker", 0))
     assert again.master.checkpoints[-1].step == final.step
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(served, abs=1e-6)
+
+
+def test_a_filter_and_evictions_are_of_the_tables_of_layers_too(job: Job) -> None:
+    from afo.train.entry_model import EntryModel
+
+    policies = Embedding(filter=Filter(min_count=3, default_value=0.5), evict=Evict(capacity=9))
+    model = EntryModel(SCHEMA, replace(job, model=replace(job.model, embedding=policies)))
+    group = model.parameters(2, 1).embeddings
+    assert group is not None
+    assert {(*table.filter[:3], table.eviction.capacity) for table in group.tables} == {(3, 1.0, 0.5, 9)}
 
 
 def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: RunJob) -> None:

@@ -7,15 +7,18 @@ again is another one. What these tests look at is built without servers.
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Schedule
+from afo.train.step_clock import StepClock
 from click_records import write_files
 
 pytestmark = pytest.mark.tensorflow
+
+ORIGIN: Any = SimpleNamespace(rules={}, sections=(), lineage=lambda *_: None, clock=StepClock())
 
 
 @pytest.fixture
@@ -99,8 +102,7 @@ def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(
     monkeypatch.setattr(VariableIo, "read", read)
     monkeypatch.setattr(VariableIo, "chunks", lambda io: [(0, read(io))])
     parameters = JobParts(job, str(schema_file)).model.parameters(2, 1)
-    origin: Any = SimpleNamespace(rules={}, sections=(), lineage=lambda *_: None)
-    writer = CheckpointWriter(parameters, str(tmp_path / "checkpoints"), tmp_path, 1, origin)
+    writer = CheckpointWriter(parameters, str(tmp_path / "checkpoints"), tmp_path, 1, ORIGIN)
     for _ in range(2):
         writer.save(writer.begin(), final=False)
     variables = {io.variable for io in used}
@@ -127,10 +129,8 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
     group = TableGroup(name="saved by two")
     get_embedding_variable("users", 4, group=group)
     parameters = replace(JobParts(job, str(schema_file)).model.parameters(2, 1), embeddings=group)
-    url, origin = str(tmp_path / "checkpoints"), SimpleNamespace(rules={}, sections=(), lineage=lambda *_: None)
-    one, other = (
-        CheckpointWriter(parameters, url, tmp_path / name, 1, cast(Any, origin), full_every=3) for name in "ab"
-    )
+    url = str(tmp_path / "checkpoints")
+    one, other = (CheckpointWriter(parameters, url, tmp_path / name, 1, ORIGIN, full_every=3) for name in "ab")
 
     def saved(writer: CheckpointWriter, *, final: bool = False) -> Manifest:
         steps.append(len(steps))

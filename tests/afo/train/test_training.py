@@ -1,17 +1,23 @@
 """Two parameter servers, two workers, an evaluator: real processes on a small data set."""
 
+import collections
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle, Train, Wide
-from afo.train.manifest import find_manifests
+from afo.data.example import decode
+from afo.data.tfrecord import read_records
+from afo.job import Data, Embedding, Evict, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
+from afo.ops.library import available
+from afo.train import exported
+from afo.train.manifest import find_manifests, read_manifest
 from afo.train_task import EXIT_RESTART
 from afo.units import Duration
-from click_records import expected_acks, write_files
+from click_records import CITIES, SCHEMA, expected_acks, write_files
 from served import served_auc
 from training_job import JobRun, wait_until
 
@@ -87,6 +93,54 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     )
 
 
+def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_of_them(
+    job: Job, tmp_path: Path, run_job: RunJob
+) -> None:
+    users = replace(SCHEMA.features[0], hash_buckets=None)
+    schema_file = tmp_path / "schema.yaml"
+    schema_file.write_text(replace(SCHEMA, features=(users, *SCHEMA.features[1:])).to_yaml())
+    least, most = 20, 25
+    policies = Embedding(dim=4, filter=Filter(min_count=least), evict=Evict(capacity=most))
+    job = replace(job, model=replace(job.model, embedding=policies), export=Export(tables="native"))
+    run = run_job(job, schema_file)
+    run.start_servers()
+    names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
+    run.finish(*names)
+    met = collections.Counter(
+        int(decode(record)["user"][0])
+        for path in sorted((tmp_path / "data").glob("part-*"))
+        for record in read_records(str(path))
+    )
+    admitted = sum(2 * count >= least for count in met.values())
+    assert len(met) > 10 * admitted > 20 * most, "of many users few are met often, and more than are kept"
+    rows = read_manifest(run.master.checkpoints[-1].manifest).rows
+    # Every occurrence of both epochs was counted, on two servers by two workers; then all but a few went.
+    assert 0.6 * most < rows["deep/user"] <= most + 32
+    said = re.findall(r"evicted (\d+) rows of hash tables at step \d+", run.stderr("worker:0"))
+    assert sum(map(int, said)) >= 2 * (admitted - rows["deep/user"])
+    assert rows["deep/city"] == rows["wide/city"] == len(CITIES)
+    final = run.master.evals[-1]
+    assert final.metrics["auc"] > 0.82
+    assert exported.read(str(run.directory / "export")).tables == "native"
+    served = served_auc(run.directory / "export", tmp_path / "data", available())
+    assert served == pytest.approx(final.metrics["auc"], abs=1e-6)
+
+
+def test_rows_that_are_unused_for_longer_than_a_time_go_at_a_checkpoint(
+    job: Job, schema_file: Path, run_job: RunJob
+) -> None:
+    # At the end every row's last update lies back by more than no time.
+    policies = Embedding(dim=4, evict=Evict(unused_time=Duration(0)))
+    alone = {"ps": RoleSpec(instances=2), "worker": RoleSpec()}
+    run = run_job(replace(job, roles=alone, model=replace(job.model, embedding=policies)), schema_file)
+    run.start_servers()
+    run.finish(run.start("worker", 0))
+    saved = read_manifest(run.master.checkpoints[-1].manifest)
+    assert saved.clock[-1][1] == saved.step
+    assert {rows for name, rows in saved.rows.items() if "/" in name} == {0}
+    assert "rows of hash tables at step" in run.stderr("worker:0")
+
+
 def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     job: Job, schema_file: Path, run_job: RunJob
 ) -> None:
@@ -102,7 +156,7 @@ def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
 
 
 def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(msgspec.structs.replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
+    run = run_job(replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
     run.start_servers()
     run.start("worker", 0)
     wait_until(lambda: "worker:0" in run.progress and run.progress["worker:0"].samples > 0, "the worker trains")
@@ -120,7 +174,7 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
 def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint(
     job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
 ) -> None:
-    job = msgspec.structs.replace(job, train=Train(eval_every=Duration(1)))
+    job = replace(job, train=Train(eval_every=Duration(1)))
     run = run_job(job, schema_file, directory=tmp_path / "job")
     run.start_servers()
     workers = [run.start("worker", 0), run.start("worker", 1)]
@@ -129,14 +183,18 @@ def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint
     assert [run.wait(name) for name in workers] == [EXIT_RESTART] * 2, run.stderr(workers[0])
     assert "Traceback" not in run.stderr(workers[1])
     report = run.master.checkpoints[-1]
+    clock = read_manifest(report.manifest).clock
     run.close()
     # Another number of parameter servers may take over.
-    job = msgspec.structs.replace(job, roles={**job.roles, "ps": RoleSpec(instances=3)})
+    job = replace(job, roles={**job.roles, "ps": RoleSpec(instances=3)})
     again = run_job(job, schema_file, directory=tmp_path / "job", generation=2, restore=report.manifest)
     again.master.take_up(report.positions, expected_acks(FILES, RECORDS))
     acked_before = len(again.master.acks)
     again.start_servers()
     again.finish(again.start("worker", 0), again.start("worker", 1))
+    after = read_manifest(again.master.checkpoints[-1].manifest).clock
+    assert after[: len(clock)] == clock
+    assert after[-1][1] == again.master.checkpoints[-1].step
     ready = again.master.readies[0]
     assert (ready.restored, ready.step) == (report.manifest, report.step)
     assert_every_sample_was_applied_once_an_epoch(again)
@@ -153,7 +211,7 @@ def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint
 
 def test_training_stops_at_max_steps(job: Job, schema_file: Path, run_job: RunJob) -> None:
     roles = {"ps": RoleSpec(), "worker": RoleSpec()}
-    run = run_job(msgspec.structs.replace(job, roles=roles, train=Train(max_steps=9)), schema_file)
+    run = run_job(replace(job, roles=roles, train=Train(max_steps=9)), schema_file)
     run.start_servers()
     run.finish(run.start("worker", 0))
     assert run.master.checkpoints[-1].step == 9
@@ -164,7 +222,7 @@ def test_bad_data_end_the_worker_with_one_message(job: Job, schema_file: Path, r
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    run = run_job(msgspec.structs.replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
+    run = run_job(replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
     run.start_servers()
     assert run.wait(run.start("worker", 0)) == 1
     last = run.stderr("worker:0").splitlines()[-1]

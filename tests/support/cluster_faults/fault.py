@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,6 +20,17 @@ _Found = TypeVar("_Found")
 
 class Late(Exception):
     """The job had done its work before the harm took effect, so it shows nothing: another one has to."""
+
+
+@contextmanager
+def standing_still(process: psutil.Process) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end, if it is still there."""
+    process.suspend()
+    try:
+        yield
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 @dataclass

@@ -6,7 +6,7 @@ from contextlib import suppress
 import psutil
 
 from afo import events as ev
-from cluster_faults.fault import Fault, Scene
+from cluster_faults.fault import Fault, Scene, standing_still
 
 _KILLED = frozenset({"killed_by_signal"})
 #: What others see of a parameter server that is gone.
@@ -115,12 +115,8 @@ class Pause(Fault):
         find = scene.job.master if self._who == "AM" else lambda: _trainer(scene, self._who)
         process = scene.find(find, f"the {self._who} runs")
         scene.strikes_now()
-        process.suspend()
-        try:
+        with standing_still(process):
             time.sleep(_PAUSE_S)
-        finally:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
 
 
 def _trainer(scene: Scene, role: str) -> psutil.Process:

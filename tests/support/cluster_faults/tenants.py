@@ -3,13 +3,15 @@
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil
 import skein
 
+from afo.errors import NotFound
 from afo_client.hadoop import Cluster
-from cluster_faults.fault import Fault, Scene
+from cluster_faults.fault import Fault, Scene, standing_still
 from live_job import AFO
 
 #: Waits for a file, then grows by 64 MiB at a time, so that YARN's monitor sees it before the machine feels it.
@@ -81,13 +83,17 @@ class Preemption(Fault):
             self._submit(scene.undo)
 
     def strike(self, scene: Scene) -> None:
-        scene.strikes_now()
-        for _ in range(2):
-            self._application.add_container("greedy")
-        try:
-            scene.wait_for_cause("preempted")
-        finally:
-            self._application.shutdown()
+        with ExitStack() as held:
+            scene.strikes_now()
+            # YARN takes its time to preempt, and a job that is nearly done would be over: its chief stands still.
+            with suppress(NotFound, IndexError, psutil.NoSuchProcess):
+                held.enter_context(standing_still(scene.job.trainer("worker", 0)))
+            for _ in range(2):
+                self._application.add_container("greedy")
+            try:
+                scene.wait_for_cause("preempted")
+            finally:
+                self._application.shutdown()
 
 
 def _with_argument(scene: Scene, argument: str) -> list[int]:

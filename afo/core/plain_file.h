@@ -1,0 +1,29 @@
+// The bytes of a local file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "byte_source.h"
+
+namespace afo {
+
+class PlainFile : public ByteSource {
+ public:
+  explicit PlainFile(const std::string& path);
+  ~PlainFile() override;
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  [[nodiscard]] bool Read(char* to, std::size_t most, std::size_t* got) override;
+
+  // Bytes that were read.
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  int file_;
+  int error_;  // of opening, 0: none
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace afo

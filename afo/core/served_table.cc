@@ -1,0 +1,124 @@
+#include "served_table.h"
+
+#include <algorithm>
+
+#include "snapshot.h"
+#include "table.h"
+
+namespace afo {
+namespace {
+
+constexpr char kMagic[] = "AFOROWS1";
+// Keys whose memory is asked for at a time.
+constexpr std::int64_t kBatch = 32;
+constexpr std::size_t kCacheLine = 64;
+
+template <typename T>
+T Take(const char** at) {
+  T value;
+  std::memcpy(&value, *at, sizeof(T));
+  *at += sizeof(T);
+  return value;
+}
+
+std::size_t WeightBytes(RowType type) {
+  return type == RowType::kFloat32 ? sizeof(float) : type == RowType::kBfloat16 ? sizeof(std::uint16_t) : 1;
+}
+
+void Fetch(const std::uint8_t* row, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at);
+  __builtin_prefetch(row + bytes - 1);
+}
+
+void FromBfloat16(const std::uint8_t* from, std::int32_t dim, float* to) {
+  for (std::int32_t i = 0; i < dim; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, from + 2 * i, sizeof(half));
+    const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
+    std::memcpy(to + i, &bits, sizeof(bits));
+  }
+}
+
+void FromInt8(const std::uint8_t* from, std::int32_t dim, float* to) {
+  float scale;
+  std::memcpy(&scale, from, sizeof(scale));
+  const std::uint8_t* codes = from + sizeof(scale);
+  for (std::int32_t i = 0; i < dim; ++i) to[i] = static_cast<float>(static_cast<std::int8_t>(codes[i])) * scale;
+}
+
+}  // namespace
+
+std::size_t ServedHeader::stride() const {
+  const std::size_t scale = type == RowType::kInt8 ? sizeof(float) : 0;
+  return sizeof(std::int64_t) + scale + static_cast<std::size_t>(dim) * WeightBytes(type);
+}
+
+std::string ParseServedHeader(const char* bytes, std::uint64_t size, ServedHeader* header) {
+  if (size < kServedHeaderBytes + kServedTrailerBytes) return "it is shorter than an empty table";
+  if (std::memcmp(bytes, kMagic, sizeof(kMagic) - 1) != 0) return "it does not begin as a table of afo does";
+  const char* at = bytes + sizeof(kMagic) - 1;
+  const auto type = Take<std::uint32_t>(&at), dim = Take<std::uint32_t>(&at);
+  header->count = Take<std::uint64_t>(&at);
+  header->absent = Take<float>(&at);
+  if (Take<std::uint32_t>(&at) != Crc32c(bytes, kServedHeaderBytes - 4)) return "its header is damaged";
+  if (type > static_cast<std::uint32_t>(RowType::kInt8)) return "it has rows of an unknown type";
+  if (dim < 1 || dim > static_cast<std::uint32_t>(kMaxDim)) return "its rows have an impossible width";
+  header->type = static_cast<RowType>(type);
+  header->dim = static_cast<std::int32_t>(dim);
+  if (header->count >= kNoRow) return "it has more rows than a table can";
+  // No overflow: a row has less than 2^15 bytes.
+  const std::uint64_t whole = kServedHeaderBytes + header->count * header->stride() + kServedTrailerBytes;
+  if (size != whole) return "it has " + std::to_string(size) + " bytes, and its header speaks of " + std::to_string(whole);
+  return "";
+}
+
+bool ServedTable::Reserve() {
+  if (!pages_.Grow(std::max<std::size_t>(row_bytes(), 1))) return false;
+  pages_.Populate(row_bytes());
+  return index_.Prepare(static_cast<std::size_t>(header_.count));
+}
+
+std::string ServedTable::Build(std::uint32_t checksum) {
+  if (Crc32c(rows(), row_bytes()) != checksum) return "its rows are damaged";
+  const auto count = static_cast<std::uint32_t>(header_.count);
+  for (std::uint32_t row = 0; row < count; ++row) {
+    if (row + kBatch < count) __builtin_prefetch(index_.home(HashOf(key(row + static_cast<std::uint32_t>(kBatch)))));
+    if (row > 0 && key(row) <= key(row - 1)) return "its keys do not rise";
+    index_.Insert(HashOf(key(row)), row);
+  }
+  return "";
+}
+
+void ServedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
+  std::uint64_t hashes[kBatch];
+  for (std::int64_t first = 0; first < count; first += kBatch) {
+    const std::int64_t batch = std::min(kBatch, count - first);
+    for (std::int64_t i = 0; i < batch; ++i) {
+      hashes[i] = HashOf(keys[first + i]);
+      __builtin_prefetch(index_.home(hashes[i]));
+    }
+    for (std::int64_t i = 0; i < batch; ++i) {
+      const std::uint32_t guess = index_.Guess(hashes[i]);
+      if (guess != kNoRow) Fetch(at(guess), stride_);
+    }
+    for (std::int64_t i = 0; i < batch; ++i) {
+      Write(index_.Find(keys[first + i], hashes[i], *this), weights + (first + i) * header_.dim);
+    }
+  }
+}
+
+void ServedTable::Write(std::uint32_t row, float* weights) const {
+  if (row == kNoRow) return static_cast<void>(std::fill_n(weights, header_.dim, header_.absent));
+  const std::uint8_t* from = at(row) + sizeof(std::int64_t);
+  switch (header_.type) {
+    case RowType::kFloat32:
+      std::memcpy(weights, from, static_cast<std::size_t>(header_.dim) * sizeof(float));
+      return;
+    case RowType::kBfloat16:
+      return FromBfloat16(from, header_.dim, weights);
+    case RowType::kInt8:
+      return FromInt8(from, header_.dim, weights);
+  }
+}
+
+}  // namespace afo

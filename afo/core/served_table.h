@@ -1,0 +1,74 @@
+// A table that is only read, of a served model: its rows in one piece of memory as its file has them, and an index.
+//
+//   file   := header | row[count] | CRC-32C of the rows, 4 B
+//   header := "AFOROWS1" | type 4 B | dim 4 B | count 8 B | absent float32 | CRC-32C of the 28 B before, 4 B
+//   row    := key int64 | int8: scale float32 | weights[dim]
+//
+// Numbers are little-endian, nothing is padded, keys rise. A weight of int8 is code * scale; one of bfloat16 is the upper
+// half of a float32. A key that is not there has `absent` in all places.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "index.h"
+#include "memory.h"
+
+namespace afo {
+
+enum class RowType : std::uint32_t { kFloat32, kBfloat16, kInt8 };
+
+constexpr std::size_t kServedHeaderBytes = 32;
+constexpr std::size_t kServedTrailerBytes = 4;
+
+struct ServedHeader {
+  RowType type = RowType::kFloat32;
+  std::int32_t dim = 0;
+  std::uint64_t count = 0;
+  float absent = 0;
+
+  std::size_t stride() const;
+};
+
+// Reads the header of a file of `size` bytes, of which kServedHeaderBytes, or all if there are fewer, are at `bytes`.
+// Returns what is wrong, or nothing.
+std::string ParseServedHeader(const char* bytes, std::uint64_t size, ServedHeader* header);
+
+// Thread-safe once `Build` has found nothing wrong.
+class ServedTable {
+ public:
+  explicit ServedTable(const ServedHeader& header) : header_(header), stride_(header.stride()) {}
+
+  // Memory for rows and index; false when the system has no more.
+  [[nodiscard]] bool Reserve();
+  // Where the file's rows go, one after the other.
+  char* rows() { return reinterpret_cast<char*>(pages_.data()); }
+  std::size_t row_bytes() const { return static_cast<std::size_t>(header_.count) * stride_; }
+  // Indexes the rows, whose checksum the file says is `checksum`. Returns what is wrong, or nothing. Once.
+  std::string Build(std::uint32_t checksum);
+
+  // float32 [count, dim] of any keys.
+  void Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const;
+
+  const ServedHeader& header() const { return header_; }
+  std::size_t bytes() const { return pages_.populated() + index_.bytes(); }
+  // Of `Index::Find`.
+  std::int64_t key(std::uint32_t row) const {
+    std::int64_t key;
+    std::memcpy(&key, at(row), sizeof(key));
+    return key;
+  }
+
+ private:
+  const std::uint8_t* at(std::uint32_t row) const { return pages_.data() + row * stride_; }
+  void Write(std::uint32_t row, float* weights) const;
+
+  ServedHeader header_;
+  std::size_t stride_;
+  Pages pages_;
+  Index index_;
+};
+
+}  // namespace afo

@@ -1,0 +1,55 @@
+// Records of a TFRecord file in an order that is fixed by a seed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../core/record_file.h"
+#include "tensorflow/core/platform/tstring.h"
+
+namespace afo {
+
+struct RecordOrder {
+  std::int64_t seed;
+  std::int64_t buffer;  // records among which each waits until it is drawn; 1 keeps the file's order
+  std::int64_t skip;    // records of this order that are not given
+};
+
+struct RecordBlock {
+  std::vector<tensorflow::tstring> records;
+  std::vector<std::string> damaged;  // what is wrong with those left out meanwhile
+  std::string lost;                  // why the file cannot be read any further, '' while it can
+};
+
+// Draws from a buffer that the file refills: with the same seed the same records in the same order, damaged ones or not.
+class ShuffledRecords {
+ public:
+  // tolerant: damaged data are left out.
+  ShuffledRecords(const std::string& path, Compression compression, const RecordOrder& order, bool tolerant)
+      : file_(path, compression),
+        random_(static_cast<std::uint64_t>(order.seed)),
+        buffer_(order.buffer),
+        skip_(order.skip),
+        tolerant_(tolerant) {}
+
+  // Up to `count` records, fewer at the end alone, or once it is to `stop`.
+  RecordBlock Next(std::int64_t count, const std::atomic<bool>& stop);
+
+ private:
+  void Draw(tensorflow::tstring* record);
+  void Read(RecordBlock* block);
+
+  RecordFile file_;
+  std::mt19937_64 random_;  // the same numbers on every machine
+  const std::int64_t buffer_;
+  std::int64_t skip_;
+  const bool tolerant_;
+  bool is_read_ = false;
+  std::string lost_;
+  std::vector<tensorflow::tstring> waiting_;
+};
+
+}  // namespace afo

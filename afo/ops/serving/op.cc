@@ -1,0 +1,175 @@
+// Tables of a served model, read from its assets when it is loaded. Nothing here needs a parameter server, or afo.
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "../../core/served_table.h"
+#include "../resource.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/env.h"
+
+namespace afo {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+REGISTER_OP("AfoServedTable")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Output("table: resource")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+
+// path: of a file as served_table.h has it. What the table held before is gone once all of it is read.
+REGISTER_OP("AfoLoadServedTable")
+    .Input("table: resource")
+    .Input("path: string")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+
+// keys: of any shape, repeated ones too. dim: of the table.
+REGISTER_OP("AfoLookupServed")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Attr("dim: int >= 1")
+    .Output("weights: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      std::int64_t dim;
+      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+      ShapeHandle shape;
+      TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &shape));
+      c->set_output(0, shape);
+      return absl::OkStatus();
+    });
+
+// Bytes that are read at a time, and keys that a thread looks up at least.
+constexpr std::size_t kPiece = 64u << 20;
+constexpr std::int64_t kCostOfAKey = 100;
+
+absl::Status ReadAll(const tensorflow::RandomAccessFile& file, std::uint64_t offset, char* to, std::size_t size) {
+  for (std::size_t done = 0; done < size;) {
+    absl::string_view found;
+    const std::size_t piece = std::min(kPiece, size - done);
+    TF_RETURN_IF_ERROR(file.Read(offset + done, found, absl::MakeSpan(to + done, piece)));
+    // A file system may answer with memory of its own.
+    if (found.data() != to + done) std::memcpy(to + done, found.data(), found.size());
+    done += piece;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Malformed(const std::string& path, const std::string& wrong) {
+  return absl::DataLossError(absl::StrCat(path, " is no table of a served model: ", wrong, "; export the model again"));
+}
+
+absl::Status Read(tensorflow::Env* env, const std::string& path, std::shared_ptr<const ServedTable>* read) {
+  std::uint64_t size;
+  TF_RETURN_IF_ERROR(env->GetFileSize(path, &size));
+  std::unique_ptr<tensorflow::RandomAccessFile> file;
+  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &file));
+  char first[kServedHeaderBytes] = {};
+  TF_RETURN_IF_ERROR(ReadAll(*file, 0, first, std::min<std::uint64_t>(size, sizeof(first))));
+  ServedHeader header;
+  std::string wrong = ParseServedHeader(first, size, &header);
+  if (!wrong.empty()) return Malformed(path, wrong);
+  auto table = std::make_shared<ServedTable>(header);
+  if (!table->Reserve()) return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", path));
+  std::uint32_t checksum;
+  TF_RETURN_IF_ERROR(ReadAll(*file, kServedHeaderBytes, table->rows(), table->row_bytes()));
+  TF_RETURN_IF_ERROR(ReadAll(*file, size - kServedTrailerBytes, reinterpret_cast<char*>(&checksum), sizeof(checksum)));
+  wrong = table->Build(checksum);
+  if (!wrong.empty()) return Malformed(path, wrong);
+  *read = std::move(table);
+  return absl::OkStatus();
+}
+
+// Thread-safe: who looks up keeps the table that was there when it began.
+class Served : public tensorflow::ResourceBase {
+ public:
+  std::string DebugString() const override { return "a table of a served model"; }
+  std::int64_t MemoryUsed() const override {
+    const auto table = Get();
+    return table == nullptr ? 0 : static_cast<std::int64_t>(table->bytes());
+  }
+  std::shared_ptr<const ServedTable> Get() const {
+    std::lock_guard lock(mutex_);
+    return table_;
+  }
+  void Set(std::shared_ptr<const ServedTable> table) {
+    std::lock_guard lock(mutex_);
+    table_.swap(table);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ServedTable> table_;
+};
+
+class LoadServedTableOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& path = context->input(1);
+    OP_REQUIRES(context, path.NumElements() == 1, absl::InvalidArgumentError("the path of a table is one string"));
+    std::shared_ptr<const ServedTable> table;
+    OP_REQUIRES_OK(context, Read(context->env(), path.flat<tensorflow::tstring>()(0), &table));
+    tensorflow::core::RefCountPtr<Served> served;
+    OP_REQUIRES_OK(context, tensorflow::LookupOrCreateResource<Served>(
+                                context, tensorflow::HandleFromInput(context, 0), &served, [](Served** created) {
+                                  *created = new Served();
+                                  return absl::OkStatus();
+                                }));
+    served->Set(std::move(table));
+  }
+};
+
+class LookupServedOp : public OpKernel {
+ public:
+  explicit LookupServedOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("dim", &dim_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<Served> served;
+    OP_REQUIRES_OK(context,
+                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &served));
+    const std::shared_ptr<const ServedTable> table = served->Get();
+    OP_REQUIRES(context, table != nullptr, absl::FailedPreconditionError("the table of the model was not loaded"));
+    OP_REQUIRES(context, table->header().dim == dim_,
+                absl::InvalidArgumentError(absl::StrCat("the table has rows of ", table->header().dim,
+                                                        " weights, and the model wants ", dim_)));
+    const Tensor& keys = context->input(1);
+    tensorflow::TensorShape shape = keys.shape();
+    OP_REQUIRES_OK(context, shape.AddDimWithStatus(dim_));
+    Tensor* weights = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &weights));
+    const std::int64_t* from = keys.flat<std::int64_t>().data();
+    float* to = weights->flat<float>().data();
+    ThreadsOf(context)(keys.NumElements(), kCostOfAKey, [&](std::int64_t first, std::int64_t last) {
+      table->Lookup(from + first, last - first, to + first * dim_);
+    });
+  }
+
+ private:
+  std::int64_t dim_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AfoServedTable").Device(tensorflow::DEVICE_CPU), tensorflow::ResourceHandleOp<Served>);
+REGISTER_KERNEL_BUILDER(Name("AfoLoadServedTable").Device(tensorflow::DEVICE_CPU), LoadServedTableOp);
+REGISTER_KERNEL_BUILDER(Name("AfoLookupServed").Device(tensorflow::DEVICE_CPU), LookupServedOp);
+
+}  // namespace
+}  // namespace afo

@@ -1,0 +1,87 @@
+"""A file copied to this machine by several streams: one alone waits for its DataNode most of the time.
+
+Pieces are written where they belong in a file beside the target, which gets the target's name when it is whole. Nothing
+is asked of the disk: after a crash of the machine whoever needs the copy makes it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from afo.errors import StorageError
+from afo.storage.backend import BLOCK, temporary_name
+from afo.storage.local import translated
+
+#: Streams of one file, and bytes of it for each at least: opening it takes as long as reading a few blocks.
+STREAMS, _WORTH_ONE = 4, 4 * BLOCK
+
+
+def copy_here(opened: Callable[[], BinaryIO], target: str) -> None:
+    """Copy what `opened` opens to the local path `target`. Raises what reading raises, and StorageError."""
+    with opened() as source, _named_when_whole(target) as descriptor:
+        copying = _Copying(source.seek(0, os.SEEK_END), descriptor, target)
+        # This thread is one of them: a small file takes no other.
+        with ThreadPoolExecutor(STREAMS, "afo-stream") as threads:
+            others = [threads.submit(copying.by_another, opened) for _ in range(copying.more_streams)]
+            copying.by(source)
+        for each in others:
+            each.result()
+
+
+class _Copying:
+    """Streams take the next piece as they are done with their last, until one fails."""
+
+    def __init__(self, size: int, descriptor: int, target: str) -> None:
+        self._size = size
+        self._starts = iter(range(0, size, BLOCK))
+        self._descriptor = descriptor
+        self._target = target
+        self._failed = False
+        self.more_streams = max(0, min(STREAMS, size // _WORTH_ONE) - 1)
+
+    def by_another(self, opened: Callable[[], BinaryIO]) -> None:
+        """One more stream."""
+        with opened() as source:
+            self.by(source)
+
+    def by(self, source: BinaryIO) -> None:
+        """A stream."""
+        try:
+            while not self._failed and (start := next(self._starts, None)) is not None:
+                source.seek(start)
+                data = source.read(BLOCK)
+                if len(data) != min(BLOCK, self._size - start):
+                    raise StorageError(f"cannot copy to {self._target}: its source was cut off meanwhile")
+                self._write(data, start)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _write(self, data: bytes, at: int) -> None:
+        with translated("write", self._target):
+            rest = memoryview(data)
+            while rest:
+                written = os.pwrite(self._descriptor, rest, at)
+                rest, at = rest[written:], at + written
+
+
+@contextmanager
+def _named_when_whole(target: str) -> Iterator[int]:
+    temporary = temporary_name(os.path.abspath(target))
+    with translated("write", target):
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        yield descriptor
+        with translated("write", target):
+            os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,115 @@
+"""Tables of served models as operations: any file and any graph are answered or refused."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+tf = pytest.importorskip("tensorflow")
+
+from afo.embedding.saved_tables import Rows  # noqa: E402
+from afo.job import ROW_TYPES, RowType  # noqa: E402
+from afo.ops.library import load  # noqa: E402
+from afo.train import served_file  # noqa: E402
+from afo.train.frozen_table import FrozenTable  # noqa: E402
+from afo.train.native_table import NativeTable  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+KEYS = st.sampled_from([-(2**63), -5, -1, 0, 1, 2, 7, 2**40, 2**63 - 1])
+
+
+@pytest.fixture(scope="module")
+def ops() -> Any:
+    return load()
+
+
+def some(count: int, dim: int, seed: int = 0) -> Rows:
+    random = np.random.default_rng(seed)
+    keys = np.unique(random.integers(-(2**63), 2**63 - 1, count))
+    return Rows(keys, random.normal(size=(len(keys), dim)).astype(np.float32))
+
+
+@pytest.mark.parametrize("kept", ROW_TYPES)
+@given(held=st.sets(KEYS), asked=st.lists(KEYS), dim=st.integers(1, 9), absent=st.sampled_from([0.0, 0.1]))
+@settings(deadline=None, max_examples=30)
+def test_a_native_table_answers_as_a_frozen_one_to_the_bit(
+    tmp_path_factory: pytest.TempPathFactory, kept: RowType, held: set[int], asked: list[int], dim: int, absent: float
+) -> None:
+    random = np.random.default_rng(dim)
+    rows = Rows(np.array(sorted(held), np.int64), random.normal(size=(len(held), dim)).astype(np.float32))
+    native = NativeTable(rows, absent, kept, tmp_path_factory.mktemp("tables"))
+    keys = tf.constant(asked, tf.int64)
+    np.testing.assert_array_equal(native.lookup(keys), FrozenTable(rows, absent, kept).lookup(keys))
+
+
+def test_many_keys_of_any_shape_and_other_rows_later(tmp_path: Path) -> None:
+    rows = some(50_000, 3)
+    table = NativeTable(rows, 0.5, "float32", tmp_path)
+    found = table.lookup(tf.reshape(tf.constant(rows.keys[:40_000]), [8, 5000]))
+    assert found.shape == (8, 5000, 3)
+    np.testing.assert_array_equal(tf.reshape(found, [-1, 3]), rows.weights[:40_000])
+    other = some(100, 3, seed=1)
+    table.load(other)
+    np.testing.assert_array_equal(table.lookup(other.keys), other.weights)
+    np.testing.assert_array_equal(table.lookup(rows.keys[:2]), np.full((2, 3), 0.5, np.float32))
+
+
+def test_a_table_is_looked_up_while_another_takes_its_place(ops: Any, tmp_path: Path) -> None:
+    keys = np.arange(5000)
+    for value in (1.0, 2.0):
+        served_file.write(tmp_path / f"{value}", Rows(keys, np.full((5000, 4), value, np.float32)), 0.0, "float32")
+    handle = ops.afo_served_table(shared_name="test/replaced")
+    ops.afo_load_served_table(handle, f"{tmp_path}/1.0")
+    over = threading.Event()
+    seen: list[set[float]] = []
+
+    def look_up() -> None:
+        while not over.is_set():
+            seen.append(set(np.unique(ops.afo_lookup_served(handle, keys, dim=4).numpy()).tolist()))
+
+    threads = [threading.Thread(target=look_up) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for turn in range(50):
+        ops.afo_load_served_table(handle, f"{tmp_path}/{(2.0, 1.0)[turn % 2]}")
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert len(seen) > 3
+    assert all(values in ({1.0}, {2.0}) for values in seen), "each lookup is of one table"
+
+
+def test_what_a_graph_may_not_ask(ops: Any, tmp_path: Path) -> None:
+    handle = ops.afo_served_table(shared_name="test/refused")
+    with pytest.raises(tf.errors.NotFoundError):
+        ops.afo_lookup_served(handle, [1], dim=2)
+    with pytest.raises(tf.errors.NotFoundError):
+        ops.afo_load_served_table(handle, f"{tmp_path}/none")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one string"):
+        ops.afo_load_served_table(handle, ["a", "b"])
+    served_file.write(tmp_path / "two", some(3, 2), 0.0, "float32")
+    ops.afo_load_served_table(handle, f"{tmp_path}/two")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rows of 2 weights, and the model wants 3"):
+        ops.afo_lookup_served(handle, [1], dim=3)
+    assert ops.afo_lookup_served(handle, tf.zeros([0, 4], tf.int64), dim=2).shape == (0, 4, 2)
+
+
+def test_a_file_that_is_cut_off_or_changed_is_refused_and_what_was_there_stays(ops: Any, tmp_path: Path) -> None:
+    rows = some(10, 6)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    served_file.write(whole, rows, 0.0, "int8")
+    handle = ops.afo_served_table(shared_name="test/broken")
+    ops.afo_load_served_table(handle, str(whole))
+    before = ops.afo_lookup_served(handle, rows.keys, dim=6).numpy()
+    content = whole.read_bytes()
+    for place in range(len(content)):
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :]):
+            broken.write_bytes(damaged)
+            with pytest.raises(tf.errors.DataLossError, match="broken is no table of a served model: it"):
+                ops.afo_load_served_table(handle, str(broken))
+    np.testing.assert_array_equal(ops.afo_lookup_served(handle, rows.keys, dim=6), before)

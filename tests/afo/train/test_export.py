@@ -1,0 +1,227 @@
+"""A SavedModel in a process of its own, against the forward pass of the evaluation."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afo.data.example import encode
+from afo.data.tfrecord import RecordWriter
+from afo.errors import SpecError
+from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
+from afo.jobfile import load_job
+from afo.ops.library import available
+from checkpoint_values import CheckpointValues
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[3]
+SUPPORT = ROOT / "tests" / "support"
+#: Keys of each hash table, from 0 on; records ask for others as well.
+KEYS = 40
+MODELS = {
+    "hashed": Model(
+        hidden_units=(8,), embedding=Embedding(dim=8, filter=Filter(min_count=2, default_value=0.25)),
+        wide=Wide(crosses=(("city", "age"),)),
+    ),
+    "dense": Model(
+        hidden_units=(8,), embedding=Embedding(dim=8, storage="dense"), wide=Wide(crosses=(("city", "age"),))
+    ),
+    "own": Model(entry=f"{SUPPORT / 'own_ctr.py'}:build", params={"dim": 8}),
+}  # fmt: skip
+RECORDS = [
+    {
+        "user": [n], "city": [("Ulm", "Bonn", "?")[n % 3]], "liked": [n, 7 * n], "age": [20.0 + n], "label": [0],
+        "sample_id": [n],
+    }
+    for n in range(2 * KEYS)
+]  # fmt: skip
+
+
+class Trained:
+    """A model with weights, its export, and what is served of it."""
+
+    def __init__(self, directory: Path, schema_file: Path, which: str) -> None:
+        from afo.train.setup import JobParts
+
+        job = Job(
+            name="served", model=MODELS[which], roles={"ps": RoleSpec(), "worker": RoleSpec()},
+            data=Data(schema="schema.yaml", train=("x",), sample_id="sample_id"),
+        )  # fmt: skip
+        self.parts = JobParts(job, str(schema_file))
+        self._parameters = self.parts.model.parameters(1, 1)
+        self.directory = directory
+        self.records = directory / "records.tfrecord"
+        with RecordWriter(str(self.records)) as writer:
+            for record in RECORDS:
+                writer.write(encode(record))
+
+    def reader(self) -> Any:
+        state = {each.name.removeprefix("afo/"): np.ones(each.shape, each.dtype) for each in self._parameters.state}
+        whole = None if "statistics" in state else state
+        return CheckpointValues(1, self._parameters.dense.rows, whole, KEYS)
+
+    def evaluated(self, rows: RowType) -> Any:
+        import tensorflow as tf
+
+        from afo.train.table_form import TableForm
+
+        features = self.parts.parser(tf.constant([encode(record) for record in RECORDS])).features
+        return self.parts.model.local(self.reader(), TableForm(rows)).probabilities(features).numpy()[:, 0]
+
+    def bytes_of_weights(self, rows: RowType) -> int:
+        """Of all embedding tables, by what a row of each type takes."""
+        from afo.train.stored_rows import StoredRows
+        from afo.train.table_form import TableForm
+
+        model = self.parts.model.local(self.reader(), TableForm(rows))
+        tables = [each for each in model.submodules if isinstance(each, StoredRows)]  # type: ignore[attr-defined]
+        return sum(variable.value().numpy().nbytes for table in tables for variable in table.variables)
+
+    def exported(self, rows: RowType, tables: TableKind = "frozen") -> Path:
+        from afo.train.export import export
+
+        target = self.directory / "exported"
+        export(self.parts, self.reader(), str(target), self.directory, rows, tables)
+        return target
+
+    def served(self, model: Path, *libraries: Path, loader: str = "functions") -> Any:
+        done = self.serving(model, *libraries, loader=loader)
+        assert done.returncode == 0, done.stderr
+        return np.load(self._served)
+
+    def serving(self, model: Path, *libraries: Path, loader: str = "functions") -> "subprocess.CompletedProcess[str]":
+        """A process that serves, and has ended."""
+        words = [sys.executable, "-I", SUPPORT / "serving.py", loader, model, self.records, self._served, *libraries]
+        return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+
+    @property
+    def _served(self) -> Path:
+        return self.directory / "served.npy"
+
+
+@pytest.fixture
+def trained(tmp_path: Path, schema_file: Path) -> Callable[[str], Trained]:
+    return lambda which: Trained(tmp_path, schema_file, which)
+
+
+def bytes_of_variables(model: Path) -> int:
+    return sum(path.stat().st_size for path in (model / "variables").iterdir())
+
+
+@pytest.mark.parametrize("rows", ROW_TYPES)
+@pytest.mark.parametrize("which", sorted(MODELS))
+def test_plain_tensorflow_serves_what_was_evaluated(
+    trained: Callable[[str], Trained], which: str, rows: RowType
+) -> None:
+    from afo.train import exported
+
+    model = trained(which)
+    target = model.exported(rows)
+    assert exported.read(str(target)).rows == rows
+    served, exact = model.served(target), model.evaluated("float32")
+    assert exact.std() > 0.01
+    np.testing.assert_allclose(served, model.evaluated(rows), rtol=0, atol=1e-6)
+    if rows != "float32":
+        assert 0 < np.abs(served - exact).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("which", "rows", "loader"),
+    [
+        ("hashed", "float32", "functions"),
+        ("hashed", "float32", "session"),
+        ("hashed", "int8", "functions"),
+        ("own", "float32", "functions"),
+        ("own", "bfloat16", "session"),
+    ],
+)
+def test_tensorflow_and_the_operations_serve_native_tables(
+    trained: Callable[[str], Trained], which: str, rows: RowType, loader: str
+) -> None:
+    from afo.train import exported
+
+    model = trained(which)
+    target = model.exported(rows, "native")
+    assert exported.read(str(target)).tables == "native"
+    served = model.served(target, available(), loader=loader)
+    np.testing.assert_allclose(served, model.evaluated(rows), rtol=0, atol=1e-6)
+
+
+def test_models_that_other_processes_exported_are_served_side_by_side(trained: Callable[[str], Trained]) -> None:
+    import importlib
+
+    from afo.train import native_table
+
+    model = trained("hashed")
+    model.exported("int8", "native").rename(model.directory / "exported-other")
+    importlib.reload(native_table)  # as in a process of its own, it counts its tables from 0
+    target = model.exported("float32", "native")
+    served = model.served(target, available(), loader="beside")
+    np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
+
+
+def test_a_model_of_dense_tables_alone_has_no_native_ones(trained: Callable[[str], Trained]) -> None:
+    model = trained("dense")
+    served = model.served(model.exported("float32", "native"))
+    np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
+
+
+def test_native_tables_without_the_operations_are_an_error_that_names_what_is_missing(
+    trained: Callable[[str], Trained],
+) -> None:
+    model = trained("hashed")
+    done = model.serving(model.exported("float32", "native"))
+    assert done.returncode == 1
+    # It depends on the order of the functions which of the three it meets first.
+    assert re.search("Op type not registered 'Afo(ServedTable|LoadServedTable|LookupServed)'", done.stderr), done.stderr
+
+
+def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str], Trained]) -> None:
+    model = trained("hashed")
+    target = model.exported("float32", "native")
+    file = next((target / "assets").glob("*.rows"))
+    content = bytearray(file.read_bytes())
+    content[40] ^= 1
+    file.write_bytes(content)
+    done = model.serving(target, available())
+    assert done.returncode == 1
+    assert f"{file} is no table of a served model: its rows are damaged" in done.stderr
+
+
+def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(trained: Callable[[str], Trained]) -> None:
+    model = trained("hashed")
+    for rows, of_a_row in (("float32", 32), ("bfloat16", 16), ("int8", 12)):
+        files = (model.exported(rows, "native") / "assets").glob("*.rows")  # type: ignore[arg-type]
+        assert max(file.stat().st_size for file in files) == 36 + KEYS * (8 + of_a_row)
+
+
+@pytest.mark.parametrize("which", sorted(MODELS))
+def test_rows_of_fewer_bytes_make_a_smaller_model(trained: Callable[[str], Trained], which: str) -> None:
+    model = trained(which)
+    plain, *smaller = [bytes_of_variables(model.exported(rows)) for rows in ROW_TYPES]
+    weights = model.bytes_of_weights("float32")
+    for rows, size in zip(ROW_TYPES[1:], smaller, strict=True):
+        # All else is as it was, but for what an index says of each variable and of the scales.
+        assert plain - size == pytest.approx(weights - model.bytes_of_weights(rows), abs=2000), rows
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("rows: int4", "export.rows: 'int4' does not fit; .*allowed: bfloat16, float32 or int8"),
+        ("tables: fast", "export.tables: 'fast' does not fit; .*allowed: frozen or native"),
+    ],
+)
+def test_an_unknown_value_is_an_error_that_names_those_that_are_allowed(
+    tmp_path: Path, written: str, said: str
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text((ROOT / "conf" / "jobs" / "demo.yaml").read_text() + f"export: {{{written}}}\n")
+    with pytest.raises(SpecError, match=said):
+        load_job(path)

@@ -1,0 +1,69 @@
+// Bytes as somebody may hand them to a process that serves a model, as the file of a table. They are refused, or a table
+// comes of them that answers for every key of its rows and for no other; anything else ends the program. fuzz.sh has
+// libFuzzer look for such bytes, the unit tests (served_table_test.cc) change what was written.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "served_table.h"
+#include "snapshot.h"
+
+namespace afo::testing {
+namespace {
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void Sign(std::string* file) {
+  if (file->size() < kServedHeaderBytes + kServedTrailerBytes) return;
+  const std::uint32_t header = Crc32c(file->data(), kServedHeaderBytes - 4);
+  std::memcpy(file->data() + kServedHeaderBytes - 4, &header, sizeof(header));
+  const std::size_t rows = file->size() - kServedHeaderBytes - kServedTrailerBytes;
+  const std::uint32_t body = Crc32c(file->data() + kServedHeaderBytes, rows);
+  std::memcpy(file->data() + file->size() - kServedTrailerBytes, &body, sizeof(body));
+}
+
+}  // namespace
+
+// The first byte: whether checksums are made to fit, so that what lies behind them is reached.
+void ServeFile(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return;
+  std::string file(reinterpret_cast<const char*>(data + 1), size - 1);
+  if (data[0] & 1) Sign(&file);
+  ServedHeader header;
+  if (!ParseServedHeader(file.data(), file.size(), &header).empty()) return;
+  ServedTable table(header);
+  Require(table.Reserve());
+  Require(kServedHeaderBytes + table.row_bytes() + kServedTrailerBytes == file.size());
+  std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());
+  std::uint32_t checksum;
+  std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
+  if (!table.Build(checksum).empty()) return;
+  const auto count = static_cast<std::uint32_t>(header.count);
+  std::vector<std::int64_t> keys;
+  for (std::uint32_t row = 0; row < count; ++row) keys.push_back(table.key(row));
+  // Not there: beyond the last, unless that is the last there can be.
+  const bool room = count == 0 || keys.back() != INT64_MAX;
+  if (room) keys.push_back(count == 0 ? 0 : keys.back() + 1);
+  const auto dim = static_cast<std::size_t>(header.dim);
+  std::vector<float> weights(keys.size() * dim);
+  table.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), weights.data());
+  if (room) Require(std::memcmp(&weights[count * dim], &header.absent, sizeof(float)) == 0);
+  if (header.type != RowType::kFloat32) return;
+  for (std::uint32_t row = 0; row < count; ++row) {
+    Require(std::memcmp(&weights[row * dim], table.rows() + row * header.stride() + 8, dim * sizeof(float)) == 0);
+  }
+}
+
+}  // namespace afo::testing
+
+#ifdef AFO_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  afo::testing::ServeFile(data, size);
+  return 0;
+}
+#endif

@@ -1,0 +1,40 @@
+"""Stands for the reader of a checkpoint whose tensors are random."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from afo.embedding.saved_tables import Rows
+from afo.train.manifest import Manifest
+
+#: Sums for the standardisation of one value.
+STATISTICS = np.array([[10.0], [400.0], [20000.0]])
+
+
+class CheckpointValues:
+    """`whole`: the tensors of one part by name; the dense vector is of as many weights as `dense` says."""
+
+    url = "nowhere/manifest.json"
+    manifest = Manifest(version=3, generation=1, step=7, final=True, directory="g", rows={}, parts=())
+
+    def __init__(self, seed: int, dense: int, whole: Mapping[str, Any] | None = None, keys: int = 6) -> None:
+        self._random = np.random.default_rng(seed)
+        self._dense, self._keys = dense, keys
+        self._whole = {"statistics": STATISTICS} if whole is None else whole
+
+    def table(self, _name: str, rows: int, width: int) -> Any:
+        """Rows of a table."""
+        return self._normal(rows, width)
+
+    def whole(self, name: str) -> Any:
+        """The dense weights, or what was given."""
+        return self._normal(self._dense) if name == "dense" else self._whole[name]
+
+    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows]:
+        """Rows of the ids from 0 on; others are absent."""
+        keys = np.arange(self._keys)
+        return {name: Rows(keys, self._normal(self._keys, dim)) for name, dim in dims.items()}
+
+    def _normal(self, *shape: int) -> Any:
+        return self._random.normal(size=shape, scale=0.3).astype(np.float32)
