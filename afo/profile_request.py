@@ -40,7 +40,11 @@ class Operator(Struct, frozen=True, kw_only=True):
 
 
 class Operators(Struct, frozen=True, kw_only=True):
-    """The hottest operators of one process, hottest first, in so many seconds."""
+    """The hottest operators of one process, hottest first, in so many seconds.
+
+    `steps`: of its own that ended in them; None of a process that makes none.
+    """
 
     seconds: float
+    steps: int | None = None
     operators: tuple[Operator, ...]

@@ -65,8 +65,10 @@ def _run(task: TrainTask) -> None:
     if task.role == "evaluator":
         await_training(task)
     run = importlib.import_module(_ROLES[task.role]).run
-    importlib.import_module("afo.train.profiler").profile_on_request(task.work_dir)
-    run(importlib.import_module("afo.train.setup").Setup(task))
+    setup = importlib.import_module("afo.train.setup").Setup(task)
+    steps = (lambda: setup.progress.steps) if task.role in ("worker", "chief") else None
+    importlib.import_module("afo.train.profiler").profile_on_request(task.work_dir, steps)
+    run(setup)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
@@ -14,24 +15,31 @@ from afo.errors import NotFound, SpecError
 from afo.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operator, Operators, Wanted
 
 _POLL_S = 0.5
+#: What a profile without a whole step may last beyond its seconds: the process may be saving, or wait for files.
+_LONGER_S = 30.0
+#: Of two steps that end in a profile the second one is whole.
+_WHOLE = 2
+
+#: How many steps the process has ended; None of one that makes none.
+Steps = Callable[[], int] | None
 #: Kinds of operators that are kept.
 _HOTTEST = 50
 #: `node:Kind`, as TensorFlow's executors name what they run; other names are those of its own functions.
 _KIND = re.compile(r"[^: ]+:(\w+)")
 
 
-def profile_on_request(work_dir: str) -> None:
+def profile_on_request(work_dir: str, steps: Steps = None) -> None:
     """Have this process do so until its end, in a thread that costs a look at a file twice a second."""
-    threading.Thread(target=_answer, args=(Path(work_dir),), name="profiler", daemon=True).start()
+    threading.Thread(target=_answer, args=(Path(work_dir), steps), name="profiler", daemon=True).start()
 
 
-def _answer(folder: Path) -> None:
+def _answer(folder: Path, steps: Steps) -> None:
     answered = 0
     while True:
         wanted = _wanted(folder)
         if wanted is not None and wanted.number != answered:
             answered = wanted.number
-            jsonfile.write_private(folder / DONE, _profiled(folder, wanted))
+            jsonfile.write_private(folder / DONE, _profiled(folder, wanted, steps))
         time.sleep(_POLL_S)
 
 
@@ -42,18 +50,28 @@ def _wanted(folder: Path) -> Wanted | None:
         return None
 
 
-def _profiled(folder: Path, wanted: Wanted) -> Done:
+def _profiled(folder: Path, wanted: Wanted, steps: Steps) -> Done:
     place = folder / FOLDER / str(wanted.number)
     try:
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
         tf.profiler.experimental.start(str(place), options=options)
-        time.sleep(wanted.seconds)
+        seconds, ended = last(wanted.seconds, steps)
         tf.profiler.experimental.stop()
-        found = Operators(seconds=wanted.seconds, operators=hottest(place))
+        found = Operators(seconds=seconds, steps=ended, operators=hottest(place))
         jsonfile.write_private(place / OPERATORS, found)
     except (tf.errors.OpError, OSError) as error:
         return Done(number=wanted.number, problem=f"TensorFlow took no profile: {error}")
     return Done(number=wanted.number)
+
+
+def last(seconds: float, steps: Steps) -> tuple[float, int | None]:
+    """Sleep so long, and longer until a whole step was made; returns how long it was and how many steps ended in it."""
+    began = time.monotonic()
+    before = steps() if steps else 0
+    time.sleep(seconds)
+    while steps and steps() - before < _WHOLE and time.monotonic() - began < seconds + _LONGER_S:
+        time.sleep(_POLL_S)
+    return time.monotonic() - began, steps() - before if steps else None
 
 
 def hottest(place: Path) -> tuple[Operator, ...]:

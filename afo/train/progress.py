@@ -17,9 +17,14 @@ class ProgressPipe:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._last = float("-inf")
+        self._samples = 0
+        #: Steps that this process has ended, by the reports, the dropped ones too.
+        self.steps = 0
 
     def report(self, progress: Progress, *, now: bool = False) -> None:
         """A closed pipe is no error: the Child is gone then, and the kernel ends this process with it."""
+        self.steps += progress.samples > self._samples
+        self._samples = progress.samples
         if self._descriptor < 0 or (not now and time.monotonic() - self._last < INTERVAL_S):
             return
         self._last = time.monotonic()

@@ -279,11 +279,14 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     assert "profile-worker_0-5" not in found
     folder = f"{running.paths.summaries}/profile-worker_0-4"
     hot = Operator(name="MatMul<b>", milliseconds=1500.0, calls=300)
-    storage.write_bytes(f"{folder}/{OPERATORS}", jsonfile.encode(Operators(seconds=3.0, operators=(hot,))))
+    operators = Operators(seconds=3.0, steps=1, operators=(hot,))
+    storage.write_bytes(f"{folder}/{OPERATORS}", jsonfile.encode(operators))
     storage.write_bytes(f"{folder}/{STACKS}", b"File <model.py>, line 1")
     storage.write_bytes(f"{folder}/plugins/profile/2026/h.xplane.pb", b"\x00trace")
     shown = page(client, running, "/profiles/profile-worker_0-4")
     assert "MatMul&lt;b&gt; 1,500 50 % 300 5,000" in words(shown)
+    assert "seconds, in which it ended 1 step, by" in words(shown)
+    assert "No whole step is in it" in shown
     assert "File &lt;model.py&gt;, line 1" in shown
     answer = client.get(f"/jobs/{RUNNING}/profiles/profile-worker_0-4/download")
     assert (answer.data, answer.content_type) == (b"\x00trace", "application/octet-stream")

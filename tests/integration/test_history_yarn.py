@@ -269,11 +269,12 @@ def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: st
     page.goto(afo("history", "login").stdout.strip())
     page.goto(f"{server}/jobs/{jobs.running.id}")
 
-    saved = len(jobs.running.events(ev.OrderGiven))
+    ordered, saved = len(jobs.running.events(ev.OrderGiven)), len(jobs.running.events(ev.CheckpointWritten))
     page.get_by_text("Checkpoint…").click()
     page.get_by_role("button", name="Save now").click()
     expect(page.get_by_text("The chief was asked to save at its next step.")).to_be_visible()
-    jobs.running.wait(lambda: len(jobs.running.events(ev.OrderGiven)) > saved, "the order is there")
+    jobs.running.wait(lambda: len(jobs.running.events(ev.OrderGiven)) > ordered, "the order is there")
+    jobs.running.wait(lambda: len(jobs.running.events(ev.CheckpointWritten)) > saved, "it has saved")
 
     page.get_by_text("Profile…").click()
     page.get_by_label("Task").select_option("worker:0")

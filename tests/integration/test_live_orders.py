@@ -135,8 +135,10 @@ def test_a_profile_is_kept_with_the_job(job: LiveJob) -> None:
         place = done.stdout.strip()
         assert place.startswith(f"{job.paths.summaries}/profile-{task.replace(':', '_')}-")
         found = decode(storage.read_bytes(f"{place}/{OPERATORS}"), Operators, place)
-        assert found.seconds == 2
-        if task == "worker:1":
+        assert found.seconds >= 2
+        assert (found.steps is None) == (task == "ps:0")
+        if found.steps is not None:
+            assert found.steps >= 2
             assert sum(each.calls for each in found.operators) > 100
             assert "MatMul" in {each.name.removeprefix("_Mkl").removeprefix("_Fused") for each in found.operators}
         assert "hread" in storage.read_bytes(f"{place}/{STACKS}").decode()

@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from afo.config import user_name
@@ -12,6 +14,8 @@ from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
 
 _DISK_MIB = 256
+#: What a task deletes is taken this soon.
+_REFILL_S = 0.002
 #: Where a fault of a node hits two of a job's tasks there, the job avoids it, and gives containers back that it gets
 #: there all the same, each task up to three.
 _AVOIDED = frozenset({"bad_host"})
@@ -47,11 +51,8 @@ class FullDisk(Fault):
         node = scene.node_of_worker(0)
         filler = _directory(scene.cluster, node) / "filler"
         scene.strikes_now()
-        _fill(filler)
-        try:
+        with _kept_full(filler):
             scene.wait_for_cause("disk_full")
-        finally:
-            filler.unlink()
 
 
 class CutLink(Fault):
@@ -90,10 +91,24 @@ def _directory(cluster: Cluster, node: str) -> Path:
     return cluster.directory / node / "local" / "usercache" / user_name() / "appcache"
 
 
-def _fill(file: Path) -> None:
-    with suppress(OSError), file.open("wb", buffering=0) as out:  # until there is no space left
-        while True:
-            out.write(bytes(1 << 20))
-    with suppress(OSError), file.open("ab", buffering=0) as out:
-        while True:
-            out.write(bytes(512))
+@contextmanager
+def _kept_full(file: Path) -> Iterator[None]:
+    """No byte is left on the file's disk. A task that deletes a file first, to write the next one, gets none either."""
+    over = threading.Event()
+    filling = threading.Thread(target=_fill, args=(file, over), name="filler")
+    filling.start()
+    try:
+        yield
+    finally:
+        over.set()
+        filling.join()
+        file.unlink()
+
+
+def _fill(file: Path, over: threading.Event) -> None:
+    with file.open("wb", buffering=0) as out:
+        while not over.wait(_REFILL_S):
+            for block in (bytes(1 << 20), bytes(512)):
+                with suppress(OSError):  # until there is no space left
+                    while out.write(block):
+                        pass
