@@ -1,5 +1,6 @@
 """Arrays that become tensors without a copy: TensorFlow computes on memory that begins at a multiple of 64 bytes."""
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -50,14 +51,13 @@ def as_tensor(values: NDArray[Any]) -> Any:
     import tensorflow as tf
 
     flags = values.flags
-    # DLPack has no word for memory that is read-only, nor for strings.
-    if not (flags.writeable and flags.c_contiguous and values.size) or values.dtype.hasobject:
-        return tf.convert_to_tensor(values)
-    if _address(values) % ALIGNMENT:
+    # DLPack has no word for memory that is read-only, nor for strings; TensorFlow takes it at any address, and crashes.
+    plain = flags.writeable and flags.c_contiguous and values.size and not values.dtype.hasobject
+    if not plain or _address(values) % ALIGNMENT:
         return tf.convert_to_tensor(values)
     return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
 
 
 def _address(values: NDArray[Any]) -> int:
-    address: int = values.__array_interface__["data"][0]
-    return address
+    """Of an array that can be written to; a quarter of the time that numpy takes to tell."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(values.data))

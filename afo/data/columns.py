@@ -15,6 +15,9 @@ from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
 from afo.job import Data
 
+#: Rows that are mixed into the others at once: few enough for a processor's cache.
+_MIXED_ROWS = 1 << 14
+
 
 class Columns(NamedTuple):
     """Rows of a Parquet file; [n, …] in a block."""
@@ -72,7 +75,7 @@ def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns
     """All rows in another order: each waits among `buffer` others until it is drawn."""
     random = np.random.default_rng(seed)
     pool: Columns | None = None
-    for block in blocks:
+    for block in _pieces(blocks, _MIXED_ROWS):
         pool = block if pool is None else _joined([pool, block])
         drawn = random.permutation(len(pool.weight))
         surplus = max(0, len(drawn) - buffer)
@@ -81,6 +84,12 @@ def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns
             pool = _drawn(pool, drawn[surplus:])
     if pool is not None:
         yield _drawn(pool, random.permutation(len(pool.weight)))
+
+
+def _pieces(blocks: Iterable[Columns], size: int) -> Iterator[Columns]:
+    for block in blocks:
+        for start in range(0, len(block.weight), size):
+            yield _cut(block, start, start + size)
 
 
 def rebatched(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Columns]:

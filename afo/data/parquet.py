@@ -27,10 +27,10 @@ from afo.data.example import ListKind, Values
 from afo.data.schema import Feature
 from afo.errors import DataError
 
-#: Values that are decoded at once, those of lists counted each. Arrow takes some time for each column of a block.
-_BLOCK = 1 << 22
-#: Blocks begin at a multiple of so many rows if there are more: then the batches cut from them are aligned in memory.
-_ROUND_ROWS = 1 << 12
+#: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.
+_BLOCK, _STRING = 1 << 23, 16
+#: Blocks of more rows begin at a multiple of so many: then the batches that are cut from them are aligned in memory.
+_ROUND_ROWS = 1 << 14
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
 
 
@@ -86,13 +86,14 @@ def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.Recor
 
 
 def _rows_at_once(footer: pq.FileMetaData, columns: Collection[str]) -> int:
-    """Rows that hold `_BLOCK` values of these columns, as in the first group of rows. The same on every machine."""
+    """Rows that hold `_BLOCK` values of these columns, as in the first group of rows; the same on every machine."""
     if not footer.num_row_groups or not footer.row_group(0).num_rows:
         return _ROUND_ROWS
     group = footer.row_group(0)
     chunks = [group.column(place) for place in range(group.num_columns)]
-    values = sum(each.num_values for each in chunks if each.path_in_schema.partition(".")[0] in columns)
-    rows = max(1, _BLOCK * group.num_rows // max(values, group.num_rows))
+    wanted = [each for each in chunks if each.path_in_schema.partition(".")[0] in columns]
+    values: int = sum(each.num_values * (_STRING if each.physical_type == "BYTE_ARRAY" else 1) for each in wanted)
+    rows = max(1, _BLOCK * int(group.num_rows) // max(values, int(group.num_rows)))
     return rows if rows < _ROUND_ROWS else rows - rows % _ROUND_ROWS
 
 
@@ -166,8 +167,8 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
     return _viewed(filled)
 
 
-def _viewed(array: pa.Array) -> NDArray[Any]:
-    """An array without null as numpy has it: of numbers the same memory, not locked, as `to_numpy` would have it."""
+def _viewed(array: pa.Array) -> Any:
+    """An array without null as numpy has it: of numbers the same memory, which `to_numpy` would call read-only."""
     if not pa.types.is_primitive(array.type) or not len(array):
         return array.to_numpy(zero_copy_only=False)
     kind = np.dtype(array.type.to_pandas_dtype())

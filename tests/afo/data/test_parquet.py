@@ -82,6 +82,28 @@ def test_a_column_that_will_not_do_is_named(values: pa.Array, feature: Feature, 
 LISTS = st.lists(st.one_of(st.none(), st.lists(st.integers(1, 2**62), max_size=5)), max_size=20)
 
 
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        ({"number"}, [70_000]),
+        ({"number", "forty"}, [1 << 14, 1 << 14, 1 << 14, 1 << 14, 70_000 - (4 << 14)]),  # 25,575 rounded down
+        ({"hundred"}, [10_485] * 6 + [7_090]),  # few rows are not rounded
+        ({"text"}, [1 << 16, 70_000 - (1 << 16)]),
+    ],
+)
+def test_rows_are_decoded_by_the_numbers_in_them(
+    names: set[str], rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_BLOCK", 1 << 20)
+    count = 70_000
+    columns = {"number": pa.array(np.arange(count) % 9), "text": pa.array(["a"] * count)}
+    for name, size in (("forty", 40), ("hundred", 100)):
+        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(count * size, np.float32)), size)
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with parquet.opened(str(tmp_path / "a.parquet")) as file:
+        assert [batch.num_rows for batch in parquet.batches(file, names)] == rows
+
+
 @given(LISTS)
 def test_any_lists_are_cut_off_and_padded(rows: list[list[int] | None]) -> None:
     found = only_column(pa.array(rows, pa.list_(pa.int64())), LIST)
