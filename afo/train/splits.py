@@ -37,7 +37,7 @@ class Splits:
         if reply.resume:
             epoch, count, _ = self._stored(reply.row)
             skip = count if epoch == reply.epoch else 0
-        return Lease(reply.row, reply.epoch, reply.url, skip)
+        return Lease(reply.row, reply.epoch, reply.url, skip, reply.part)
 
     def applied(self, rows: Any, positions: Any) -> None:
         """Remember the positions [R, 3] of `rows` [R] that a step has written."""
