@@ -49,11 +49,14 @@ class RecordIndex(NamedTuple):
         return content + _SUM.pack(google_crc32c.value(content))
 
     def parts(self, most: int) -> tuple[ByteRange, ...]:
-        """The file in parts of about equal length, each about `most` bytes or less: all of its records, each once."""
+        """The file in parts of about equal length, about `most` bytes or less: all of its records, each once."""
         count = max(1, -(-self.size // most))
         aims = np.arange(1, count, dtype=np.int64) * (self.size // count)
-        inner = np.unique(self.offsets[np.searchsorted(self.offsets, aims, side="right") - 1])
-        ends = [0, *(int(each) for each in inner if each > 0), self.size]
+        after = np.minimum(np.searchsorted(self.offsets, aims), len(self.offsets) - 1)
+        before = np.maximum(after - 1, 0)
+        is_nearer = aims - self.offsets[before] < self.offsets[after] - aims
+        nearest = np.unique(self.offsets[np.where(is_nearer, before, after)])
+        ends = [0, *(int(each) for each in nearest if each > 0), self.size]
         return tuple(ByteRange(*each) for each in pairwise(ends))
 
 
