@@ -31,6 +31,7 @@ from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
 from afo.ops import library  # noqa: E402
 from afo.storage.backend import BLOCK  # noqa: E402
+from afo.storage.hdfs import _HdfsReader  # noqa: E402
 from afo.storage.streams import copy_here  # noqa: E402
 from afo.units import Memory  # noqa: E402
 from click_records import SCHEMA, write_files  # noqa: E402
@@ -169,6 +170,42 @@ def test_a_copy_of_a_part_fetches_its_bytes_and_no_other(tmp_path: Path, part: t
     assert sum(end - begin for begin, end in asked) == part[1] - part[0]
     assert [begin for begin, _ in sorted(asked)] == list(range(part[0], part[1], BLOCK))
     assert all(part[0] <= begin < end <= part[1] for begin, end in asked)
+
+
+class Blocks:
+    """What hdfs-native knows of a file; notes which bytes are asked for."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.asked: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def read_range(self, at: int, size: int) -> bytes:
+        self.asked.append((at, at + size))
+        return self.content[at : at + size]
+
+
+class Asking:
+    """A cluster that answers."""
+
+    @staticmethod
+    def _repeated(what: str, path: str, function: Callable[[], bytes]) -> bytes:
+        return function()
+
+
+def test_of_a_file_in_hdfs_no_other_byte_is_asked_for(tmp_path: Path) -> None:
+    blocks = Blocks(os.urandom(4 * BLOCK))
+    files: Any = Asking()
+
+    def opened() -> Any:
+        return io.BufferedReader(_HdfsReader(files, "/a", blocks), BLOCK)
+
+    begin, end = BLOCK + 11, 3 * BLOCK - 11
+    copy_here(opened, str(tmp_path / "a"), (begin, end))
+    assert blocks.asked == [(begin, begin + BLOCK), (begin + BLOCK, end)]
+    assert (tmp_path / "a").read_bytes()[begin:] == blocks.content[begin:end]
 
 
 def test_a_copied_part_lies_where_it_lies_in_the_file(tmp_path: Path) -> None:
