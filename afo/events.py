@@ -5,7 +5,7 @@ from msgspec import Struct
 from afo.gate import Check, Fall
 from afo.input_wait import InputBound
 from afo.job import Role
-from afo.rpc.messages import OrderKind, TaskId, Usage
+from afo.rpc.messages import HashTables, OrderKind, TaskId, Usage
 from afo.train_task import Progress
 
 
@@ -196,7 +196,7 @@ class CheckpointBegun(Event, frozen=True):
 
 
 class CheckpointWritten(Event, frozen=True):
-    """A manifest is complete. `positions`: (row, epoch, count, xor)."""
+    """A manifest is complete. `positions`: (row, epoch, count, xor); `hash_tables`: None of a model without any."""
 
     task: TaskId
     generation: int
@@ -204,6 +204,7 @@ class CheckpointWritten(Event, frozen=True):
     manifest: str
     positions: tuple[tuple[int, int, int, int], ...]
     final: bool
+    hash_tables: HashTables | None = None
 
 
 class Evaluated(Event, frozen=True):

@@ -43,8 +43,12 @@ COMPARED = {
     "counter": Compared("model.embedding.filter.min_count", "2", "1"),
     "bloom": Compared("model.embedding.filter", "{min_count: 2, max_element_size: 100000}", "{}"),
     "chance": Compared("model.embedding.filter.probability", "0.5", "1.0"),
-    # Of some 730 steps.
-    "eviction": Compared("model.embedding.evict.unused_steps", "400", "0", ("checkpoint.every=5s",)),
+    # Of some 730 steps in some 12 s; a tenth to a fifth of all rows goes.
+    "unused_steps": Compared("model.embedding.evict.unused_steps", "400", "0", ("checkpoint.every=5s",)),
+    "unused_time": Compared("model.embedding.evict.unused_time", "4s", "1d", ("checkpoint.every=2s",)),
+    "l2_weight": Compared("model.embedding.evict.l2_weight", "0.002", "0", ("checkpoint.every=2s",)),
+    # Rows of the largest tables: 25,700.
+    "capacity": Compared("model.embedding.evict.capacity", "20000", "0", ("checkpoint.every=2s",)),
 }
 JOB_S = 900
 

@@ -268,6 +268,15 @@ class SavingReport(Message, frozen=True):
     final: bool = False
 
 
+class HashTables(Message, frozen=True):
+    """All hash tables of a job at a checkpoint: rows, bytes of their memory on all servers, what waits for admission
+    included, and how many rows were evicted just before it."""
+
+    rows: int
+    bytes: int
+    evicted: int
+
+
 class CheckpointReport(Message, frozen=True):
     """The chief: a manifest was written. `acked` are rows and epochs that the position in it holds as complete."""
 
@@ -278,6 +287,8 @@ class CheckpointReport(Message, frozen=True):
     #: (row, epoch, count, xor) as read from `afo/positions` together with the variables.
     positions: tuple[tuple[int, int, int, int], ...]
     final: bool = False
+    #: None of a model without any.
+    hash_tables: HashTables | None = None
 
 
 class CheckpointReply(Message, frozen=True):

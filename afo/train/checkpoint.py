@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from afo.embedding import checkpoint as tables
 from afo.embedding.checkpoint import TableSaver
 from afo.embedding.saved_tables import Rows, read_rows
 from afo.errors import DataError, NotFound
+from afo.rpc.messages import HashTables
 from afo.train import initialize, manifest
 from afo.train.manifest import Manifest, Part
 from afo.train.origin import Origin
@@ -38,6 +39,15 @@ def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]
     yield parameter.name, tuple(shard.weights for shard in parameter.shards)
     for number, slot in enumerate(parameter.rule.slots):
         yield f"{parameter.name}.{slot}", tuple(shard.slots[number] for shard in parameter.shards)
+
+
+class Saved(NamedTuple):
+    """What became of a checkpoint: its manifest's URL, the positions int64 [splits, 3], and the tables in it."""
+
+    url: str
+    step: int
+    positions: Any
+    hash_tables: HashTables | None
 
 
 class CheckpointWriter:
@@ -66,16 +76,17 @@ class CheckpointWriter:
         """A directory of its own for each try: what a manifest names is never written again."""
         return f"g{self._generation:06d}-{secrets.token_hex(6)}"
 
-    def save(self, directory: str, *, final: bool) -> tuple[str, int, Any]:
-        """Write a checkpoint into `directory`. Returns the manifest's URL, the step and the positions [splits, 3]."""
+    def save(self, directory: str, *, final: bool) -> Saved:
+        """Write a checkpoint into `directory`."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
         counters = [(variable, self._io(variable).read()) for variable in reversed(self._parameters.counters)]
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
         parts = self._send(directory, counters)
-        self._evict(step)
+        evicted = self._evict(step)
         saved_tables, base = self._save_tables(directory, incremental=not final)
+        keys, sizes = self._sizes()
         url, ours = manifest.commit(
             self._url,
             Manifest(
@@ -84,7 +95,7 @@ class CheckpointWriter:
                 step=step,
                 final=final,
                 directory=directory,
-                rows={table.name: table.rows for table in self._parameters.tables} | self._keys(),
+                rows={table.name: table.rows for table in self._parameters.tables} | keys,
                 parts=parts,
                 rules=self._origin.rules,
                 sections=self._origin.sections,
@@ -97,18 +108,20 @@ class CheckpointWriter:
         self._before = directory
         if not ours and self._tables is not None:
             self._tables.forget()
-        return url, step, positions
+        tables = None if self._tables is None else HashTables(rows=sum(keys.values()), bytes=sizes, evicted=evicted)
+        return Saved(url, step, positions, tables)
 
-    def _keys(self) -> dict[str, int]:
-        """How many keys each hash table has now."""
+    def _sizes(self) -> tuple[dict[str, int], int]:
+        """How many keys each hash table has now, and the bytes of all."""
         group = self._parameters.embeddings
         if group is None:
-            return {}
-        counts = group.sizes()[0].sum(axis=0).tolist()
-        return {table.name: count for table, count in zip(group.tables, counts, strict=True)}
+            return {}, 0
+        counts, sizes = group.sizes()
+        keys = counts.sum(axis=0).tolist()
+        return {table.name: count for table, count in zip(group.tables, keys, strict=True)}, int(sizes.sum())
 
-    def _evict(self, step: int) -> None:
-        """Rows that the job does not want to keep go now, so that the checkpoint knows of it."""
+    def _evict(self, step: int) -> int:
+        """Rows that the job does not want to keep go now, so that the checkpoint knows of it; returns how many."""
         group, clock = self._parameters.embeddings, self._origin.clock
         now = time.time()
         clock.tick(now, step)
@@ -116,6 +129,7 @@ class CheckpointWriter:
         evicted = 0 if group is None else int(group.evict(step, oldest).sum())
         if evicted:
             print(f"evicted {evicted:,} rows of hash tables at step {step:,}", file=sys.stderr)
+        return evicted
 
     def _save_tables(self, directory: str, *, incremental: bool) -> tuple[str | None, str | None]:
         """Returns the file that names all of them, relative to `directory`, and the directory that they stand on."""

@@ -102,16 +102,19 @@ class Chief:
         setup.master.report_saving(
             m.SavingReport(task=setup.id, generation=setup.task.generation, directory=directory, final=final)
         )
-        url, step, positions = self._writer.save(directory, final=final)
-        self._saved_step = step
+        saved = self._writer.save(directory, final=final)
+        self._saved_step = saved.step
+        if saved.hash_tables is not None:
+            self._summaries.write(saved.step, _of_tables(saved.hash_tables))
         self._summaries.publish()
-        return url, m.CheckpointReport(
+        return saved.url, m.CheckpointReport(
             task=setup.id,
             generation=setup.task.generation,
-            step=step,
-            manifest=url,
-            positions=reported(positions),
+            step=saved.step,
+            manifest=saved.url,
+            positions=reported(saved.positions),
             final=final,
+            hash_tables=saved.hash_tables,
         )
 
     def _summarise(self, progress: Progress, seconds: float) -> None:
@@ -124,3 +127,11 @@ class Chief:
             scalars["train/loss"] = progress.loss
         self._summaries.write(progress.step, scalars)
         self._summarised = progress.samples, progress.input_wait.total, progress.step_s
+
+
+def _of_tables(tables: m.HashTables) -> dict[str, float]:
+    return {
+        "hash_tables/rows": float(tables.rows),
+        "hash_tables/mib": tables.bytes / 2**20,
+        "hash_tables/evicted": float(tables.evicted),
+    }

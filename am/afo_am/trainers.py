@@ -128,7 +128,7 @@ class Trainers:
             self._core.record(
                 ev.CheckpointWritten(
                     task=task.id, generation=report.generation, step=report.step, manifest=report.manifest,
-                    positions=report.positions, final=report.final,
+                    positions=report.positions, final=report.final, hash_tables=report.hash_tables,
                 )
             )  # fmt: skip
         state = self._core.state

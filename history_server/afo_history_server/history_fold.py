@@ -132,7 +132,8 @@ class HistoryFold:
             case ev.CheckpointWritten():
                 self._checkpoints.append(
                     Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
-                               generation=event.generation, manifest=event.manifest, final=event.final)
+                               generation=event.generation, manifest=event.manifest, final=event.final,
+                               hash_tables=event.hash_tables)
                 )  # fmt: skip
                 self._saving_since = None
                 self._change(step=event.step)

@@ -8,7 +8,7 @@ from afo.exits import CAUSES, HARMLESS, Cause
 from afo.gate import Check
 from afo.input_wait import InputBound
 from afo.job import Acls, Role
-from afo.rpc.messages import TaskId
+from afo.rpc.messages import HashTables, TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 AnyRecord = event_log.Record | event_log.UnknownRecord
@@ -67,7 +67,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """A complete manifest. `seconds`: since the chief began to save, None where that is not known."""
+    """A complete manifest. `seconds`: since the chief began to save, None where that is not known.
+
+    `hash_tables`: all of the model together; None of a model without any.
+    """
 
     time: float
     seconds: float | None = None
@@ -75,6 +78,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     generation: int
     manifest: str
     final: bool
+    hash_tables: HashTables | None = None
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from afo import events as ev
 from afo import jsonfile, storage
 from afo.gate import Check
 from afo.profile_request import OPERATORS, STACKS, Operator, Operators
-from afo.rpc.messages import Usage
+from afo.rpc.messages import HashTables, Usage
 from afo_history_server.advice import advice
 from afo_history_server.job_history import Attempt, Checkpoint, DataProgress, JobHistory
 from afo_history_server.timeline import MAX_LANES, WIDTH, timeline
@@ -293,6 +293,21 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     for name in ("profile-worker_0-5", "..", "worker_0", "profile-worker_0-4%2f.."):
         for more in ("", "/download"):
             assert client.get(f"/jobs/{RUNNING}/profiles/{name}{more}").status_code == 404
+
+
+def test_checkpoints_say_how_large_the_hash_tables_were(client: FlaskClient, running: JobWriter) -> None:
+    def written(step: int, tables: HashTables | None) -> ev.CheckpointWritten:
+        return ev.CheckpointWritten(
+            task=task_id("worker"), generation=1, step=step, manifest=f"m-{step}", positions=(), final=False,
+            hash_tables=tables,
+        )  # fmt: skip
+
+    running.log(written(400, None))
+    assert "Rows of hash tables" not in page(client, running)
+    running.log(written(800, HashTables(rows=25_727, bytes=3 << 20, evicted=932)))
+    found = words(page(client, running))
+    assert "25,727 3.0 MiB 932 m-800" in found
+    assert "1 m-400" in found, "one that an older afo wrote says nothing of them"
 
 
 def test_staleness_is_drawn_where_there_is_any(client: FlaskClient, running: JobWriter) -> None:

@@ -134,7 +134,7 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
 
     def saved(writer: CheckpointWriter, *, final: bool = False) -> Manifest:
         steps.append(len(steps))
-        return manifest.read_manifest(writer.save(writer.begin(), final=final)[0])
+        return manifest.read_manifest(writer.save(writer.begin(), final=final).url)
 
     first, second, third, fourth = (saved(one) for _ in range(4))
     assert [each.base for each in (first, second, third, fourth)] == [None, first.directory, second.directory, None]

@@ -75,6 +75,7 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     assert_every_sample_was_applied_once_an_epoch(run)
     final = run.master.checkpoints[-1]
     assert final.final
+    assert (final.hash_tables is None) == (job.model.embedding.storage == "dense")
     assert [(row, count, xor) for row, _, count, xor in final.positions] == [
         (row, *ack) for row, ack in enumerate(expected_acks(FILES, RECORDS))
     ]
@@ -118,6 +119,11 @@ def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_
     assert 0.6 * most < rows["deep/user"] <= most + 32
     said = re.findall(r"evicted (\d+) rows of hash tables at step \d+", run.stderr("worker:0"))
     assert sum(map(int, said)) >= 2 * (admitted - rows["deep/user"])
+    told = [report.hash_tables for report in run.master.checkpoints]
+    assert sum(each.evicted for each in told if each) == sum(map(int, said))
+    assert told[-1] is not None
+    assert told[-1].rows == sum(count for name, count in rows.items() if "/" in name)
+    assert told[-1].bytes > 40 * told[-1].rows
     assert rows["deep/city"] == rows["wide/city"] == len(CITIES)
     final = run.master.evals[-1]
     assert final.metrics["auc"] > 0.82
