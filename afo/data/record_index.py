@@ -51,7 +51,9 @@ class RecordIndex(NamedTuple):
     def parts(self, most: int) -> tuple[ByteRange, ...]:
         """The file in parts of about equal length, about `most` bytes or less: all of its records, each once."""
         count = max(1, -(-self.size // most))
-        aims = np.arange(1, count, dtype=np.int64) * (self.size // count)
+        number = np.arange(1, count, dtype=np.int64)
+        length, rest = divmod(self.size, count)
+        aims = number * length + number * rest // count  # number * size might not fit
         after = np.minimum(np.searchsorted(self.offsets, aims), len(self.offsets) - 1)
         before = np.maximum(after - 1, 0)
         is_nearer = aims - self.offsets[before] < self.offsets[after] - aims
