@@ -209,10 +209,10 @@ def from_configuration(user: str = "") -> ResourceManager:
 
     Raises `ClusterUnreachable` where none is configured, `Unsupported` for a Kerberos cluster.
     """
-    if (hadoop_conf.setting("hadoop.security.authentication") or "simple").lower() == "kerberos":
+    if hadoop_conf.demands_kerberos():
         raise Unsupported(
             f"the cluster of {hadoop_conf.conf_dir()} demands Kerberos (hadoop.security.authentication); "
-            "that is not supported yet"
+            "jobs on YARN with Kerberos are not supported yet, while files in its HDFS and local jobs are"
         )
     return ResourceManager(web_addresses(_Settings()), user)
 

@@ -7,11 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from afo.data.arrays import as_tensor, concatenated, filled, taken
 from afo.data.parquet import Column, batches, column, opened
 from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
 from afo.job import Data
+
+#: Rows that are mixed into the others at once: few enough for a processor's cache.
+_MIXED_ROWS = 1 << 14
 
 
 class Columns(NamedTuple):
@@ -26,6 +31,11 @@ class Columns(NamedTuple):
     #: int64 [n]: the sample id and 0; without one the row's number and a hash of the file's URL.
     key: Any
     file: Any
+
+    def map(self, function: Callable[[Any], Any]) -> "Columns":
+        """The same of each column."""
+        features = {name: function(values) for name, values in self.features.items()}
+        return Columns(features, *(function(values) for values in self[1:]))
 
 
 def signature(schema: Schema, data: Data, specs: dict[str, Any]) -> Columns:
@@ -58,53 +68,67 @@ def column_blocks(
     if data.shuffle.buffer > 1:
         blocks = mixed(blocks, data.shuffle.buffer, seed)
     for block in rebatched(blocks, skip, size):
-        yield tf.nest.map_structure(tf.convert_to_tensor, block)
+        yield block.map(as_tensor)
 
 
 def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns]:
     """All rows in another order: each waits among `buffer` others until it is drawn."""
     random = np.random.default_rng(seed)
     pool: Columns | None = None
-    for block in blocks:
+    for block in _pieces(blocks, _MIXED_ROWS):
         pool = block if pool is None else _joined([pool, block])
         drawn = random.permutation(len(pool.weight))
         surplus = max(0, len(drawn) - buffer)
         if surplus:
-            yield _rows(pool, drawn[:surplus])
-            pool = _rows(pool, drawn[surplus:])
+            yield _drawn(pool, drawn[:surplus])
+            pool = _drawn(pool, drawn[surplus:])
     if pool is not None:
-        yield _rows(pool, random.permutation(len(pool.weight)))
+        yield _drawn(pool, random.permutation(len(pool.weight)))
+
+
+def _pieces(blocks: Iterable[Columns], size: int) -> Iterator[Columns]:
+    for block in blocks:
+        for start in range(0, len(block.weight), size):
+            yield _cut(block, start, start + size)
 
 
 def rebatched(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Columns]:
-    """All rows but the first `skip`, `size` at once; fewer in the last block."""
+    """All rows but the first `skip`, `size` at once; fewer in the last block.
+
+    Only blocks that hold rows of two given ones are copied.
+    """
     waiting: list[Columns] = []
-    count = 0
+    lacking = size
     for block in blocks:
-        rest = _rows(block, slice(skip, None))
-        skip -= min(skip, len(block.weight))
-        waiting.append(rest)
-        count += len(rest.weight)
-        if count < size:
-            continue
-        whole = _joined(waiting)
-        for start in range(0, count - count % size, size):
-            yield _rows(whole, slice(start, start + size))
-        waiting, count = [_rows(whole, slice(count - count % size, None))], count % size
-    if count:
+        count, start = len(block.weight), min(skip, len(block.weight))
+        skip -= start
+        while count - start >= lacking:
+            yield _joined([*waiting, _cut(block, start, start + lacking)])
+            start += lacking
+            waiting, lacking = [], size
+        if start < count:
+            waiting.append(_cut(block, start, count))
+            lacking -= count - start
+    if waiting:
         yield _joined(waiting)
 
 
-def _rows(block: Columns, index: Any) -> Columns:
-    rows: Columns = tf.nest.map_structure(lambda values: values[index], block)
-    return rows
+def _cut(block: Columns, start: int, stop: int) -> Columns:
+    return block.map(lambda values: values[start:stop])
+
+
+def _drawn(block: Columns, rows: NDArray[np.int64]) -> Columns:
+    return block.map(lambda values: taken(values, rows))
 
 
 def _joined(blocks: list[Columns]) -> Columns:
     if len(blocks) == 1:
         return blocks[0]
-    joined: Columns = tf.nest.map_structure(lambda *values: np.concatenate(values), *blocks)
-    return joined
+    names = blocks[0].features
+    return Columns(
+        {name: concatenated([each.features[name] for each in blocks]) for name in names},
+        *(concatenated(parts) for parts in zip(*(each[1:] for each in blocks), strict=True)),
+    )
 
 
 class _Reader:
@@ -127,10 +151,10 @@ class _Reader:
         with opened(self._url, self._path) as file:
             self._check(file.schema_arrow.names)
             for batch in batches(file, {*self._schema.names, *self._outputs}):
-                block, fits = self._block(batch, start)
-                for row in np.flatnonzero(~fits):
+                block, misfits = self._block(batch, start)
+                for row in misfits:
                     self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
-                yield block if fits.all() else _rows(block, fits)
+                yield _drawn(block, np.delete(np.arange(batch.num_rows), misfits)) if len(misfits) else block
                 start += batch.num_rows
 
     def _check(self, names: list[str]) -> None:
@@ -138,42 +162,45 @@ class _Reader:
             if name not in names:
                 raise DataError(f"{self._url}: there is no column `{name}`; there are: {', '.join(names[:20])}")
 
-    def _block(self, batch: Any, start: int) -> tuple[Columns, Any]:
+    def _block(self, batch: Any, start: int) -> tuple[Columns, NDArray[np.intp]]:
+        """The rows, and the numbers of those that do not fit."""
+        rows, ids = batch.num_rows, self._sample_id
         features = {each.name: column(batch, each, self._url) for each in self._schema.features}
-        rows = batch.num_rows
-        labels = [self._required(batch, name, "dense") for name in self._labels]
-        labels = labels or [Column(np.zeros((rows, self._width), np.float32), np.ones(rows, np.bool_))]
-        weight = Column(np.ones((rows, 1), np.float32), np.ones(rows, np.bool_))
-        key = Column(np.arange(start, start + rows)[:, None], np.ones(rows, np.bool_))
-        if self._weight:
-            weight = self._required(batch, self._weight, "dense")
-        if self._sample_id:
-            key = self._required(batch, self._sample_id, "categorical")
-        fits = np.logical_and.reduce([each.fits for each in (*features.values(), *labels, weight, key)])
+        outputs = {name: self._required(batch, name, self._kind(name)) for name in self._outputs}
+        masks = [each.fits for each in (*features.values(), *outputs.values()) if each.fits is not None]
+        labels = [outputs[name].values for name in self._labels] or [filled((rows, self._width), 0, np.float32)]
         block = Columns(
             features={name: each.values for name, each in features.items()},
-            labels=np.concatenate([each.values for each in labels], axis=1),
-            weight=weight.values[:, 0],
-            key=key.values[:, 0],
-            file=np.full(rows, 0 if self._sample_id else self._file, np.int64),
+            labels=labels[0] if len(labels) == 1 else concatenated(labels, axis=1),
+            weight=outputs[self._weight].values[:, 0] if self._weight else filled((rows,), 1, np.float32),
+            key=outputs[ids].values[:, 0] if ids else concatenated([np.arange(start, start + rows)]),
+            file=filled((rows,), 0 if ids else self._file, np.int64),
         )
-        return block, fits
+        return block, np.flatnonzero(~np.logical_and.reduce(masks)) if masks else np.empty(0, np.intp)
 
     def _required(self, batch: Any, name: str, kind: Kind) -> Column:
         """A column of one value in every row; others do not fit."""
         found = column(batch, Feature(name=name, kind=kind), self._url)
-        present = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return Column(found.values, found.fits & present)
+        array = batch.column(name)
+        if not array.null_count:
+            return found
+        present = array.is_valid().to_numpy(zero_copy_only=False)
+        return Column(found.values, present if found.fits is None else found.fits & present)
 
     def _reason(self, batch: Any, row: int) -> str:
         one = batch.slice(row, 1)
         for feature in self._schema.features:
-            if not column(one, feature, self._url).fits[0]:
+            if not _fits(column(one, feature, self._url)):
                 value = one.column(feature.name)[0].as_py()
                 count = len(value) if isinstance(value, list) else 1
                 return f"column `{feature.name}` holds {count} values where the schema's shape needs {feature.size}"
-        lacking = [name for name in self._outputs if not self._required(one, name, self._kind(name)).fits[0]]
+        lacking = [name for name in self._outputs if not _fits(self._required(one, name, self._kind(name)))]
         return f"it lacks a value of `{lacking[0]}`"
 
     def _kind(self, name: str) -> Kind:
         return "categorical" if name == self._sample_id else "dense"
+
+
+def _fits(one: Column) -> bool:
+    """Whether a column of one row does."""
+    return one.fits is None or bool(one.fits[0])

@@ -21,20 +21,27 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from afo import storage
+from afo.data import arrays
+from afo.data.ahead import ahead
 from afo.data.example import ListKind, Values
 from afo.data.schema import Feature
 from afo.errors import DataError
 
-#: Values that are decoded at once, and rows of these at most: each column of a block takes some time by itself.
-_BLOCK, _MOST_ROWS = 1 << 20, 1 << 14
+#: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.
+_BLOCK, _STRING = 1 << 23, 16
+#: Blocks of more rows begin at a multiple of so many: then the batches that are cut from them are aligned in memory.
+_ROUND_ROWS = 1 << 14
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
 
 
 class Column(NamedTuple):
-    """A column as arrays: `values` [n, size] with defaults in place of what is absent, and which rows fit [n]."""
+    """A column as arrays: `values` [n, size] with defaults in place of what is absent, and which rows fit [n].
+
+    `fits` None: all of them do.
+    """
 
     values: Any
-    fits: NDArray[np.bool_]
+    fits: NDArray[np.bool_] | None = None
 
 
 @contextmanager
@@ -62,7 +69,7 @@ def copy_rows(url: str, count: int, target: str) -> None:
     with opened(url) as file, storage.open_output(target) as output:
         left = count
         with pq.ParquetWriter(pa.PythonFile(output, mode="w"), file.schema_arrow) as writer:
-            for batch in file.iter_batches(_rows_at_once(len(file.schema_arrow)), use_threads=False):
+            for batch in file.iter_batches(_rows_at_once(file.metadata, file.schema_arrow.names), use_threads=False):
                 writer.write_batch(batch.slice(0, left))
                 left -= batch.num_rows
                 if left <= 0:
@@ -72,12 +79,22 @@ def copy_rows(url: str, count: int, target: str) -> None:
 def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
     """The rows in their order, of the named columns that the file holds."""
     known = [name for name in file.schema_arrow.names if name in columns]
-    found: Iterator[pa.RecordBatch] = file.iter_batches(_rows_at_once(len(known)), columns=known, use_threads=False)
-    return found
+    # Arrow has as many threads as OMP_NUM_THREADS says, which in a container is its number of cores.
+    threads = pa.cpu_count() > 1
+    found = file.iter_batches(_rows_at_once(file.metadata, known), columns=known, use_threads=threads)
+    return ahead(found)
 
 
-def _rows_at_once(columns: int) -> int:
-    return min(max(1, _BLOCK // max(1, columns)), _MOST_ROWS)
+def _rows_at_once(footer: pq.FileMetaData, columns: Collection[str]) -> int:
+    """Rows that hold `_BLOCK` values of these columns, as in the first group of rows; the same on every machine."""
+    if not footer.num_row_groups or not footer.row_group(0).num_rows:
+        return _ROUND_ROWS
+    group = footer.row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    wanted = [each for each in chunks if each.path_in_schema.partition(".")[0] in columns]
+    values: int = sum(each.num_values * (_STRING if each.physical_type == "BYTE_ARRAY" else 1) for each in wanted)
+    rows = max(1, _BLOCK * int(group.num_rows) // max(values, int(group.num_rows)))
+    return rows if rows < _ROUND_ROWS else rows - rows % _ROUND_ROWS
 
 
 def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
@@ -87,10 +104,10 @@ def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
     """
     rows, place = batch.num_rows, batch.schema.get_field_index(feature.name)
     if place < 0:
-        return Column(_defaults(feature, rows), np.ones(rows, np.bool_))
+        return Column(_defaults(feature, rows))
     array = batch.column(place)
     if feature.size == 1 and not array.null_count and not is_list(array.type):
-        return Column(_of_kind(array, feature, url)[:, np.newaxis], np.ones(rows, np.bool_))
+        return Column(_of_kind(array, feature, url).reshape(-1, 1))
     return _padded(array, feature, url)
 
 
@@ -99,9 +116,11 @@ def _padded(array: pa.Array, feature: Feature, url: str) -> Column:
     flat, lengths = _flat(array, feature, url)
     starts = np.cumsum(lengths) - lengths
     absent = array.is_null().to_numpy(zero_copy_only=False)
-    fits = np.ones(len(array), np.bool_) if feature.max_length else (lengths == size) | absent
+    fits = None if feature.max_length else (lengths == size) | absent
     places = np.arange(size)
-    inside = (places < lengths[:, None]) & fits[:, None]
+    inside = places < lengths[:, None]
+    if fits is not None:
+        inside &= fits[:, None]
     values[inside] = flat[(starts[:, None] + places)[inside]]
     return Column(values, fits)
 
@@ -109,7 +128,7 @@ def _padded(array: pa.Array, feature: Feature, url: str) -> Column:
 def _defaults(feature: Feature, rows: int) -> NDArray[Any]:
     """What rows without the feature have: [rows, size]."""
     dtype = {"int64": np.int64, "float": np.float32, "bytes": object}[feature.list_kind]
-    values = np.empty((rows, feature.size), dtype)
+    values = arrays.empty((rows, feature.size), dtype)
     values[:] = [each.encode() if isinstance(each, str) else each for each in feature.defaults()]
     return values
 
@@ -133,7 +152,7 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
             f"{url}: column `{feature.name}` holds {array.type} values where the schema needs {feature.kind}"
         )
     if array.type == target and not array.null_count:
-        return array.to_numpy(zero_copy_only=False)
+        return _viewed(array)
     default = feature.defaults()[0]
     try:
         if pa.types.is_dictionary(array.type):
@@ -145,7 +164,15 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
         filled = pc.fill_null(array, default.encode() if isinstance(default, str) else default)
     except pa.ArrowException as error:
         raise DataError(f"{url}: column `{feature.name}`: {str(error).partition(chr(10))[0]}") from error
-    return filled.to_numpy(zero_copy_only=False)
+    return _viewed(filled)
+
+
+def _viewed(array: pa.Array) -> Any:
+    """An array without null as numpy has it: of numbers the same memory, which `to_numpy` would call read-only."""
+    if not pa.types.is_primitive(array.type) or not len(array):
+        return array.to_numpy(zero_copy_only=False)
+    kind = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
 
 
 def is_list(kind: pa.DataType) -> bool:

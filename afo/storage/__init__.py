@@ -1,7 +1,7 @@
 """Files by URL, the same on local disks and in HDFS.
 
 Every operation is bounded in time and raises only `afo.errors`: NotFound, PermissionDenied, AlreadyExists,
-ClusterUnreachable, Unsupported (another scheme, or Kerberos), and StorageError for the rest.
+ClusterUnreachable, Unsupported (another scheme), and StorageError for the rest.
 """
 
 from afo.storage.backend import FileInfo

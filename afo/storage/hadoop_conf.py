@@ -34,6 +34,11 @@ def setting(name: str) -> str | None:
     return None
 
 
+def demands_kerberos() -> bool:
+    """Whether the configuration is of a cluster with Kerberos. Raises ClusterUnreachable for a file that is not XML."""
+    return (setting("hadoop.security.authentication") or "simple").lower() == "kerberos"
+
+
 def read_properties(file: Path) -> dict[str, str]:
     """Name to value of a Hadoop XML file, in its order. Raises ClusterUnreachable."""
     try:

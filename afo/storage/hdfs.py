@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 
 import hdfs_native
 
-from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError, Unsupported
+from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError
 from afo.storage import deadline, hadoop_conf
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 from afo.storage.hdfs_errors import translate
@@ -38,10 +38,15 @@ _RETRIES = {
 }
 
 
+#: Whom hdfs-native takes this process for: without Kerberos by name, else by a delegation token or a ticket. It reads
+#: the files anew for each connection.
+_IDENTITY = ("HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION", "KRB5CCNAME", "KRB5_CONFIG")
+
+
 @functools.lru_cache(maxsize=64)
-def _client(process: int, conf_dir: str, user: str | None, address: str) -> hdfs_native.Client:
+def _client(process: int, conf_dir: str, identity: tuple[str | None, ...], address: str) -> hdfs_native.Client:
     """One client for a cluster. `process` is a key because a client used before a fork hangs in the child."""
-    del process, user
+    del process, identity
     return hdfs_native.Client(f"hdfs://{address}" if address else None, _RETRIES, conf_dir or None)
 
 
@@ -74,10 +79,8 @@ class HdfsFiles:
 
     @property
     def _native(self) -> hdfs_native.Client:
-        if (hadoop_conf.setting("hadoop.security.authentication") or "simple").lower() == "kerberos":
-            raise Unsupported(f"Kerberos is not supported yet ({hadoop_conf.conf_dir()} asks for it)")
-        user = os.environ.get("HADOOP_USER_NAME")
-        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), user, self._address)
+        identity = tuple(os.environ.get(name) for name in _IDENTITY)
+        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, self._address)
 
     def open_input(self, path: str) -> BinaryIO:
         """Raises StorageError when another process keeps the file open for writing for LEASE_SECONDS.

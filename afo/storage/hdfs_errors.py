@@ -15,13 +15,22 @@ from afo.errors import (
     NotFound,
     PermissionDenied,
     StorageError,
-    Unsupported,
     WaitTimeout,
 )
+from afo.storage import hadoop_conf
 
 _RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\]|\\.)*)"\)$', re.DOTALL)
 _NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
-_SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos")
+_SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos", "gssapi")
+#: What to do by a word of GSSAPI's, or of hdfs-native's about it; the first that fits.
+_ADVICE = (
+    ("Failed to load libgssapi", "install Kerberos' library, e.g. Debian's libgssapi-krb5-2"),
+    ("expired", "the ticket or token is too old: run `kinit`"),
+    ("Clock skew", "synchronise this machine's clock"),
+    ("NO_CRED", "there is no valid ticket: run `kinit`, or have $HADOOP_TOKEN_FILE_LOCATION name a file with a"
+     " delegation token for just this address"),
+    ("", "check the ticket (`klist`) and the realm in krb5.conf"),
+)  # fmt: skip
 _NO_DATANODE = ("DataTransferError", "All DataNodes failed")
 _LEASE = ("lease", "is already being created", "ALREADY_BEING_CREATED")
 
@@ -36,13 +45,12 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
     if isinstance(error, FileExistsError):
         return _exists(text, what, url)
     if isinstance(error, (OSError, WaitTimeout)):
-        return ClusterUnreachable(f"cannot {what} {url}: HDFS at {address} does not answer: {text}")
+        return ClusterUnreachable(f"cannot {what} {url}: HDFS at {address} does not answer: {text}{_hung_up(text)}")
     if rpc := _RPC.match(str(error)):
         return _remote(rpc["java"].rpartition(".")[2], _first_line(rpc["text"]), what, url, address)
     if any(word in text for word in _SECURITY):
-        return Unsupported(
-            f"cannot {what} {url}: HDFS at {address} asks for Kerberos, which is not supported yet ({text})"
-        )
+        advice = next(advice for word, advice in _ADVICE if word in text)
+        return PermissionDenied(f"cannot {what} {url}: HDFS at {address} demands Kerberos; {advice} ({text})")
     if any(word in text for word in _NO_DATANODE):
         return ClusterUnreachable(f"cannot {what} {url}: no DataNode of HDFS at {address} answers: {text}")
     if "InvalidArgument" in text and ("NameNode" in text or "fs.defaultFS" in text):
@@ -50,6 +58,16 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
             f"cannot {what} {url}: no NameNode is configured for it; give hdfs://host:port/… or set HADOOP_CONF_DIR"
         )
     return StorageError(f"cannot {what} {url}: {text}")
+
+
+def _hung_up(text: str) -> str:
+    """What else a broken connection may mean: a NameNode with Kerberos ends that of a client without."""
+    if "RPC listener disconnected" not in text or hadoop_conf.demands_kerberos():
+        return ""
+    return (
+        "; if it demands Kerberos, set HADOOP_CONF_DIR to that cluster's configuration, with"
+        " hadoop.security.authentication in core-site.xml"
+    )
 
 
 def _exists(text: str, what: str, url: str) -> AfoError:
@@ -62,7 +80,10 @@ def _remote(java: str, text: str, what: str, url: str, address: str) -> AfoError
     """An error that the NameNode answered with."""
     if java == "AccessControlException":
         if "SIMPLE authentication is not enabled" in text:
-            return Unsupported(f"cannot {what} {url}: HDFS at {address} asks for Kerberos, which is not supported yet")
+            return PermissionDenied(
+                f"cannot {what} {url}: HDFS at {address} demands Kerberos, of which the configuration says nothing; set"
+                " HADOOP_CONF_DIR to that cluster's, with hadoop.security.authentication in core-site.xml"
+            )
         return PermissionDenied(f"cannot {what} {url}: {text}")
     if java in _NOT_SERVING:
         return ClusterUnreachable(f"cannot {what} {url}: the NameNode at {address} is not serving yet: {text}")

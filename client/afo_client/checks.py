@@ -62,6 +62,7 @@ def cluster_checks() -> Iterator[Finding]:
         manager = resource_manager.from_configuration(user_name())
     except Unsupported as error:
         yield Finding("Kerberos", "fail", str(error), "use a cluster without Kerberos", Unsupported.exit_code)
+        yield _guarded("HDFS", _hdfs, "run `kinit`, and check that the NameNode runs")
         return
     except ClusterUnreachable as error:
         yield Finding("ResourceManager", "fail", str(error), "complete yarn-site.xml", error.exit_code)

@@ -114,6 +114,7 @@ def test_doctor_on_a_kerberos_cluster(
     manager.write_configuration(
         tmp_path / "conf", hadoop__security__authentication="kerberos", fs__defaultFS="hdfs://h"
     )
-    # Whether jobs can be written is asked first, and HDFS says the same of Kerberos.
-    assert run(["doctor", "--cluster"]) == 3
-    assert "not supported yet" in capsys.readouterr().out
+    assert run(["doctor", "--cluster"]) == 6, "what fails first is that no job can be written: there is no such HDFS"
+    text = capsys.readouterr().out
+    assert "jobs on YARN with Kerberos are not supported yet" in text
+    assert "fail HDFS: cannot list hdfs://h/" in text

@@ -12,7 +12,7 @@ import hdfs_native
 import pytest
 
 from afo import storage
-from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError, Unsupported
+from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError
 from afo.storage import hdfs as hdfs_module
 from afo.storage import patience
 from afo.storage.backend import BLOCK
@@ -247,16 +247,6 @@ def test_a_server_that_never_answers_is_given_up(hadoop: Cluster, monkeypatch: p
         port = silent.getsockname()[1]
         with pytest.raises(ClusterUnreachable, match=rf"127\.0\.0\.1:{port} does not answer: no answer within 0\.3 s"):
             storage.exists(f"hdfs://127.0.0.1:{port}/x")
-
-
-def test_kerberos_is_said_to_be_missing(hadoop: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "core-site.xml").write_text(
-        "<configuration><property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
-        "</configuration>"
-    )
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    with pytest.raises(Unsupported, match="Kerberos is not supported yet"):
-        storage.exists(f"{hadoop.hdfs_uri}/")
 
 
 def test_a_forked_process_gets_a_client_of_its_own(root: str) -> None:

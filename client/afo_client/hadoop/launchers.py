@@ -23,6 +23,7 @@ _HDFS = {
     "dfs": "org.apache.hadoop.fs.FsShell",
     "dfsadmin": "org.apache.hadoop.hdfs.tools.DFSAdmin",
     "fsck": "org.apache.hadoop.hdfs.tools.DFSck",
+    "fetchdt": "org.apache.hadoop.hdfs.tools.DelegationTokenFetcher",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
     "version": "org.apache.hadoop.util.VersionInfo",
 }

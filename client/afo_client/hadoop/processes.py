@@ -25,7 +25,10 @@ JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
 )
 #: What a daemon and so every container inherits; nothing else of the starting shell leaks into them.
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HADOOP_USER_NAME")
+_INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HADOOP_USER_NAME", "JAVA_TOOL_OPTIONS",
+    "KRB5_CONFIG",
+)  # fmt: skip
 
 
 def _cluster_mark(directory: Path) -> str:
