@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from afo.data.byte_range import ByteRange, named
 from afo.job import Job
 from afo.jobfile import JobSource
 
@@ -19,10 +20,13 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     #: Directory of all jobs (see `afo.paths.JobPaths`); the id comes from YARN, or is given for `local`.
     jobs_root: str
     job_id: str = ""
-    #: Training and evaluation files, resolved at submit; their order gives the row numbers of the splits.
+    #: Training and evaluation files, resolved at submit. A training file is named once for each of its splits; their
+    #: order gives the splits' row numbers.
     train_files: tuple[str, ...]
-    #: Size in bytes and time of the last change (seconds since 1970) of each training file.
+    #: Size in bytes and time of the last change (seconds since 1970) of the training file of each row.
     train_stats: tuple[tuple[int, float], ...] = ()
+    #: Which part of its file each row is, None for all of it; empty where no file is cut.
+    train_parts: tuple[ByteRange | None, ...] = ()
     eval_files: tuple[str, ...] = ()
     #: Local paths inside the container of the AM and of the Children: secret and schema as localised.
     secret_file: str
@@ -33,3 +37,12 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     source: JobSource | None = None
     #: Of `afo submit --idempotency-key`, hashed; '' without.
     once: str = ""
+
+    def part(self, row: int) -> ByteRange | None:
+        """Which part of its file a split is, None for all of it."""
+        return self.train_parts[row] if self.train_parts else None
+
+    @property
+    def train_splits(self) -> tuple[str, ...]:
+        """What each split is called."""
+        return tuple(named(url, self.part(row)) for row, url in enumerate(self.train_files))

@@ -23,6 +23,7 @@ class JobStarted(Event, frozen=True):
     runtime: str
     afo_version: str
     submitted: float
+    #: What each split is called: its file, with the part of it where that is cut.
     train_files: tuple[str, ...]
     eval_files: tuple[str, ...]
     epochs: int

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import storage
+from afo.data.byte_range import ByteRange
 from afo.errors import DataError
 
 _T = TypeVar("_T")
@@ -24,16 +25,21 @@ NO_EPOCH = -1
 
 
 class InputFile(Struct, frozen=True):
-    """A training file as it was when the job began; `modified` in seconds since 1970."""
+    """A training file, or the `part` of it that is a split, as it was when the job began.
+
+    `size` is the file's, `modified` in seconds since 1970.
+    """
 
     url: str
     size: int
     modified: float
+    part: ByteRange | None = None
 
 
 class AppliedFile(Struct, frozen=True):
-    """How far a file was applied: `count` records in epoch `epoch` (from 0) and, of epochs before, all of them.
+    """How far a file was applied, or the `part` of it that is a split.
 
+    `count` records in epoch `epoch` (from 0) and, of epochs before, all of them.
     `xor` of the hashed sample ids of those records, 16 hexadecimal digits.
     """
 
@@ -43,6 +49,7 @@ class AppliedFile(Struct, frozen=True):
     epoch: int
     count: int
     xor: str
+    part: ByteRange | None = None
 
 
 class Totals(Struct, frozen=True):
@@ -103,16 +110,16 @@ def applied(files: Iterable[InputFile], positions: Iterable[Iterable[int]]) -> t
     """The files that were begun. `positions`: (epoch, count, xor) of each file, in the order of the files."""
     rows = ((file, tuple(int(value) for value in row)) for file, row in zip(files, positions, strict=False))
     return tuple(
-        AppliedFile(file.url, file.size, file.modified, epoch, count, f"{xor % 2**64:016x}")
+        AppliedFile(file.url, file.size, file.modified, epoch, count, f"{xor % 2**64:016x}", file.part)
         for file, (epoch, count, xor) in rows
         if epoch != NO_EPOCH
     )
 
 
 def totals_of(files: Iterable[AppliedFile]) -> Totals:
-    """Their sum."""
-    counts = [file.count for file in files]
-    return Totals(len(counts), sum(counts))
+    """Their sum; splits of one file are one file."""
+    listed = tuple(files)
+    return Totals(len({file.url for file in listed}), sum(file.count for file in listed))
 
 
 def continued(lineage: Lineage, manifest_url: str, final: bool, evaluation: Evaluation | None) -> Ancestry:

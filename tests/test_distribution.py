@@ -28,6 +28,7 @@ ON_TENSORFLOW = (
     "afo.train.",
     "afo.data.columns",
     "afo.data.judge",
+    "afo.data.nearer",
     "afo.data.pieces",
     "afo.data.pipeline",
     "afo.data.record_blocks",

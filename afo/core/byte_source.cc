@@ -5,10 +5,9 @@
 
 namespace afo {
 
-std::unique_ptr<ByteSource> OpenBytes(const std::string& path, Compression compression) {
-  auto file = std::make_unique<PlainFile>(path);
-  if (compression == Compression::kNone) return file;
-  return std::make_unique<InflatedFile>(std::move(file), compression);
+std::unique_ptr<ByteSource> OpenBytes(const std::string& path, Compression compression, const ByteRange& range) {
+  if (compression == Compression::kNone) return std::make_unique<PlainFile>(path, range);
+  return std::make_unique<InflatedFile>(std::make_unique<PlainFile>(path), compression);
 }
 
 }  // namespace afo

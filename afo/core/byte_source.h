@@ -1,13 +1,24 @@
-// The bytes of a local file from its start to its end, as they lie there or unpacked.
+// The bytes of a local file, or of a part of it, as they lie there; or those that a whole file unpacks to.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
 namespace afo {
 
 enum class Compression { kNone, kGzip, kZlib };
+
+// Bytes of a file that are read: from `begin` on, those before `end`.
+struct ByteRange {
+  static constexpr std::uint64_t kWhole = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t begin = 0;
+  std::uint64_t end = kWhole;
+
+  bool is_whole() const { return end == kWhole; }
+};
 
 class ByteSource {
  public:
@@ -28,7 +39,7 @@ class ByteSource {
   std::string wrong_;
 };
 
-// A file that cannot be opened says so at its first read.
-std::unique_ptr<ByteSource> OpenBytes(const std::string& path, Compression compression);
+// A file that cannot be opened says so at its first read. A compressed one is read as a whole.
+std::unique_ptr<ByteSource> OpenBytes(const std::string& path, Compression compression, const ByteRange& range = {});
 
 }  // namespace afo

@@ -3,15 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace afo {
 
-PlainFile::PlainFile(const std::string& path)
+PlainFile::PlainFile(const std::string& path, const ByteRange& range)
     : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)),
       // A pipe would have its reader wait. No fstat: until glibc 2.33 it was no function of the library's.
-      error_(file_ < 0 || lseek(file_, 0, SEEK_CUR) < 0 ? errno : 0) {}
+      error_(file_ < 0 || lseek(file_, static_cast<off_t>(range.begin), SEEK_SET) < 0 ? errno : 0),
+      offset_(range.begin),
+      end_(range.end) {}
 
 PlainFile::~PlainFile() {
   if (file_ >= 0) close(file_);
@@ -21,7 +24,7 @@ bool PlainFile::Read(char* to, std::size_t most, std::size_t* got) {
   if (error_ != 0) return Wrong("cannot be opened: " + std::string(std::strerror(error_)));
   ssize_t count;
   do {
-    count = read(file_, to, most);
+    count = read(file_, to, static_cast<std::size_t>(std::min<std::uint64_t>(most, end_ - offset_)));
   } while (count < 0 && errno == EINTR);
   if (count < 0) {
     return Wrong("cannot be read at byte " + std::to_string(offset_) + ": " + std::string(std::strerror(errno)));

@@ -1,4 +1,4 @@
-// The bytes of a local file.
+// The bytes of a local file, or of a part of it.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@ namespace afo {
 
 class PlainFile : public ByteSource {
  public:
-  explicit PlainFile(const std::string& path);
+  explicit PlainFile(const std::string& path, const ByteRange& range = {});
   ~PlainFile() override;
   PlainFile(const PlainFile&) = delete;
   PlainFile& operator=(const PlainFile&) = delete;
 
   [[nodiscard]] bool Read(char* to, std::size_t most, std::size_t* got) override;
 
-  // Bytes that were read.
+  // Where the next bytes lie.
   std::uint64_t offset() const { return offset_; }
 
  private:
   int file_;
   int error_;  // of opening, 0: none
-  std::uint64_t offset_ = 0;
+  std::uint64_t offset_;
+  const std::uint64_t end_;
 };
 
 }  // namespace afo

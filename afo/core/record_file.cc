@@ -29,7 +29,7 @@ T At(const char* bytes) {
 RecordFile::Found RecordFile::Next(std::string_view* record) {
   if (is_over_) return wrong_.empty() ? Found::kEnd : Found::kLost;
   if (!Have(kHeader)) {
-    if (!wrong_.empty() || end_ > begin_) return CutOff("the 12 bytes of its header");
+    if (!wrong_.empty() || end_ > begin_ || !(range_.is_whole() || offset_ == range_.end)) return CutOff("the 12 bytes of its header");
     is_over_ = true;
     return Found::kEnd;
   }
@@ -37,7 +37,9 @@ RecordFile::Found RecordFile::Next(std::string_view* record) {
   const auto size = At<std::uint64_t>(header);
   if (At<std::uint32_t>(header + 8) != Masked(header, 8)) {
     return Lost("length of the " + Place() + " is damaged: wrong checksum" +
-                (offset_ == 0 ? "; is it a TFRecord file?" : ""));
+                (offset_ != range_.begin ? ""
+                 : range_.is_whole()     ? "; is it a TFRecord file?"
+                                         : "; no record of the file begins here: its index is of another one"));
   }
   if (size > kMostBytes) {
     return Lost(Place() + " claims " + std::to_string(size) + " bytes; the most is " + std::to_string(kMostBytes));
@@ -80,6 +82,10 @@ bool RecordFile::Have(std::uint64_t size) {
 
 RecordFile::Found RecordFile::CutOff(const std::string& all) {
   if (!wrong_.empty()) return Lost(wrong_);
+  if (!range_.is_whole()) {
+    return Lost(Place() + " does not end within its split, which ends at " + std::to_string(range_.end) +
+                ": the file is cut off, or its index is of another one");
+  }
   return Lost(Place() + " is cut off: " + std::to_string(end_ - begin_) + " of " + all +
               " are there; copy or write the file again");
 }

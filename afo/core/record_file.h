@@ -23,15 +23,17 @@ class RecordFile {
     kLost,     // a length or the file's end: nobody knows where the next record begins
   };
 
-  // A file that cannot be opened is kLost at its first record.
-  explicit RecordFile(const std::string& path, Compression compression = Compression::kNone)
-      : source_(OpenBytes(path, compression)), buffer_(kBlock) {}
+  // A file that cannot be opened is kLost at its first record. A part begins with a record and ends with one, or its end
+  // is kLost: its records are then those of the file between these places, no more and no fewer.
+  explicit RecordFile(const std::string& path, Compression compression = Compression::kNone,
+                      const ByteRange& range = {})
+      : source_(OpenBytes(path, compression, range)), range_(range), offset_(range.begin), buffer_(kBlock) {}
 
   // The next record, which stays where it is until the next call; a damaged one, too. After kEnd and kLost there is no
   // more.
   [[nodiscard]] Found Next(std::string_view* record);
 
-  // What is wrong with what was found last, and at which offset (of the uncompressed bytes).
+  // What is wrong with what was found last, and at which offset of the file (of its uncompressed bytes).
   const std::string& wrong() const { return wrong_; }
 
  private:
@@ -43,7 +45,8 @@ class RecordFile {
   Found CutOff(const std::string& all);
 
   std::unique_ptr<ByteSource> source_;
-  std::uint64_t offset_ = 0;
+  const ByteRange range_;
+  std::uint64_t offset_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // what is not used up of the buffer
   std::size_t end_ = 0;

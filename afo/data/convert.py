@@ -47,18 +47,21 @@ def convert_csv(
     csv_format: CsvFormat,
     files: int = 1,
     compression: Literal["none", "gzip", "zlib"] = "none",
+    *,
+    indexed: bool = False,
 ) -> int:
     """Writes the rows of CSV files as `files` TFRecord files, in turn, into a directory; returns the number of rows.
 
-    Other part files in the directory are deleted. If the schema asks for a sample id and no column holds it, it is the
-    row's number over all inputs, from 0. Nothing is written unless all is right: raises DataError with file and line
-    of the first bad row, SpecError for a schema or format that does not fit, Unsupported for features with a shape.
+    Other part files in the directory are deleted; with `indexed` each file has its index. If the schema asks for a
+    sample id and no column holds it, it is the row's number over all inputs, from 0. Nothing is written unless all is
+    right: raises DataError with file and line of the first bad row, SpecError for a schema or format that does not fit,
+    Unsupported for features with a shape.
     """
     _check(schema, csv_format)
     urls = part_urls(directory, files, compression)
     row = 0
     with ExitStack() as stack:
-        writers = cycle([stack.enter_context(RecordWriter(url, compression)) for url in urls])
+        writers = cycle([stack.enter_context(RecordWriter(url, compression, indexed=indexed)) for url in urls])
         for url in inputs:
             for features in _rows(url, schema, csv_format):
                 if schema.sample_id is not None:

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterator
 from itertools import islice
 
+from afo import storage
+from afo.data.byte_range import ByteRange
 from afo.data.compression import Compression
 from afo.data.example import Values, decode
 from afo.data.formats import is_parquet
 from afo.data.schema import Schema
-from afo.data.tfrecord import read_records
+from afo.data.tfrecord import read_stream
 from afo.errors import DataError
 from afo.job import Data
 
@@ -22,8 +24,11 @@ def first_examples(
     only: Collection[str] | None = None,
     damaged: list[DataError] | None = None,
     called: str = "",
+    part: ByteRange | None = None,
 ) -> list[dict[str, Values]]:
-    """The first `count` records of a file, which errors call `called`; of features not among `only` the names alone.
+    """The first `count` records of a file, which errors call `called`, or of a part of it.
+
+    Of features not among `only` the names alone.
 
     Raises DataError with file and place of one that is damaged; with a list for `damaged` its error goes there instead.
     """
@@ -33,7 +38,7 @@ def first_examples(
 
         names = None if only is None else only.__contains__
         return list(islice(parquet.rows(name, names, url), count))
-    found = islice(_decoded(url, data.compression, only, damaged, name), count)
+    found = islice(_decoded(url, data.compression, only, damaged, name, part), count)
     return list(found)
 
 
@@ -48,13 +53,19 @@ def validate_first(schema: Schema, records: list[dict[str, Values]], data: Data,
 
 
 def _decoded(
-    url: str, compression: Compression, only: Collection[str] | None, damaged: list[DataError] | None, called: str
+    url: str,
+    compression: Compression,
+    only: Collection[str] | None,
+    damaged: list[DataError] | None,
+    called: str,
+    part: ByteRange | None,
 ) -> Iterator[dict[str, Values]]:
-    for number, record in enumerate(read_records(url, compression, damaged)):
-        try:
-            yield decode(record, only)
-        except DataError as error:
-            named = DataError(f"{called}: record {number}: {error}")
-            if damaged is None:
-                raise named from error
-            damaged.append(named)
+    with storage.open_input(url) as file:
+        for number, record in enumerate(read_stream(file, called, compression, damaged, part)):
+            try:
+                yield decode(record, only)
+            except DataError as error:
+                named = DataError(f"{called}: record {number}: {error}")
+                if damaged is None:
+                    raise named from error
+                damaged.append(named)

@@ -67,7 +67,7 @@ class Judge:
 
     def _refuse(self, records: Any, lease: Lease, path: Path) -> None:
         for record in records.numpy():
-            offset = locate(str(path), record, self._data.compression) if self._bad.is_named else None
+            offset = locate(str(path), record, self._data.compression, lease.part) if self._bad.is_named else None
             place = f"{lease.url}: record" if offset is None else f"{lease.url}: record at offset {offset}"
             self._bad.add(lease, f"{place}: {self._reason(record)}", unread=False)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from afo import storage
+from afo.data.byte_range import ByteRange
 
 
 class LocalFile(NamedTuple):
@@ -20,9 +21,9 @@ class LocalFile(NamedTuple):
         return cls(Path(url.removeprefix("file://")), is_copy=False)
 
     @classmethod
-    def copied(cls, url: str, path: Path) -> "LocalFile":
-        """A copy at `path`. Raises what `afo.storage.download` raises."""
-        storage.download(url, str(path))
+    def copied(cls, url: str, path: Path, part: ByteRange | None = None) -> "LocalFile":
+        """A copy at `path`; of a part, which lies in it where it lies in the file. Raises as `afo.storage.download`."""
+        storage.download(url, str(path), part)
         return cls(path, is_copy=True)
 
     def discard(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from afo import storage
+from afo.data.record_index import index_url
 from afo.errors import DataError
 
 _SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
@@ -28,4 +29,6 @@ def existing_parts(directory: str) -> set[str]:
 def delete_other_parts(directory: str, keep: Sequence[str]) -> None:
     """Deletes part files of an earlier, larger writing, which would be read along with the new ones."""
     for name in existing_parts(directory) - {storage.name(url) for url in keep}:
-        storage.delete(storage.join(directory, name))
+        url = storage.join(directory, name)
+        storage.delete(url)
+        storage.delete(index_url(url))

@@ -167,7 +167,7 @@ class _Batcher(threading.Thread):
         lease, path = fetched.lease, fetched.file.path
         self._files[lease] = fetched
         if not self._checked:
-            self._check_schema(path, lease.url)
+            self._check_schema(path, lease)
         if self._bad.may_be and lease.skip:
             self._recount(lease, path)
         self._open.append(self._reader(lease, path, self._bad))
@@ -189,13 +189,15 @@ class _Batcher(threading.Thread):
             nowhere = Carry()
             self._sound(self._sampled(piece, nowhere), nowhere)
 
-    def _check_schema(self, path: Path, url: str) -> None:
+    def _check_schema(self, path: Path, lease: Lease) -> None:
         # Damage is the reader's business, who has a budget for it.
         outputs = (self._schema.label, self._schema.sample_id)
         known = {*self._schema.names, *(name for name in outputs if name)}
-        first = first_examples(str(path), self._data, PROBE_RECORDS, known, damaged=[], called=url)
+        first = first_examples(
+            str(path), self._data, PROBE_RECORDS, known, damaged=[], called=lease.url, part=lease.part
+        )
         if first:
-            validate_first(self._schema, first, self._data, url)
+            validate_first(self._schema, first, self._data, lease.url)
             self._checked = True
 
     def _read_block(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from afo.data.byte_range import ByteRange
 from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
 from afo.job import Data
@@ -17,6 +18,8 @@ from afo.ops import library
 
 _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 _READ_BUFFER = 1 << 20
+#: To our operation.
+_WHOLE = ByteRange(0, -1)
 
 
 class Order(NamedTuple):
@@ -32,16 +35,18 @@ class Order(NamedTuple):
 
 
 class RecordSource(NamedTuple):
-    """A local file; `refuse` is told of each damaged record, and None where there may be none."""
+    """A local file or a part of it; `refuse` is told of each damaged record, and None where there may be none."""
 
     path: str
     data: Data
     refuse: Callable[[str], None] | None
+    #: Never of a compressed file.
+    part: ByteRange | None = None
 
 
 def record_blocks(source: RecordSource, order: Order) -> Iterator[Any]:
     """Tensors of strings [n]. Raises DataError, with the offset in the file, for what cannot be read or left out."""
-    given = source.data.compression
+    given = source.data.compression if source.part is None else "none"
     compression = compression_of(source.path) if given == "auto" else given
     operations = library.loaded_if_there()
     if operations is not None:
@@ -52,7 +57,8 @@ def record_blocks(source: RecordSource, order: Order) -> Iterator[Any]:
 def _by_operation(operations: Any, source: RecordSource, order: Order, compression: str) -> Iterator[Any]:
     tolerant = source.refuse is not None
     numbers = (order.seed, max(1, order.buffer), order.skip, order.block)
-    file = operations.afo_open_records(source.path, *numbers, compression=compression, tolerant=tolerant)
+    part = source.part or _WHOLE
+    file = operations.afo_open_records(source.path, *part, *numbers, compression=compression, tolerant=tolerant)
     while True:
         records, damaged, lost = operations.afo_next_records(file)
         for each in damaged.numpy():
@@ -73,7 +79,11 @@ class _ByTensorflow:
         self._order = order
         self._given = order.skip
         self._is_whole = True
-        self._blocks = self._arranged(tf.data.TFRecordDataset(source.path, compression, _READ_BUFFER))
+        self._blocks = self._arranged(
+            tf.data.TFRecordDataset(source.path, compression, _READ_BUFFER)
+            if source.part is None
+            else self._by_ours(None)
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -99,19 +109,22 @@ class _ByTensorflow:
 
         The order stays the same: what was given so far came of the records before the damaged one.
         """
-        path, data, refuse = self._source
+        path, data, refuse, part = self._source
         skipped: list[DataError] | None = [] if refuse is not None and self._is_whole else None
-        for _ in read_records(path, data.compression, skipped):
+        for _ in read_records(path, data.compression, skipped, part):
             pass
         if not skipped or refuse is None:
             raise DataError(f"{path}: TensorFlow cannot read it as TFRecord: {error.message}") from error
         for damaged in skipped:
             refuse(str(damaged))
         self._is_whole = False
-        self._blocks = self._arranged(
-            tf.data.Dataset.from_generator(
-                lambda: read_records(path, data.compression, []), output_signature=tf.TensorSpec([], tf.string)
-            )
+        self._blocks = self._arranged(self._by_ours([]))
+
+    def _by_ours(self, skipped: list[DataError] | None) -> Any:
+        """Our own reader knows parts of files, and goes on after damaged records."""
+        path, data, _, part = self._source
+        return tf.data.Dataset.from_generator(
+            lambda: read_records(path, data.compression, skipped, part), output_signature=tf.TensorSpec([], tf.string)
         )
 
 

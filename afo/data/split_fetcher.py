@@ -77,4 +77,6 @@ class SplitFetcher(threading.Thread):
         if not self._copies:
             self._permits.release()
         self._copies += 1
-        return Fetched(lease, LocalFile.copied(lease.url, self._scratch / f"split-{lease.row}-{self._copies}"))
+        return Fetched(
+            lease, LocalFile.copied(lease.url, self._scratch / f"split-{lease.row}-{self._copies}", lease.part)
+        )

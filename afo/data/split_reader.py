@@ -1,4 +1,4 @@
-"""One split (a file) as blocks of records in an order that is fixed by seed, epoch and row."""
+"""One split (a file or a part of it) as blocks of records in an order that is fixed by seed, epoch and row."""
 
 import hashlib
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from afo.data.bad_records import BadRecords
+from afo.data.byte_range import ByteRange
 from afo.data.formats import is_parquet
 from afo.data.record_blocks import Order, RecordSource, record_blocks
 from afo.data.schema import Schema
@@ -14,16 +15,18 @@ from afo.job import Data
 
 
 class Lease(NamedTuple):
-    """A file to read: its row among the training files, the epoch, and how many of its records are applied already."""
+    """A split to read: its row among all, the epoch, its file, and how many of its records are applied already."""
 
     row: int
     epoch: int
     url: str
     skip: int = 0
+    #: None: the file is the split.
+    part: ByteRange | None = None
 
 
 class SplitReader:
-    """Blocks of records of a lease's file; the records that were applied already are left out.
+    """Blocks of records of a lease's split; the records that were applied already are left out.
 
     `path` is where the file lies locally. The order depends on seed, epoch and row alone, so "the first n records of
     this epoch" means the same in every process. A Parquet file is read by `schema`, a TFRecord file as it is; with
@@ -45,7 +48,7 @@ class SplitReader:
             file = ColumnFile(path, lease.url, labelled)
             self._blocks = column_blocks(file, schema, data, self._refuse, seed, lease.skip, block)
         else:
-            source = RecordSource(self._path, data, self._refuse if self._bad.may_be else None)
+            source = RecordSource(self._path, data, self._refuse if self._bad.may_be else None, lease.part)
             self._blocks = record_blocks(source, Order(seed, data.shuffle.buffer, lease.skip, block))
 
     def next_block(self) -> Any | None:

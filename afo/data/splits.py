@@ -1,19 +1,21 @@
-"""Files of a data set: what its globs match, in the order that gives each file its row number."""
+"""Files of a data set: what its globs match, in the order that gives each split its row number."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from afo import storage
+from afo.data.byte_range import ByteRange
 from afo.errors import NotFound
 
 
 class SplitFile(msgspec.Struct, frozen=True):
-    """One file of a data set; `size` in bytes, `modified` in seconds since 1970."""
+    """One file of a data set, or a `part` of it; `size` of the file in bytes, `modified` in seconds since 1970."""
 
     url: str
     size: int
     modified: float = 0.0
+    part: ByteRange | None = None
 
 
 def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:

@@ -4,6 +4,7 @@ A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 b
 of the data. Offsets in errors count bytes of the uncompressed sequence.
 """
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -12,7 +13,9 @@ from typing import BinaryIO, Literal, Self
 import google_crc32c
 
 from afo import storage
+from afo.data.byte_range import ByteRange
 from afo.data.compression import Compression, Deflater, detect, inflated
+from afo.data.record_index import IndexBuilder, RecordIndex, index_url, write_index
 from afo.errors import DataError
 
 #: A length above this is taken for damage: protobuf itself reads no message of 2 GiB.
@@ -22,6 +25,8 @@ BLOCK = 1 << 20
 HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
+_HINT_WHOLE = "; is it a TFRecord file?"
+_HINT_PART = "; no record of the file begins here: its index is of another one"
 
 
 def masked_crc(data: bytes) -> int:
@@ -37,23 +42,35 @@ def frame(record: bytes) -> bytes:
 
 
 class RecordWriter:
-    """Writes one TFRecord file, which appears under its name when the `with` block ends without an error."""
+    """Writes one TFRecord file, which appears under its name when the `with` block ends without an error.
 
-    def __init__(self, url: str, compression: Literal["none", "gzip", "zlib"] = "none") -> None:
+    With `indexed` its index appears thereafter, which takes an uncompressed file; else an index of an earlier file of
+    this name is deleted.
+    """
+
+    def __init__(
+        self, url: str, compression: Literal["none", "gzip", "zlib"] = "none", *, indexed: bool = False
+    ) -> None:
+        if indexed and compression != "none":
+            raise DataError(f"{url}: a file in {compression} has no index, for it is read from its start alone")
         self.count = 0
+        self._url = url
+        self._index = IndexBuilder() if indexed else None
         self._file = storage.open_output(url)
         self._deflater = Deflater(compression)
 
     def write(self, record: bytes) -> None:
         """Adds one record."""
-        self._file.write(self._deflater.compress(frame(record)))
-        self.count += 1
+        self.write_all((record,))
 
     def write_all(self, records: Iterable[bytes]) -> None:
         """Adds records in one go, which is quicker than one by one."""
         frames = [frame(record) for record in records]
         self._file.write(self._deflater.compress(b"".join(frames)))
         self.count += len(frames)
+        if self._index is not None:
+            for each in frames:
+                self._index.add(len(each))
 
     def __enter__(self) -> Self:
         self._file.__enter__()
@@ -65,19 +82,30 @@ class RecordWriter:
         if kind is None:
             self._file.write(self._deflater.flush())
         self._file.__exit__(kind, value, trace)
+        if kind is None:
+            self._renew_index()
+
+    def _renew_index(self) -> None:
+        if self._index is not None:
+            write_index(self._url, self._index.built())
+        else:
+            storage.delete(index_url(self._url))
 
 
 def read_records(
-    url: str, compression: Compression = "auto", skipped: list[DataError] | None = None
+    url: str,
+    compression: Compression = "auto",
+    skipped: list[DataError] | None = None,
+    part: ByteRange | None = None,
 ) -> Iterator[bytes]:
-    """The records of a file, checksums verified.
+    """The records of a file, or of a part of an uncompressed one, checksums verified.
 
     Raises DataError with file and byte offset at the first one that is damaged or cut off. With a list for `skipped`,
     records of which only the data are damaged are left out and their errors added to it; after a damaged length nobody
     knows where the next record begins, so that is always raised.
     """
     with storage.open_input(url) as file:
-        yield from read_stream(file, url, compression, skipped)
+        yield from read_stream(file, url, compression, skipped, part)
 
 
 def count_records(url: str, compression: Compression = "auto") -> int:
@@ -91,36 +119,37 @@ def compression_of(url: str) -> Literal["none", "gzip", "zlib"]:
         return _detect(file)
 
 
-def locate(url: str, record: bytes, compression: Compression = "auto") -> int | None:
-    """Offset of the first record of a file that holds these bytes; None if there is none."""
+def locate(url: str, record: bytes, compression: Compression = "auto", part: ByteRange | None = None) -> int | None:
+    """Offset of the first record of a file, or a part of it, that holds these bytes; None if there is none."""
     with storage.open_input(url) as file:
-        return next((offset for offset, each in _framed(file, url, compression, []) if each == record), None)
+        return next((offset for offset, each in _framed(file, url, compression, [], part) if each == record), None)
 
 
 def read_stream(
-    file: BinaryIO, name: str, compression: Compression = "auto", skipped: list[DataError] | None = None
+    file: BinaryIO,
+    name: str,
+    compression: Compression = "auto",
+    skipped: list[DataError] | None = None,
+    part: ByteRange | None = None,
 ) -> Iterator[bytes]:
     """As `read_records`, from an open seekable file that errors call `name`."""
-    return (record for _, record in _framed(file, name, compression, skipped))
+    return (record for _, record in _framed(file, name, compression, skipped, part))
 
 
 def _framed(
-    file: BinaryIO, name: str, compression: Compression, skipped: list[DataError] | None
+    file: BinaryIO, name: str, compression: Compression, skipped: list[DataError] | None, part: ByteRange | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Records with their offsets."""
-    known = _detect(file) if compression == "auto" else compression
-    source = inflated(file, name, known)
-    offset = 0
-    while header := source.read(HEADER.size):
-        size = _length(header, name, offset)
+    """Records with their offsets in the file. A part begins with a record and ends with one, or that is an error."""
+    source = _opened(file, name, compression) if part is None else _Part(file, part)
+    offset = 0 if part is None else part.begin
+    while (header := source.read(HEADER.size)) or (part is not None and offset != part.end):
+        size = _length(header, name, offset, part)
         record = _read(source, size)
         tail = source.read(_CRC.size)
+        whole = HEADER.size + size + _CRC.size
         if len(tail) < _CRC.size:
             present = HEADER.size + len(record) + len(tail)
-            raise DataError(
-                f"{name}: record at offset {offset} is cut off: {present} of its {HEADER.size + size + _CRC.size} bytes"
-                " are there; copy or write the file again"
-            )
+            raise _cut_off(name, offset, f"{present} of its {whole} bytes", part)
         if masked_crc(record) == _CRC.unpack(tail)[0]:
             yield offset, record
         else:
@@ -130,7 +159,25 @@ def _framed(
             if skipped is None:
                 raise error
             skipped.append(error)
-        offset += HEADER.size + size + _CRC.size
+        offset += whole
+
+
+class _Part:
+    """Reads a part of a file as if it were all of it."""
+
+    def __init__(self, file: BinaryIO, part: ByteRange) -> None:
+        file.seek(part.begin)
+        self._file = file
+        self._left = part.end - part.begin
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _opened(file: BinaryIO, name: str, compression: Compression) -> BinaryIO:
+    return inflated(file, name, _detect(file) if compression == "auto" else compression)
 
 
 def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
@@ -142,23 +189,33 @@ def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
     return detect(head)
 
 
-def _length(header: bytes, name: str, offset: int) -> int:
+def _length(header: bytes, name: str, offset: int, part: ByteRange | None) -> int:
     if len(header) < HEADER.size:
-        raise DataError(
-            f"{name}: record at offset {offset} is cut off:"
-            f" {len(header)} of the {HEADER.size} bytes of its header are there; copy or write the file again"
-        )
+        raise _cut_off(name, offset, f"{len(header)} of the {HEADER.size} bytes of its header", part)
     size: int
     size, crc = HEADER.unpack(header)
     if masked_crc(header[:8]) != crc:
-        hint = "; is it a TFRecord file?" if offset == 0 else ""
-        raise DataError(f"{name}: length of the record at offset {offset} is damaged: wrong checksum{hint}")
+        hint = _HINT_WHOLE if part is None else _HINT_PART
+        first = offset == (0 if part is None else part.begin)
+        raise DataError(
+            f"{name}: length of the record at offset {offset} is damaged: wrong checksum{hint if first else ''}"
+        )
     if size > MAX_RECORD:
         raise DataError(f"{name}: record at offset {offset} claims {size} bytes; the most is {MAX_RECORD}")
     return size
 
 
-def _read(source: BinaryIO, size: int) -> bytes:
+def _cut_off(name: str, offset: int, present: str, part: ByteRange | None) -> DataError:
+    place = f"{name}: record at offset {offset}"
+    if part is None:
+        return DataError(f"{place} is cut off: {present} are there; copy or write the file again")
+    return DataError(
+        f"{place} does not end within its split, which ends at {part.end}: the file is cut off, or its index is of"
+        " another one"
+    )
+
+
+def _read(source: BinaryIO | _Part, size: int) -> bytes:
     if size <= BLOCK:
         return source.read(size)
     parts: list[bytes] = []
@@ -166,3 +223,23 @@ def _read(source: BinaryIO, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def index_records(url: str) -> RecordIndex:
+    """The index of a file, made from the lengths of its records; their data is passed over.
+
+    Raises DataError for a compressed file, which nobody reads from its middle, and for one that is damaged or cut off.
+    """
+    with storage.open_input(url) as file:
+        if (compression := _detect(file)) != "none":
+            raise DataError(f"{url}: a file in {compression} has no index, for it is read from its start alone")
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        builder, offset = IndexBuilder(), 0
+        while header := file.read(HEADER.size):
+            length = HEADER.size + _length(header, url, offset, None) + _CRC.size
+            if offset + length > size:
+                raise _cut_off(url, offset, f"{size - offset} of its {length} bytes", None)
+            file.seek(offset := offset + length)
+            builder.add(length)
+    return builder.built()

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from afo.job.section import PositiveInt, Section
+from afo.units import Memory
 
 
 class Shuffle(Section, frozen=True):
@@ -38,6 +39,13 @@ class Data(Section, frozen=True):
         str, Meta(description="Marker that every directory of `train` and `eval` must hold first, e.g. `_SUCCESS`.")
     ] = ""
     eval: Annotated[tuple[str, ...], Meta(description="Globs of evaluation files.")] = ()
+    split_size: Annotated[
+        Memory | None,
+        Meta(
+            description="Cut larger files into splits of about this size, e.g. `128 MiB`, by their indexes (`afo data"
+            " index`). Compressed files stay whole; another without an index is an error. Left out: a file is a split."
+        ),
+    ] = None
     compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
     label: Annotated[
         str | tuple[str, ...], Meta(description="Feature that holds 0 or 1; several for a model of several outputs.")

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from afo.data.byte_range import ByteRange
 from afo.gate import Fall
 from afo.input_wait import InputBound
 from afo.job import Role
@@ -163,7 +164,7 @@ class SplitRequest(Message, frozen=True):
 
 
 class SplitReply(Message, frozen=True):
-    """A file to read, `wait` (all are leased, some may come back) or the `end` of the data.
+    """A file to read, or a part of it, `wait` (all are leased, some may come back) or the `end` of the data.
 
     `resume`: the row was leased before in this epoch: its position on the parameter server says where to go on.
     """
@@ -173,6 +174,7 @@ class SplitReply(Message, frozen=True):
     epoch: int = 0
     url: str = ""
     resume: bool = False
+    part: ByteRange | None = None
 
 
 class SplitAck(Message, frozen=True):

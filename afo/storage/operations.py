@@ -161,9 +161,12 @@ def rename(source: str, destination: str) -> None:
     _backend(old).rename(old.path, new.path)
 
 
-def download(url: str, local_path: str) -> None:
-    """Copies a file to a local path, atomically, by several streams. A crash of the machine may leave less of it."""
-    patiently(lambda: copy_here(lambda: open_input(url), local_path))
+def download(url: str, local_path: str, part: tuple[int, int] | None = None) -> None:
+    """Copies a file to a local path, atomically, by several streams. A crash of the machine may leave less of it.
+
+    Of a `part` (begin, end) these bytes alone are read. They lie in the copy where they lie in the file, behind a hole.
+    """
+    patiently(lambda: copy_here(lambda: open_input(url), local_path, part))
 
 
 def upload(local_path: str, url: str) -> None:

@@ -6,6 +6,7 @@ is asked of the disk: after a crash of the machine whoever needs the copy makes 
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,13 @@ from afo.storage.local import translated
 STREAMS, _WORTH_ONE = 4, 4 * BLOCK
 
 
-def copy_here(opened: Callable[[], BinaryIO], target: str) -> None:
-    """Copy what `opened` opens to the local path `target`. Raises what reading raises, and StorageError."""
+def copy_here(opened: Callable[[], BinaryIO], target: str, part: tuple[int, int] | None = None) -> None:
+    """Copy what `opened` opens, or the bytes of a part of it, to the same places of a file at the local path `target`.
+
+    Raises what reading raises, and StorageError.
+    """
     with opened() as source, _named_when_whole(target) as descriptor:
-        copying = _Copying(source.seek(0, os.SEEK_END), descriptor, target)
+        copying = _Copying(part or (0, source.seek(0, os.SEEK_END)), descriptor, target)
         # This thread is one of them: a small file takes no other.
         with ThreadPoolExecutor(STREAMS, "afo-stream") as threads:
             others = [threads.submit(copying.by_another, opened) for _ in range(copying.more_streams)]
@@ -35,13 +39,13 @@ def copy_here(opened: Callable[[], BinaryIO], target: str) -> None:
 class _Copying:
     """Streams take the next piece as they are done with their last, until one fails."""
 
-    def __init__(self, size: int, descriptor: int, target: str) -> None:
-        self._size = size
-        self._starts = iter(range(0, size, BLOCK))
+    def __init__(self, part: tuple[int, int], descriptor: int, target: str) -> None:
+        begin, self._end = part
+        self._starts = iter(range(begin, self._end, BLOCK))
         self._descriptor = descriptor
         self._target = target
         self._failed = False
-        self.more_streams = max(0, min(STREAMS, size // _WORTH_ONE) - 1)
+        self.more_streams = max(0, min(STREAMS, (self._end - begin) // _WORTH_ONE) - 1)
 
     def by_another(self, opened: Callable[[], BinaryIO]) -> None:
         """One more stream."""
@@ -53,8 +57,9 @@ class _Copying:
         try:
             while not self._failed and (start := next(self._starts, None)) is not None:
                 source.seek(start)
-                data = source.read(BLOCK)
-                if len(data) != min(BLOCK, self._size - start):
+                size = min(BLOCK, self._end - start)
+                data = _read(source, size)
+                if len(data) != size:
                     raise StorageError(f"cannot copy to {self._target}: its source was cut off meanwhile")
                 self._write(data, start)
         except BaseException:
@@ -67,6 +72,16 @@ class _Copying:
             while rest:
                 written = os.pwrite(self._descriptor, rest, at)
                 rest, at = rest[written:], at + written
+
+
+def _read(source: BinaryIO, size: int) -> bytes:
+    """Reads these bytes alone: for a short piece `read` would fill the source's whole buffer."""
+    read = source.read1 if isinstance(source, io.BufferedReader) else source.read
+    pieces = []
+    while size and (piece := read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 @contextmanager

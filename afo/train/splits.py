@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from afo.data.nearer import from_nearer_by
 from afo.data.pieces import Ended
 from afo.data.split_reader import Lease
 from afo.rpc import messages as m
@@ -37,7 +38,7 @@ class Splits:
         if reply.resume:
             epoch, count, _ = self._stored(reply.row)
             skip = count if epoch == reply.epoch else 0
-        return Lease(reply.row, reply.epoch, reply.url, skip)
+        return from_nearer_by(Lease(reply.row, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
 
     def applied(self, rows: Any, positions: Any) -> None:
         """Remember the positions [R, 3] of `rows` [R] that a step has written."""

@@ -310,6 +310,6 @@ class Core:
         config = self.state.config
         return ev.JobStarted(
             job_id=job_id, name=config.job.name, user=config.user, queue=config.job.queue, runtime=config.runtime,
-            afo_version=config.afo_version, submitted=config.submitted, train_files=config.train_files,
+            afo_version=config.afo_version, submitted=config.submitted, train_files=config.train_splits,
             eval_files=config.eval_files, epochs=config.job.data.epochs,
         )  # fmt: skip

@@ -47,8 +47,11 @@ class Trainers:
                 self._core.slow.lacks_input(task.id)
                 return m.SplitReply(state="wait")
             self._core.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
-        url = self._core.state.config.train_files[lease.row]
-        return m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=url, resume=lease.resume)
+        config = self._core.state.config
+        return m.SplitReply(
+            state="lease", row=lease.row, epoch=lease.epoch, url=config.train_files[lease.row], resume=lease.resume,
+            part=config.part(lease.row),
+        )  # fmt: skip
 
     def _out_of_steps(self) -> bool:
         limit, state = self._core.state.config.job.train.max_steps, self._core.state

@@ -19,6 +19,7 @@ from afo.data.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
 from afo_client.console import counted, print_json, print_result, say, table
 from afo_client.data_behaviour import behaviour
+from afo_client.data_index import index
 from afo_client.examples import examples
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])
@@ -32,6 +33,7 @@ def command() -> None:
 
 
 command.add_command(behaviour)
+command.add_command(index)
 
 
 @command.command(
@@ -104,6 +106,7 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @click.option("--positive", multiple=True, help="Cell of the label that means 1; may be given again.")
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
 @click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
+@click.option("--index", "indexed", is_flag=True, help="Write the index of each file, too (`afo data index`).")
 @_as_json
 def convert(
     files: tuple[str, ...],
@@ -118,9 +121,12 @@ def convert(
     positive: tuple[str, ...],
     count: int,
     compression: Literal["none", "gzip", "zlib"],
+    indexed: bool,
     as_json: bool,
 ) -> None:
     """Convert CSV FILES (paths, URLs or globs) to TFRecord files."""
+    if indexed and compression != "none":
+        raise UsageError(f"--index and --compression {compression}: a compressed file is read from its start alone")
     csv_format = CsvFormat(
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
         delimiter=delimiter,
@@ -131,7 +137,7 @@ def convert(
         positive=positive,
     )
     urls = [split.url for split in find_splits(files)]
-    rows = convert_csv(urls, directory, read_schema(schema_path), csv_format, count, compression)
+    rows = convert_csv(urls, directory, read_schema(schema_path), csv_format, count, compression, indexed=indexed)
     if as_json:
         print_json({"directory": directory, "records": rows, "files": count})
     else:

@@ -5,6 +5,7 @@ import msgspec
 
 from afo import storage
 from afo.config import load_config
+from afo.data.byte_range import named
 from afo.errors import DataError, NotFound
 from afo.lineage import AppliedFile, Lineage, Training
 from afo.train import exported
@@ -29,7 +30,9 @@ def command(model: str | None, check: bool, as_json: bool) -> int:
     """Print a lineage; exit code 1 only with --check."""
     url, step, lineage = _lineage(model)
     jobs = (lineage.own, *lineage.before.jobs)
-    changed = [text for job in jobs for file in job.files if (text := _change(file))] if check else []
+    # Once for all splits of a file.
+    files = {(file.url, file.size, file.modified): file for job in jobs for file in job.files}
+    changed = [text for file in files.values() if (text := _change(file))] if check else []
     if as_json:
         fields: dict[str, object] = {"manifest": url, "step": step, "lineage": msgspec.to_builtins(lineage)}
         print_json({**fields, "changed": changed} if check else fields)
@@ -73,7 +76,14 @@ def _job_text(job: Training) -> list[str]:
         f"{counted(job.totals.records, 'record')}{_measured(job)}"
     )
     rows = [
-        (f"  {file.url}", size_text(file.size), iso(file.modified) or "", f"{file.count:,}", str(file.epoch), file.xor)
+        (
+            f"  {named(file.url, file.part)}",
+            size_text(file.size),
+            iso(file.modified) or "",
+            f"{file.count:,}",
+            str(file.epoch),
+            file.xor,
+        )
         for file in job.files
     ]
     titles = ("  FILE", "SIZE", "MODIFIED", "RECORDS", "EPOCH", "XOR OF IDS")

@@ -72,6 +72,8 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
         f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}"
         for name, files in (("train", found.train), ("eval", found.eval))
     ]
+    if len(found.splits) > len(found.train):
+        lines[0] += f", in {counted(len(found.splits), 'split')}"
     lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
     lines += [f"  waits for {place}" for place in found.awaited]
     if job.checkpoint.warm is not None:
@@ -106,7 +108,11 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
         "memory_mib": int(memory),
         "vcores": vcores,
         "gpus": gpus,
-        "train": {"files": len(found.train), "bytes": sum(file.size for file in found.train)},
+        "train": {
+            "files": len(found.train),
+            "bytes": sum(file.size for file in found.train),
+            "splits": len(found.splits),
+        },
         "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
         "warm_start": found.warm_start,
     }

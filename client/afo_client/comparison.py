@@ -48,7 +48,7 @@ def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
     core_hours, memory = (verdict.core_hours, verdict.memory_gb_hours) if verdict else (None, None)
     return {
         "state": view.state,
-        "train_files": len(config.train_files),
+        "train_files": len(set(config.train_files)),
         **{f"metrics.{name}": value for name, value in view.metrics.items()},
         "step": view.step, "samples": view.samples, "samples_per_s": rate,
         "input_wait": verdict.input_wait if verdict else view.input_wait,

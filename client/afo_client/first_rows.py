@@ -27,8 +27,9 @@ def limited(job: Job, found: Inspection, limit: int, jobs_root: str, *, write: b
     data = replace(job.data, format=found.format)
     folder = storage.join(jobs_root, FOLDER)
     train, evaluation = (_cut(files, data, limit, folder, write) for files in (found.train, found.eval))
-    job = replace(job, data=replace(data, train=_urls(train), eval=_urls(evaluation)))
-    return job, replace(found, train=train, eval=evaluation)
+    # Written without indexes: each is a split.
+    job = replace(job, data=replace(data, train=_urls(train), eval=_urls(evaluation), split_size=None))
+    return job, replace(found, train=train, eval=evaluation, splits=train)
 
 
 def _cut(files: tuple[SplitFile, ...], data: Data, limit: int, folder: str, write: bool) -> tuple[SplitFile, ...]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from afo import storage
+from afo.data.cutting import cut_files
 from afo.data.examples import first_examples, validate_first
 from afo.data.formats import is_parquet
 from afo.data.infer import infer_for_job, text_of
@@ -30,11 +31,12 @@ Format = Literal["tfrecord", "parquet"]
 
 
 class Inspection(Struct, frozen=True):
-    """What a job will read: the schema's text, and its files in the order of their row numbers."""
+    """What a job will read: the schema's text, its files, and the splits of its training files by their row numbers."""
 
     schema_text: bytes
     train: tuple[SplitFile, ...]
     eval: tuple[SplitFile, ...]
+    splits: tuple[SplitFile, ...] = ()
     #: What `data.format` says, or `auto` comes to.
     format: Format = "tfrecord"
     #: The job names no schema, so this one was made from the first records.
@@ -81,9 +83,16 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         if files:
             _check_records(files[0].url, data, schema)
     return Inspection(
-        text, train, evaluation, "parquet" if data.format == "parquet" else "tfrecord", not job.data.schema,
+        text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
+        not job.data.schema,
         tuple(missing_markers(job.data)) if job.data.wait_for else (),
     )  # fmt: skip
+
+
+def _splits(train: tuple[SplitFile, ...], data: Data) -> tuple[SplitFile, ...]:
+    if data.split_size is not None and data.format == "parquet":
+        raise SpecError(f"$.data.split_size: {train[0].url} is Parquet, of which a file is a split; leave it out")
+    return cut_files(train, data)
 
 
 def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:

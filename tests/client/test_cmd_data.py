@@ -71,3 +71,27 @@ def test_behaviour_then_inspect(tmp_path: Path) -> None:
 def test_behaviour_of_more_files_than_records_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="3 records in 8 files"):
         run("behaviour", tmp_path, "--train", "3")
+
+
+def test_indexes_are_written_beside_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n" + "0.5,1\n" * 30)
+    (tmp_path / "schema.yaml").write_text("label: label\nfeatures: [{name: x, kind: dense}]\n")
+    out = tmp_path / "out"
+    convert = ("convert", tmp_path / "a.csv", "--schema", tmp_path / "schema.yaml", "--out", out, "--files")
+    assert run(*convert, "3", "--index").exit_code == 0
+    assert len(list(out.glob(".part-*.index"))) == 3
+    by_converter = {path.name: path.read_bytes() for path in out.glob(".part-*.index")}
+    result = run("index", out / "part-*")
+    assert result.exit_code == 0
+    assert {path.name: path.read_bytes() for path in out.glob(".part-*.index")} == by_converter
+    [*_, last] = json.loads(run("index", out / "part-*", "--json").stdout)["files"]
+    size = (out / "part-00002.tfrecord").stat().st_size
+    assert (last["url"], last["index"], last["records"], last["bytes"]) == (
+        str(out / "part-00002.tfrecord"), str(out / ".part-00002.tfrecord.index"), 10, size,
+    )  # fmt: skip
+    assert run(*convert, "2", "--index").exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        ".part-00000.tfrecord.index", ".part-00001.tfrecord.index", "part-00000.tfrecord", "part-00001.tfrecord",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="--index and --compression gzip"):
+        run(*convert, "2", "--index", "--compression", "gzip")

@@ -1,6 +1,7 @@
 """What a job will read, as `afo submit` finds it: format, schema, first records."""
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import msgspec
 import pyarrow as pa
@@ -9,10 +10,14 @@ import pytest
 
 from afo.config import load_config
 from afo.data import markers
+from afo.data.example import encode
 from afo.data.schema import parse_schema
-from afo.errors import DataError
+from afo.data.tfrecord import RecordWriter
+from afo.errors import DataError, SpecError
 from afo.job import Job
 from afo.jobfile import load_job
+from afo.units import Memory
+from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.main import run
 from afo_client.start import am_config
@@ -121,3 +126,49 @@ def test_validate_waits_for_nothing_and_says_what_submit_will_wait_for(
     assert f"waits for {folder}/_SUCCESS" in capsys.readouterr().out
     assert run([*arguments[:-1], "data.wait_for=a/*"]) == 3
     assert "`wait_for` is the name of a file, e.g. _SUCCESS, not 'a/*'" in capsys.readouterr().err
+
+
+def large(folder: Path) -> Path:
+    """A file of about 3 MiB in place of the small one."""
+    with RecordWriter(str(folder / "a.tfrecord"), indexed=True) as writer:
+        for number in range(300):
+            writer.write(encode({"x": [0.5], "label": [number % 2], "unread": [bytes(10_000)]}))
+    return folder / "a.tfrecord"
+
+
+def test_a_large_file_is_several_splits(folder: Path) -> None:
+    path = large(folder)
+    job = job_of(folder, split_size=Memory(1))
+    found = inspect_job(job, str(folder / "jobs"))
+    assert ([each.url for each in found.train], len(found.splits)) == ([str(path)], 3)
+    submitted = am_config(load_config("local"), job, found)
+    assert submitted.train_files == (str(path),) * 3
+    assert submitted.train_parts == tuple(each.part for each in found.splits)
+    assert (submitted.train_parts[0], submitted.train_parts[-1]) == ((0, ANY), (ANY, path.stat().st_size))
+    whole = am_config(load_config("local"), job_of(folder), inspected(folder))
+    assert (whole.train_files, whole.train_parts) == ((str(path),), ())
+
+
+def test_the_number_of_splits_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large(folder)
+    arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=2026-01-02", "--set", "data.split_size=1 MiB"]
+    assert run(arguments) == 0
+    assert "train: 1 file, 2.9 MiB, in 3 splits" in capsys.readouterr().out
+    (folder / ".a.tfrecord.index").unlink()
+    assert run(arguments) != 0
+    assert "$.data.split_size" in capsys.readouterr().err
+
+
+def test_a_parquet_file_is_not_cut(folder: Path) -> None:
+    pq.write_table(pa.table({"x": [0.5], "label": [0]}), folder / "b.parquet")
+    pattern = (str(folder / "b.parquet"),)
+    with pytest.raises(SpecError, match=r"\$\.data\.split_size: .*b\.parquet is Parquet, of which a file is a split"):
+        inspected(folder, train=pattern, eval=pattern, split_size=Memory(1))
+
+
+def test_the_first_records_of_a_cut_file_are_one_split(folder: Path) -> None:
+    large(folder)
+    job = job_of(folder, split_size=Memory(1))
+    few, found = limited(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
+    submitted = am_config(load_config("local"), few, found)
+    assert (len(submitted.train_files), submitted.train_parts, few.data.split_size) == (1, (), None)

@@ -1,8 +1,10 @@
 // Bytes as somebody may hand them to the reader of TFRecord files; what is wrong ends the program. fuzz.sh has libFuzzer
 // look for such bytes, the unit tests (record_file_test.cc) change what was written.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "memory_file.h"
 #include "record_file.h"
@@ -19,6 +21,32 @@ std::uint32_t Masked(const std::string& bytes) {
 template <typename T>
 std::string Bytes(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+// How many records a part of the file gives, and whether it ends with one.
+std::pair<std::size_t, bool> Count(const std::string& path, const ByteRange& range) {
+  RecordFile file(path, Compression::kNone, range);
+  for (std::size_t count = 0;; ++count) {
+    std::string_view record;
+    const RecordFile::Found found = file.Next(&record);
+    if (found == RecordFile::Found::kEnd || found == RecordFile::Found::kLost) {
+      Require((found == RecordFile::Found::kLost) == !file.wrong().empty());
+      return {count, found == RecordFile::Found::kEnd};
+    }
+  }
+}
+
+// Two parts give the records of a sound file, each once, if one begins where the other ends with one; else one is lost.
+void ReadInParts(const std::string& path, const std::set<std::size_t>& borders, std::size_t cut) {
+  const std::size_t size = *borders.rbegin();
+  const auto [first, is_first_whole] = Count(path, {0, cut});
+  const auto [second, is_second_whole] = Count(path, {cut, size});
+  if (borders.count(cut) == 0) {
+    Require(!is_first_whole);
+  } else {
+    Require(is_first_whole && is_second_whole && first + second + 1 == borders.size());
+  }
+  Require(!Count(path, {cut, size + 1}).second);
 }
 
 }  // namespace
@@ -40,11 +68,15 @@ void ReadAsFile(const std::uint8_t* data, std::size_t size) {
   const MemoryFile memory(bytes);
   RecordFile file(memory.path());
   std::size_t at = 0;
+  std::set<std::size_t> borders{0};
   while (true) {
     std::string_view record;
     const RecordFile::Found found = file.Next(&record);
     if (found == RecordFile::Found::kEnd) {
       Require(at == bytes.size());
+      ReadInParts(memory.path(), borders, data[0] * (size - 1) / 255);
+      const auto near = borders.upper_bound(data[0] % (bytes.size() + 1));
+      ReadInParts(memory.path(), borders, near == borders.end() ? 0 : *near);
       break;
     }
     if (found == RecordFile::Found::kLost) {
@@ -56,6 +88,7 @@ void ReadAsFile(const std::uint8_t* data, std::size_t size) {
     Require((Framed(std::string(record)) == whole) == (found == RecordFile::Found::kRecord));
     at += record.size() + 16;
     Require(at <= bytes.size());
+    borders.insert(at);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "memory_file.h"
 #include "support.h"
 
 namespace afo {
@@ -32,6 +33,27 @@ TEST_CASE("whatever the bytes are, a reader of records gives what was written an
     }
     testing::ReadAsFile(reinterpret_cast<const std::uint8_t*>(written.data()), written.size());  // aborts
   }
+}
+
+TEST_CASE("a part of a file gives its records, and says where they do not end with it") {
+  const std::string one = testing::Framed("one"), two = testing::Framed("four"), three = testing::Framed("");
+  const testing::MemoryFile memory(one + two + three);
+  const std::size_t begin = one.size(), end = begin + two.size();
+  std::string_view record;
+  RecordFile part(memory.path(), Compression::kNone, {begin, end});
+  REQUIRE(part.Next(&record) == RecordFile::Found::kRecord);
+  CHECK(record == "four");
+  CHECK(part.Next(&record) == RecordFile::Found::kEnd);
+  RecordFile longer(memory.path(), Compression::kNone, {begin, end + 13});
+  REQUIRE(longer.Next(&record) == RecordFile::Found::kRecord);
+  REQUIRE(longer.Next(&record) == RecordFile::Found::kLost);
+  CHECK(longer.wrong() == "record at offset 39 does not end within its split, which ends at 52: the file is cut off, or "
+                          "its index is of another one");
+  RecordFile within(memory.path(), Compression::kNone, {begin + 1, end});
+  REQUIRE(within.Next(&record) == RecordFile::Found::kLost);
+  CHECK(within.wrong().find("length of the record at offset 20 is damaged") == 0);
+  RecordFile behind(memory.path(), Compression::kNone, {1000, 1001});
+  CHECK(behind.Next(&record) == RecordFile::Found::kLost);
 }
 
 TEST_CASE("a file that is not there says so, once and again") {

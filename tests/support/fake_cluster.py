@@ -9,6 +9,7 @@ import string
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from afo import __version__
 from afo import events as ev
@@ -367,7 +368,7 @@ class FakeCluster:
             )
             child.lease = None
         else:  # the next turn acknowledges what is applied
-            child.lease = m.SplitReply(state="lease", row=lease.row, epoch=lease.epoch, url=lease.url, resume=True)
+            child.lease = replace(lease, resume=True)
 
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """The chief saves what is applied, with the positions that belong to it."""

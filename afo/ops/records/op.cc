@@ -1,4 +1,4 @@
-// Records of a TFRecord file as blocks of strings, in an order that is fixed by a seed.
+// Records of a TFRecord file, or of a part of it, as blocks of strings, in an order that is fixed by a seed.
 
 #include <memory>
 #include <string>
@@ -22,10 +22,12 @@ using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::shape_inference::InferenceContext;
 
-// The file lives as long as its handle. seed, buffer, skip: see RecordOrder. block: records that are read at once, one
+// The file lives as long as its handle. begin, end: the bytes that are read; an end below 0 is the file's. seed, buffer, skip: see RecordOrder. block: records that are read at once, one
 // block ahead. tolerant: damaged data are left out.
 REGISTER_OP("AfoOpenRecords")
     .Input("path: string")
+    .Input("begin: int64")
+    .Input("end: int64")
     .Input("seed: int64")
     .Input("buffer: int64")
     .Input("skip: int64")
@@ -66,18 +68,24 @@ class OpenRecordsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 7; ++i) {
       OP_REQUIRES(context, context->input(i).dims() == 0, absl::InvalidArgumentError("scalars"));
     }
     const std::string path = context->input(0).scalar<tstring>()();
     const auto number = [context](int input) { return context->input(input).scalar<int64_t>()(); };
-    const RecordOrder order{number(1), number(2), number(3)};
-    const int64_t block = number(4);
+    ByteRange range{static_cast<std::uint64_t>(number(1)), ByteRange::kWhole};
+    if (number(2) >= 0) range.end = static_cast<std::uint64_t>(number(2));
+    OP_REQUIRES(context, number(1) >= 0 && range.begin <= range.end,
+                absl::InvalidArgumentError("begin is 0 or more, and not behind the end"));
+    OP_REQUIRES(context, compression_ == Compression::kNone || (range.begin == 0 && range.is_whole()),
+                absl::InvalidArgumentError("a compressed file is read as a whole"));
+    const RecordOrder order{number(3), number(4), number(5)};
+    const int64_t block = number(6);
     OP_REQUIRES(context, order.buffer >= 1 && order.skip >= 0 && block >= 1,
                 absl::InvalidArgumentError("buffer and block are 1 or more, skip 0 or more"));
     Tensor* out = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &out));
-    auto records = std::make_unique<ShuffledRecords>(path, compression_, order, tolerant_);
+    auto records = std::make_unique<ShuffledRecords>(path, compression_, range, order, tolerant_);
     out->scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
         new BlocksAhead(std::move(records), block), context->device()->name());
   }

@@ -1,4 +1,4 @@
-// Records of a TFRecord file in an order that is fixed by a seed.
+// Records of a TFRecord file, or of a part of it, in an order that is fixed by a seed.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,9 @@ struct RecordBlock {
 class ShuffledRecords {
  public:
   // tolerant: damaged data are left out.
-  ShuffledRecords(const std::string& path, Compression compression, const RecordOrder& order, bool tolerant)
-      : file_(path, compression),
+  ShuffledRecords(const std::string& path, Compression compression, const ByteRange& range, const RecordOrder& order,
+                  bool tolerant)
+      : file_(path, compression, range),
         random_(static_cast<std::uint64_t>(order.seed)),
         buffer_(order.buffer),
         skip_(order.skip),

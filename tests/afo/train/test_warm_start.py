@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from afo import lineage
+from afo.data.byte_range import ByteRange
 from afo.data.schema import Feature, Schema
 from afo.errors import DataError, NotFound
 from afo.job import Embedding, Model, WarmStart, Wide
@@ -147,6 +148,17 @@ def test_files_that_were_begun_are_named_with_what_was_read_of_them() -> None:
     assert lineage.totals_of(found) == lineage.Totals(files=2, records=10)
 
 
+def test_splits_of_one_file_are_told_apart_and_are_one_file() -> None:
+    files = [
+        InputFile("/a", 9, 1.0, ByteRange(0, 4)),
+        InputFile("/a", 9, 1.0, ByteRange(4, 9)),
+        InputFile("/b", 2, 2.0),
+    ]
+    found = lineage.applied(files, [(0, 7, 1), (0, 3, 2), (0, 5, 3)])
+    assert [(each.part, each.count) for each in found] == [((0, 4), 7), ((4, 9), 3), (None, 5)]
+    assert lineage.totals_of(found) == lineage.Totals(files=2, records=15)
+
+
 def test_a_long_chain_of_warm_starts_names_the_last_files_and_sums_up_the_rest() -> None:
     jobs = lineage.NAMED_JOBS + 20
     before = Ancestry()
@@ -168,7 +180,7 @@ def test_a_long_chain_of_warm_starts_names_the_last_files_and_sums_up_the_rest()
 
 
 def test_a_list_of_files_is_what_was_written(tmp_path: Path) -> None:
-    files = (InputFile("/a", 1, 1.0), InputFile("hdfs://x/b", 2, 2.5))
+    files = (InputFile("/a", 1, 1.0, ByteRange(0, 1)), InputFile("hdfs://x/b", 2, 2.5))
     lineage.write_files(str(tmp_path / "files.json"), files)
     assert lineage.read_files(str(tmp_path / "files.json")) == files
     (tmp_path / "files.json").write_text("[{]")

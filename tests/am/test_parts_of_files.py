@@ -1,0 +1,50 @@
+"""Files in several splits: what workers are told to read, and what the job says of its input."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from afo import events as ev
+from afo import jsonfile
+from afo.am_config import AmConfig
+from afo.data.byte_range import ByteRange
+from afo.lineage import InputFile
+from afo.units import parse_quantity
+from afo_am.__main__ import input_files
+from fake_cluster import FakeCluster, make_config
+
+PARTS = (ByteRange(0, 500), ByteRange(500, 1200), None)
+
+
+def cut_config() -> AmConfig:
+    return msgspec.structs.replace(
+        make_config(files=3, epochs=1), train_files=("hdfs:///a", "hdfs:///a", "hdfs:///b"),
+        train_stats=((1200, 2.0), (1200, 2.0), (7, 3.0)), train_parts=PARTS,
+    )  # fmt: skip
+
+
+def test_each_part_is_a_split_of_its_own() -> None:
+    config = cut_config()
+    assert config.train_splits == ("hdfs:///a:0+500", "hdfs:///a:500+700", "hdfs:///b")
+    assert make_config(files=1).train_splits == ("file:///data/train-0",)
+    assert input_files(config) == [
+        InputFile("hdfs:///a", 1200, 2.0, PARTS[0]), InputFile("hdfs:///a", 1200, 2.0, PARTS[1]),
+        InputFile("hdfs:///b", 7, 3.0),
+    ]  # fmt: skip
+    again = msgspec.json.decode(jsonfile.encode(config), type=AmConfig, dec_hook=parse_quantity)
+    assert again.train_parts == PARTS
+
+
+def test_workers_are_told_which_part_to_read(make_cluster: Callable[..., FakeCluster]) -> None:
+    cluster = make_cluster(cut_config())
+    told: dict[int, tuple[str, ByteRange | None]] = {}
+
+    def look(cluster: FakeCluster, turn: int) -> None:
+        told.update(
+            {each.lease.row: (each.lease.url, each.lease.part) for each in cluster.live("worker") if each.lease}
+        )
+
+    assert cluster.run(each=look) == "SUCCEEDED"
+    assert told == {0: ("hdfs:///a", PARTS[0]), 1: ("hdfs:///a", PARTS[1]), 2: ("hdfs:///b", None)}
+    [started] = cluster.events(ev.JobStarted)
+    assert started.train_files == cluster.config.train_splits
