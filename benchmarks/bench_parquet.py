@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from report import publish, result
 
 from afo.data.columns import ColumnFile, column_blocks
+from afo.data.pieces import as_tensors
 from afo.data.schema import Feature, Schema
 from afo.job import Data, Shuffle
 
@@ -60,7 +61,7 @@ def ours(path: Path) -> None:
         raise AssertionError(reason)
 
     for block in column_blocks(ColumnFile(path, str(path)), SCHEMA, DATA, refuse, 1, 0, BATCH):
-        assert len(block.features) == len(IDS) + len(NUMBERS)
+        assert len(as_tensors(block).features) == len(IDS) + len(NUMBERS)
 
 
 def as_table(path: Path) -> None:

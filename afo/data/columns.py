@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.arrays import as_tensor, concatenated, filled, taken
+from afo.data.arrays import concatenated, filled, taken
 from afo.data.parquet import Column, batches, column, opened
 from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
@@ -60,15 +60,14 @@ class ColumnFile(NamedTuple):
 def column_blocks(
     file: ColumnFile, schema: Schema, data: Data, refuse: Callable[[str], None], seed: int, skip: int, size: int
 ) -> Iterator[Columns]:
-    """Tensors of up to `size` rows each, without the first `skip` rows of the order that `seed` says.
+    """Arrays of up to `size` rows each, without the first `skip` rows of the order that `seed` says.
 
     `refuse` is told of each row that does not fit the schema. Raises DataError for a file that cannot be read.
     """
     blocks = _Reader(file, schema, data, refuse).blocks()
     if data.shuffle.buffer > 1:
         blocks = mixed(blocks, data.shuffle.buffer, seed)
-    for block in rebatched(blocks, skip, size):
-        yield block.map(as_tensor)
+    return rebatched(blocks, skip, size)
 
 
 def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from afo.data.bad_records import BadRecords
 from afo.data.example import decode, kind_of
+from afo.data.pieces import as_tensors
 from afo.data.schema import Schema
 from afo.data.split_reader import Lease
 from afo.data.tfrecord import locate
@@ -51,7 +52,7 @@ class Judge:
         `path` is where the split's file lies.
         """
         try:
-            return function(block)
+            return function(as_tensors(block))
         except tf.errors.InvalidArgumentError as error:
             keep = self.kept(block, lease, path)
             if keep.all():
@@ -60,7 +61,7 @@ class Judge:
 
     def kept(self, block: Any, lease: Lease, path: Path) -> NDArray[np.bool_]:
         """Which records of a block can be parsed [n]; the others are counted. Raises DataError if none may be."""
-        keep = sound(self._parse, block)
+        keep = sound(self._parse, as_tensors(block))
         if not keep.all():
             self._refuse(tf.boolean_mask(block, ~keep), lease, path)
         return keep

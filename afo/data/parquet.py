@@ -31,6 +31,8 @@ from afo.errors import DataError
 _BLOCK, _STRING = 1 << 23, 16
 #: Blocks of more rows begin at a multiple of so many: then the batches that are cut from them are aligned in memory.
 _ROUND_ROWS = 1 << 14
+#: Rows that are taken apart at once, which takes much longer than to decode them: most callers want a few.
+_ROWS_AS_RECORDS = 256
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
 
 
@@ -76,12 +78,12 @@ def copy_rows(url: str, count: int, target: str) -> None:
                     break
 
 
-def batches(file: pq.ParquetFile, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The rows in their order, of the named columns that the file holds."""
+def batches(file: pq.ParquetFile, columns: Collection[str], most: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, of the named columns that the file holds; `most` at once, or so many as is quickest."""
     known = [name for name in file.schema_arrow.names if name in columns]
     # Arrow has as many threads as OMP_NUM_THREADS says, which in a container is its number of cores.
     threads = pa.cpu_count() > 1
-    found = file.iter_batches(_rows_at_once(file.metadata, known), columns=known, use_threads=threads)
+    found = file.iter_batches(most or _rows_at_once(file.metadata, known), columns=known, use_threads=threads)
     return ahead(found)
 
 
@@ -205,7 +207,7 @@ def rows(url: str, only: Callable[[str], bool] | None = None, path: str = "") ->
         kinds = {field.name: kind for field in file.schema_arrow if (kind := kind_of_type(field.type))}
         read = [name for name in kinds if only is None or only(name)]
         unread: dict[str, Values] = {name: [] for name in kinds.keys() - set(read)}
-        for batch in batches(file, read):
+        for batch in batches(file, read, _ROWS_AS_RECORDS):
             columns = {name: _row_values(batch.column(name), kinds[name], name, url) for name in read}
             for row in range(batch.num_rows):
                 yield unread | {name: found for name, values in columns.items() if (found := values[row]) is not None}

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from afo.data.arrays import as_tensor, concatenated, taken
 from afo.data.bad_records import NONE, Tally
 from afo.data.split_reader import Lease
 
@@ -23,7 +24,8 @@ class Piece(NamedTuple):
     """Records of one split in their order."""
 
     lease: Lease
-    #: Nest of tensors [n, …], as the parser takes it.
+    #: Nest of tensors or arrays [n, …], as the parser takes it. Of arrays, those of a Parquet file's columns, any part
+    #: is had at once, where TensorFlow runs an operation for each column.
     block: Any
     #: int64 [n]: records left out before each, and the xor of their hashed ids.
     left_out: _Int64s
@@ -42,7 +44,7 @@ class Piece(NamedTuple):
 
     def cut(self, start: int, stop: int | None = None) -> "Piece":
         """Some of its records."""
-        block = tf.nest.map_structure(lambda tensor: tensor[start:stop], self.block)
+        block = tf.nest.map_structure(lambda values: values[start:stop], self.block)
         return Piece(self.lease, block, self.left_out[start:stop], self.xor[start:stop])
 
 
@@ -103,7 +105,7 @@ def sifted(piece: Piece, keep: NDArray[np.bool_], identity: _Int64s, carry: Carr
     last = kept[-1] if kept.size else None
     total, xor = (int(counts[-1]), int(xors[-1])) if piece.size else (0, 0)
     behind = (total, xor) if last is None else (total - int(counts[last]), xor ^ int(xors[last]))
-    block = tf.nest.map_structure(lambda tensor: tf.gather(tensor, kept), piece.block)
+    block = tf.nest.map_structure(lambda values: _rows(values, kept), piece.block)
     before = np.concatenate([[0], xors[kept][:-1]]).astype(np.int64)[: kept.size]
     result = carry.into(Piece(piece.lease, block, np.diff(counts[kept], prepend=0), xors[kept] ^ before))
     carry.add(piece.lease, *behind)
@@ -154,8 +156,8 @@ def size_of(block: Any) -> int:
 
 
 def joined(pieces: list[Piece]) -> tuple[Any, Origins]:
-    """All records as one block, and where they come from."""
-    block = tf.nest.map_structure(lambda *tensors: tf.concat(tensors, axis=0), *(piece.block for piece in pieces))
+    """All records as one block of tensors, and where they come from."""
+    block = tf.nest.map_structure(lambda *parts: _whole(parts), *(piece.block for piece in pieces))
     sizes = [piece.size for piece in pieces]
     return block, Origins(
         files=tf.constant(np.repeat([piece.lease.row for piece in pieces], sizes), tf.int64),
@@ -163,3 +165,19 @@ def joined(pieces: list[Piece]) -> tuple[Any, Origins]:
         left_out=tf.constant(np.concatenate([piece.left_out for piece in pieces]), tf.int64),
         xors=tf.constant(np.concatenate([piece.xor for piece in pieces]), tf.int64),
     )
+
+
+def as_tensors(block: Any) -> Any:
+    """A block, its arrays as tensors."""
+    return tf.nest.map_structure(lambda values: _whole((values,)), block)
+
+
+def _rows(values: Any, rows: _Int64s) -> Any:
+    return taken(values, rows) if isinstance(values, np.ndarray) else tf.gather(values, rows)
+
+
+def _whole(parts: tuple[Any, ...]) -> Any:
+    """One tensor of all parts, a copy only where there are several."""
+    if isinstance(parts[0], np.ndarray):
+        return as_tensor(parts[0] if len(parts) == 1 else concatenated(parts))
+    return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)

@@ -23,7 +23,7 @@ from afo.data import sampling
 from afo.data.bad_records import BadRecords
 from afo.data.examples import first_examples, validate_first
 from afo.data.judge import Judge, misfit
-from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined, sifted
+from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, as_tensors, joined, sifted
 from afo.data.schema import Schema
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
@@ -220,7 +220,7 @@ class _Batcher(threading.Thread):
         if chosen is None or not piece.size:
             return piece
         try:
-            parsed = self._parser.outputs(piece.block)
+            parsed = self._parser.outputs(as_tensors(piece.block))
         except tf.errors.InvalidArgumentError as error:
             good = self._sound(piece, carry)
             _require_bad([piece], [good], error)

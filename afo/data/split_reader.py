@@ -52,7 +52,7 @@ class SplitReader:
             self._blocks = record_blocks(source, Order(seed, data.shuffle.buffer, lease.skip, block))
 
     def next_block(self) -> Any | None:
-        """Tensors as the parser takes them: strings [n] of TFRecord; None at the end.
+        """As the parser takes them: a tensor of strings [n] of TFRecord, arrays of Parquet; None at the end.
 
         Raises DataError with file and offset for a damaged record, unless `data.max_bad_records` allows to skip some.
         """

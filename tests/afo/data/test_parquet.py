@@ -132,6 +132,7 @@ def test_rows_are_as_records(tmp_path: Path) -> None:
 tf = pytest.importorskip("tensorflow")
 
 from afo.data.bad_records import BadRecords  # noqa: E402
+from afo.data.pieces import as_tensors  # noqa: E402
 from afo.data.split_reader import Lease, SplitReader  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
@@ -149,6 +150,18 @@ def blocks(
 def identities(path: Path, data: Data = DATA, **options: Any) -> list[int]:
     parser = parser_of(SCHEMA, data)
     return [each % 2**64 for block in blocks(path, data, **options) for each in parser(block).identity.numpy().tolist()]
+
+
+def test_the_first_rows_of_a_file_take_no_others_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"user": range(50_000)}), tmp_path / "a.parquet")
+    taken: list[int] = []
+    whole = parquet._row_values
+    monkeypatch.setattr(parquet, "_row_values", lambda array, *more: taken.append(len(array)) or whole(array, *more))
+    found = parquet.rows(str(tmp_path / "a.parquet"))
+    assert [next(found)["user"].tolist() for _ in range(3)] == [[0], [1], [2]]
+    found.close()
+    assert sum(taken) < 1000
+    assert sum(1 for _ in parquet.rows(str(tmp_path / "a.parquet"))) == 50_000
 
 
 @pytest.mark.tensorflow
@@ -202,7 +215,7 @@ def test_features_alone_need_neither_label_nor_weight(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.parquet: there is no column `click`; there are: age, sample_id"):
         SplitReader(lease, tmp_path / "a.parquet", data, 9, SCHEMA).next_block()
     block = SplitReader(lease, tmp_path / "a.parquet", data, 9, SCHEMA, labelled=False).next_block()
-    features, keys = parser_of(SCHEMA, data).keyed_inputs(block)
+    features, keys = parser_of(SCHEMA, data).keyed_inputs(as_tensors(block))
     assert features["age"].numpy().tolist() == [[30.0], [40.0]]
     assert keys.numpy().tolist() == [1, 2]
 
