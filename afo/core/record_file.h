@@ -4,6 +4,7 @@
 //   masked := the sum rotated right by 15 bits, plus 0xa282ead8
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +28,10 @@ class RecordFile {
   // is kLost: its records are then those of the file between these places, no more and no fewer.
   explicit RecordFile(const std::string& path, Compression compression = Compression::kNone,
                       const ByteRange& range = {})
-      : source_(OpenBytes(path, compression, range)), range_(range), offset_(range.begin), buffer_(kBlock) {}
+      : source_(OpenBytes(path, compression, range)),
+        range_(range),
+        offset_(range.begin),
+        buffer_(std::clamp<std::uint64_t>(range.end - range.begin, kLeast, kBlock)) {}
 
   // The next record, which stays where it is until the next call; a damaged one, too. After kEnd and kLost there is no
   // more.
@@ -37,7 +41,7 @@ class RecordFile {
   const std::string& wrong() const { return wrong_; }
 
  private:
-  static constexpr std::size_t kBlock = 1 << 20;
+  static constexpr std::uint64_t kLeast = 1 << 6, kBlock = 1 << 20;
 
   bool Have(std::uint64_t size);
   std::string Place() const;
