@@ -60,6 +60,8 @@ class JobIndex:
         self._seen: Sequence[str] | None = None
         #: Job id → its line and when it was looked at.
         self._others: dict[str, tuple[Line, float]] = {}
+        #: Job id → when it came, of those that came after the first scan: it may take a while until they say something.
+        self._came: dict[str, float] = {}
 
     def scan(self) -> JobList:
         """Raises `ClusterUnreachable` or `PermissionDenied` for the root; what was read by then stays known."""
@@ -78,8 +80,12 @@ class JobIndex:
             self._sort()
         if ids is self._seen:
             return self._ended
-        self._seen = ids
+        before, self._seen = self._seen, ids
         there = set(ids[: self._max_jobs])
+        if before is not None:
+            now = self._clock()
+            kept = there.intersection(self._came)
+            self._came = {job_id: self._came.get(job_id, now) for job_id in there.difference(before) | kept}
         if gone := self._ended.keys() - there:
             self._ended = {job_id: line for job_id, line in self._ended.items() if job_id in there}
             self._kept.update((), gone)
@@ -92,7 +98,8 @@ class JobIndex:
         if job_id not in self._others:
             return True
         (line, looked), now = self._others[job_id], self._clock()
-        quiet = line.job.problem or now - max(line.job.last_event, line.job.since) > QUIET_S
+        heard = max(line.job.last_event, line.job.since, self._came.get(job_id, 0.0))
+        quiet = line.job.problem or now - heard > QUIET_S
         return not (quiet and 0 <= now - looked < QUIET_EVERY_S)
 
     def _read(self, job_ids: Sequence[str]) -> None:
@@ -114,6 +121,7 @@ class JobIndex:
             self._ended |= {job.job_id: line_of(job) for job in ended}
             for job in ended:
                 self._others.pop(job.job_id, None)
+                self._came.pop(job.job_id, None)
             self._kept.update(ended, ())
             self._sort()
 

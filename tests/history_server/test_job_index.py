@@ -69,6 +69,33 @@ def test_jobs_come_and_go(
     assert ids(client) == [FAILED]
 
 
+def test_a_job_that_has_just_come_and_says_nothing_yet_is_looked_at_each_time(
+    client: FlaskClient, clock: list[float], done: JobWriter, writer: Callable[..., JobWriter], root: str
+) -> None:
+    assert ids(client) == [DONE]
+    storage.make_dirs(f"{root}/{FAILED}")
+    clock[0] += 10
+    assert ids(client) == [DONE, FAILED]
+    writer(FAILED).begin()
+    clock[0] += 3
+    assert ids(client) == [FAILED, DONE]
+
+
+def test_directories_that_never_say_anything_are_looked_at_now_and_then(
+    client: FlaskClient, clock: list[float], done: JobWriter, root: str, opened: list[str]
+) -> None:
+    ids(client)
+    storage.make_dirs(f"{root}/{FAILED}")
+    clock[0] += 10
+    ids(client)
+    clock[0] += QUIET_S + 1
+    ids(client)
+    opened.clear()
+    clock[0] += QUIET_EVERY_S - 1
+    assert ids(client) == [DONE, FAILED]
+    assert opened == []
+
+
 def test_a_quiet_job_is_looked_at_now_and_then(
     client: FlaskClient, clock: list[float], running: JobWriter, opened: list[str]
 ) -> None:
