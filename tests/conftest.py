@@ -8,7 +8,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
-# How long an example takes says more about the machine's neighbours than about the code.
+# How long an example takes says more about the machine's neighbours than about the code. (Where `CI` is set, hypothesis
+# itself sees to it that the examples depend on the code alone.)
 settings.register_profile("afo", deadline=None)
 settings.load_profile("afo")
 

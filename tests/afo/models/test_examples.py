@@ -141,12 +141,29 @@ def fits(values: Values, reading: Reading) -> bool:
     return right and (reading.any_length or len(values) == len(reading.fill))
 
 
+def tensorflow_survives(readings: dict[str, Reading], records: list[bytes]) -> bool:
+    """False for a fixed number of floats where a record holds more.
+
+    If they are not packed, TensorFlow 2.21 writes them behind the end of the column before it counts them, and its
+    process is aborted for "double free or corruption", now or at some later time.
+    """
+    rows = [decode(record) for record in records]
+    return not any(
+        name in row and kind_of(row[name]) == "float" and len(row[name]) > len(reading.fill)
+        for name, reading in readings.items()
+        if reading.dtype == tf.float32 and not reading.any_length
+        for row in rows
+    )
+
+
 @given(blocks())
 @settings(max_examples=300, deadline=None)
 def test_it_gives_what_protobuf_and_tensorflow_give(block: tuple[dict[str, Reading], list[bytes]]) -> None:
     readings, records = block
     ours = outcome(parse, readings, records)
     assert ours == expected(readings, records)
+    if not tensorflow_survives(readings, records):
+        return
     # TensorFlow refuses some more: fields that it does not know, a value in front of its key.
     theirs = outcome(parse_by_tensorflow, readings, records)
     assert theirs in (ours, None)
