@@ -138,6 +138,9 @@ class JobStore:
         except SpecError:
             self._telemetry.count_errors(1)
             head = None
+        else:
+            if head is None:  # a job that just begins: its tags and access lists come with its file
+                return LiveJob(self.files, paths, before(paths.job_id, None))
         return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, head)))
 
     def _summary(self, job_id: str) -> JobSummary:

@@ -81,6 +81,18 @@ def test_a_job_that_has_just_come_and_says_nothing_yet_is_looked_at_each_time(
     assert ids(client) == [FAILED, DONE]
 
 
+def test_a_job_that_was_seen_before_its_file_was_there_has_its_tags(
+    client: FlaskClient, clock: list[float], writer: Callable[..., JobWriter], root: str
+) -> None:
+    """Also if its log says that it has ended before its verdict is there, as a scan may meet it."""
+    storage.make_dirs(f"{root}/{FAILED}/events")
+    assert ids(client) == [FAILED]
+    writer(FAILED, tags={"team": "feeds"}).begin().end("FAILED", "user_exception", verdict=False)
+    clock[0] += 3
+    [job] = client.get("/api/v1/jobs?q=team%3Dfeeds").json["jobs"]
+    assert (job["state"], job["tags"]) == ("FAILED", {"team": "feeds"})
+
+
 def test_directories_that_never_say_anything_are_looked_at_now_and_then(
     client: FlaskClient, clock: list[float], done: JobWriter, root: str, opened: list[str]
 ) -> None:
