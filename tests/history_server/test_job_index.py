@@ -88,7 +88,7 @@ def test_a_job_that_was_seen_before_its_file_was_there_has_its_tags(
     storage.make_dirs(f"{root}/{FAILED}/events")
     assert ids(client) == [FAILED]
     writer(FAILED, tags={"team": "feeds"}).begin().end("FAILED", "user_exception", verdict=False)
-    clock[0] += 3
+    clock[0] += QUIET_EVERY_S
     [job] = client.get("/api/v1/jobs?q=team%3Dfeeds").json["jobs"]
     assert (job["state"], job["tags"]) == ("FAILED", {"team": "feeds"})
 
