@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from afo import hadoop_tokens, kerberos
 from afo.defaults import KEY as DEFAULTS
 from afo.defaults import Layer
-from afo.errors import NotFound, UsageError
+from afo.errors import NotFound, PermissionDenied, UsageError
 from afo.history_site import HistorySite
 from afo.job import Job, Section
 from afo.limits import NO_LIMITS, Limits, check_limits
@@ -132,8 +133,21 @@ def load_config(runtime: str | None = None) -> Config:
 
 
 def user_name() -> str:
-    """Whose jobs these are, as Hadoop without Kerberos understands it."""
+    """Whose jobs these are, as Hadoop understands it: of the Kerberos ticket, else `$HADOOP_USER_NAME`, else ours.
+
+    YARN tells a container, which has tokens and no ticket, its user as the system's.
+    """
+    if hadoop_conf.demands_kerberos():
+        return getpass.getuser() if os.environ.get(hadoop_tokens.LOCATION) else _user_of_ticket()
     return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def _user_of_ticket() -> str:
+    """Jobs on this machine need no ticket, unless their files are in that HDFS; which says so then."""
+    try:
+        return kerberos.ticket().user
+    except PermissionDenied:
+        return getpass.getuser()
 
 
 def _site() -> tuple[Document, Site]:

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, Unsupported
+from afo import hadoop_tokens
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.negotiation import Negotiation
 from afo.storage import hadoop_conf
 
 _T = TypeVar("_T")
@@ -139,7 +141,8 @@ class ResourceManager:
         self._addresses = addresses
         self._as_user = f"?user.name={urllib.parse.quote(user)}" if user else ""
         # Never through a proxy: clusters lie inside.
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        handlers = urllib.request.ProxyHandler({}), Negotiation(hadoop_tokens.RESOURCE_MANAGER)
+        self._open = urllib.request.build_opener(*handlers).open
 
     def nodes(self) -> list[ClusterNode]:
         """Machines that run containers now."""
@@ -154,9 +157,15 @@ class ResourceManager:
     def largest_container(self) -> Resource:
         """The largest container that the scheduler gives, its own limits and the present nodes considered.
 
-        YARN says this only with the id of a new application, which is left unused.
+        YARN says this only with the id of a new application, which is left unused. Where it demands Kerberos, but not
+        of its web interface, nobody gets one there: the largest node is the answer, and YARN refuses later.
         """
-        answer = self._request("POST", f"apps/new-application{self._as_user}", b"")
+        try:
+            answer = self._request("POST", f"apps/new-application{self._as_user}", b"")
+        except PermissionDenied:
+            nodes = self.nodes()
+            return Resource(memory=max((each.memory for each in nodes), default=0),
+                            vcores=max((each.vcores for each in nodes), default=0))  # fmt: skip
         return _typed(answer.get("maximum-resource-capability"), Resource)
 
     def application(self, application_id: str) -> Application:
@@ -198,6 +207,8 @@ class ResourceManager:
         except urllib.error.HTTPError as error:
             with error:
                 raise _translated(url, error) from error
+        except PermissionDenied:
+            raise
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise ClusterUnreachable(f"the ResourceManager at {url} does not answer: {reason}") from error
@@ -205,15 +216,7 @@ class ResourceManager:
 
 
 def from_configuration(user: str = "") -> ResourceManager:
-    """The ResourceManager that `$HADOOP_CONF_DIR` names.
-
-    Raises `ClusterUnreachable` where none is configured, `Unsupported` for a Kerberos cluster.
-    """
-    if hadoop_conf.demands_kerberos():
-        raise Unsupported(
-            f"the cluster of {hadoop_conf.conf_dir()} demands Kerberos (hadoop.security.authentication); "
-            "jobs on YARN with Kerberos are not supported yet, while files in its HDFS and local jobs are"
-        )
+    """The ResourceManager that `$HADOOP_CONF_DIR` names. Raises `ClusterUnreachable` where none is configured."""
     return ResourceManager(web_addresses(_Settings()), user)
 
 
@@ -308,6 +311,8 @@ def _translated(url: str, error: urllib.error.HTTPError) -> AfoError:
     try:
         words = msgspec.json.decode(error.read())["RemoteException"]["message"]
     except (msgspec.MsgspecError, KeyError, TypeError):
+        if error.code == 401:
+            return PermissionDenied(f"{url} takes neither token nor ticket of this process: HTTP 401 {error.reason}")
         return ClusterUnreachable(f"{url} answers, but not as a ResourceManager does: HTTP {error.code} {error.reason}")
     kind = {401: PermissionDenied, 403: PermissionDenied, 404: NotFound}.get(error.code, ClusterUnreachable)
     return kind(f"the ResourceManager refuses {url}: {words} (HTTP {error.code})")

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import io
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, TypeVar
+from urllib.parse import urlsplit
 
 import hdfs_native
 
+from afo import hadoop_tokens
 from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError
 from afo.storage import deadline, hadoop_conf
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
@@ -40,7 +43,7 @@ _RETRIES = {
 
 #: Whom hdfs-native takes this process for: without Kerberos by name, else by a delegation token or a ticket. It reads
 #: the files anew for each connection.
-_IDENTITY = ("HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION", "KRB5CCNAME", "KRB5_CONFIG")
+_IDENTITY = ("HADOOP_USER_NAME", hadoop_tokens.LOCATION, "KRB5CCNAME", "KRB5_CONFIG")
 
 
 @functools.lru_cache(maxsize=64)
@@ -48,6 +51,31 @@ def _client(process: int, conf_dir: str, identity: tuple[str | None, ...], addre
     """One client for a cluster. `process` is a key because a client used before a fork hangs in the child."""
     del process, identity
     return hdfs_native.Client(f"hdfs://{address}" if address else None, _RETRIES, conf_dir or None)
+
+
+def _as_in_a_token(address: str, tokens: str) -> str:
+    """`host:port` as `ip:port` where the file `tokens` has a token for that alone.
+
+    Java writes services so (`hadoop.security.token.service.use_ip`), and hdfs-native compares the texts. Raises
+    StorageError for a file that cannot be read.
+    """
+    written = os.stat(tokens).st_mtime_ns if os.path.exists(tokens) else 0
+    return _found_in_tokens(address or urlsplit(hadoop_conf.setting("fs.defaultFS") or "").netloc, tokens, written)
+
+
+@functools.lru_cache(maxsize=64)
+def _found_in_tokens(address: str, tokens: str, written: int) -> str:
+    del tokens, written  # which are replaced as one, when new ones are obtained
+    services = {token.service for token in hadoop_tokens.given() if token.kind == hadoop_tokens.HDFS}
+    host, colon, port = address.rpartition(":")
+    if not services or not colon or address in services:
+        return address
+    try:
+        found = socket.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+    except OSError:
+        return address  # connecting to it will say so
+    known = (f"{where[0]}:{port}" for *_, where in found)
+    return next((each for each in known if each in services), address)
 
 
 class HdfsFiles:
@@ -80,7 +108,8 @@ class HdfsFiles:
     @property
     def _native(self) -> hdfs_native.Client:
         identity = tuple(os.environ.get(name) for name in _IDENTITY)
-        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, self._address)
+        address = _as_in_a_token(self._address, identity[1]) if identity[1] else self._address
+        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, address)
 
     def open_input(self, path: str) -> BinaryIO:
         """Raises StorageError when another process keeps the file open for writing for LEASE_SECONDS.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from afo import kerberos
 from afo.errors import (
     AfoError,
     AlreadyExists,
@@ -22,15 +23,6 @@ from afo.storage import hadoop_conf
 _RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\]|\\.)*)"\)$', re.DOTALL)
 _NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos", "gssapi")
-#: What to do by a word of GSSAPI's, or of hdfs-native's about it; the first that fits.
-_ADVICE = (
-    ("Failed to load libgssapi", "install Kerberos' library, e.g. Debian's libgssapi-krb5-2"),
-    ("expired", "the ticket or token is too old: run `kinit`"),
-    ("Clock skew", "synchronise this machine's clock"),
-    ("NO_CRED", "there is no valid ticket: run `kinit`, or have $HADOOP_TOKEN_FILE_LOCATION name a file with a"
-     " delegation token for just this address"),
-    ("", "check the ticket (`klist`) and the realm in krb5.conf"),
-)  # fmt: skip
 _NO_DATANODE = ("DataTransferError", "All DataNodes failed")
 _LEASE = ("lease", "is already being created", "ALREADY_BEING_CREATED")
 
@@ -49,8 +41,8 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
     if rpc := _RPC.match(str(error)):
         return _remote(rpc["java"].rpartition(".")[2], _first_line(rpc["text"]), what, url, address)
     if any(word in text for word in _SECURITY):
-        advice = next(advice for word, advice in _ADVICE if word in text)
-        return PermissionDenied(f"cannot {what} {url}: HDFS at {address} demands Kerberos; {advice} ({text})")
+        words = f"HDFS at {address} demands Kerberos; {kerberos.advice(text)} ({text})"
+        return PermissionDenied(f"cannot {what} {url}: {words}")
     if any(word in text for word in _NO_DATANODE):
         return ClusterUnreachable(f"cannot {what} {url}: no DataNode of HDFS at {address} answers: {text}")
     if "InvalidArgument" in text and ("NameNode" in text or "fs.defaultFS" in text):

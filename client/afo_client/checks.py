@@ -13,19 +13,21 @@ from typing import Literal
 import psutil
 from msgspec import Struct
 
-from afo import __version__, resource_manager, storage
+from afo import __version__, kerberos, resource_manager, storage
 from afo.config import Config, user_name
 from afo.errors import AfoError, ClusterUnreachable, Unsupported
 from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
 from afo_client.cmd_version import versions
-from afo_client.console import size_text
+from afo_client.console import size_text, span_text
 from afo_client.inspection import check_writable
 
 #: Free disk below which a job's scratch space is at risk, and clock difference that makes logs hard to compare.
 LOW_DISK_BYTES = 5 << 30
 CLOCK_S = 5.0
+#: A ticket with less life than this may end while a submission is prepared.
+LOW_TICKET_S = 600
 
 
 class Finding(Struct, frozen=True):
@@ -58,12 +60,13 @@ def cluster_checks() -> Iterator[Finding]:
         yield Finding("Hadoop configuration", "fail", f"none ({directory or 'HADOOP_CONF_DIR is not set'})", advice, 6)
         return
     yield Finding("Hadoop configuration", "ok", str(directory))
+    if hadoop_conf.demands_kerberos():
+        found = _guarded("Kerberos", _ticket, "run `kinit`, or give `afo submit` a --keytab")
+        yield found
+        if found.level == "fail":
+            return
     try:
         manager = resource_manager.from_configuration(user_name())
-    except Unsupported as error:
-        yield Finding("Kerberos", "fail", str(error), "use a cluster without Kerberos", Unsupported.exit_code)
-        yield _guarded("HDFS", _hdfs, "run `kinit`, and check that the NameNode runs")
-        return
     except ClusterUnreachable as error:
         yield Finding("ResourceManager", "fail", str(error), "complete yarn-site.xml", error.exit_code)
         return
@@ -156,6 +159,14 @@ def _security() -> Finding:
         "while a job runs, a stock TensorFlow server executes any graph that reaches its port, as the job's user",
         "keep the machines' ports closed to people and networks you do not trust; docs/security.md",
     )  # fmt: skip
+
+
+def _ticket() -> Finding:
+    found = kerberos.ticket()
+    text = f"{found.principal}, whose ticket is good for {span_text(found.seconds)}"
+    if found.seconds < LOW_TICKET_S:
+        return Finding("Kerberos", "warn", text, "run `kinit` again before it ends")
+    return Finding("Kerberos", "ok", text)
 
 
 def _hdfs() -> Finding:

@@ -17,6 +17,7 @@ from afo_client.console import print_json, print_result, say
 from afo_client.follow import DeferredInterrupt, answer_interrupt, follow
 from afo_client.job_ref import JobRef
 from afo_client.job_watch import JobWatch
+from afo_client.keytab import keytab_options
 from afo_client.runtimes import runtime_for
 from afo_client.start import dry_run
 from afo_client.time_option import time_option
@@ -62,6 +63,7 @@ def manner_of(*, timeout: float | None, key: str | None, retry: bool, limit: int
 
 def submit_options(function: _Function) -> _Function:
     """The options of a verb that starts a job: `settings`, `variables`, `runtime`, and those of `manner_of`."""
+    function = keytab_options(function)
     for option in reversed((*_CHANGES, *_MANNER)):
         function = option(function)
     return function

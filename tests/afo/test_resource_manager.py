@@ -5,13 +5,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, Unsupported
-from afo.resource_manager import QueueUse, Resource, ResourceManager, from_configuration, web_addresses
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.resource_manager import QueueUse, Resource, ResourceManager, web_addresses
 
 
 def addresses(**settings: str) -> tuple[str, ...]:
@@ -47,14 +46,6 @@ def test_addresses_with_high_availability_and_https() -> None:
 def test_no_address_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(ClusterUnreachable, match=r"yarn-site\.xml.*HADOOP_CONF_DIR.*afo cluster start"):
         addresses()
-
-
-def test_a_kerberos_cluster_is_not_supported_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    property_ = "<property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
-    (tmp_path / "core-site.xml").write_text(f"<configuration>{property_}</configuration>")
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    with pytest.raises(Unsupported, match=r"Kerberos.*not supported yet"):
-        from_configuration()
 
 
 @pytest.fixture

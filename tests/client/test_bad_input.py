@@ -162,7 +162,8 @@ def test_no_cluster(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatc
 def test_a_kerberos_cluster(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     configure(folder, monkeypatch, {"fs.defaultFS": "hdfs://h:1", "hadoop.security.authentication": "kerberos"})
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
-    refused(capsys, 3, ["submit", str(folder / "job.yaml"), "--runtime", "yarn"], "Kerberos", "not supported yet")
+    monkeypatch.setenv("KRB5CCNAME", str(folder / "none"))
+    refused(capsys, 4, ["submit", str(folder / "job.yaml"), "--runtime", "yarn"], "no valid ticket", "`kinit`")
 
 
 def configure(folder: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:

@@ -109,12 +109,13 @@ def test_doctor_finds_what_is_wrong(manager: FakeResourceManager, capsys: pytest
 
 
 def test_doctor_on_a_kerberos_cluster(
-    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager.write_configuration(
         tmp_path / "conf", hadoop__security__authentication="kerberos", fs__defaultFS="hdfs://h"
     )
+    monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
     assert run(["doctor", "--cluster"]) == 6, "what fails first is that no job can be written: there is no such HDFS"
     text = capsys.readouterr().out
-    assert "jobs on YARN with Kerberos are not supported yet" in text
-    assert "fail HDFS: cannot list hdfs://h/" in text
+    assert "fail Kerberos: there is no ticket of Kerberos; there is no valid ticket: run `kinit`" in text
+    assert "HDFS: " not in text, "which has nothing else to say"

@@ -1,18 +1,23 @@
-"""Files of an HDFS that demands Kerberos: by a ticket, by a delegation token, and what is said without either."""
+"""A Hadoop that demands Kerberos: files by a ticket or a delegation token, jobs on YARN, and what is said without."""
 
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 import kerberos
 from adult import REPOSITORY
+from afo import events as ev
 from afo import storage
 from afo.errors import ClusterUnreachable, PermissionDenied
+from afo.resource_manager import from_configuration
 from live_job import LiveJob, afo
 from secured import SecuredCluster, secured
+
+DEMO = REPOSITORY / "conf" / "jobs" / "demo.yaml"
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 
@@ -20,10 +25,7 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """Skips where the programs of a KDC are missing, but fails in continuous integration."""
-    if lacking := kerberos.missing():
-        if os.environ.get("CI"):
-            pytest.fail(f"continuous integration must run the tests with Kerberos; missing: {lacking}")
-        pytest.skip(f"missing: {lacking}")
+    kerberos.demand()
     with secured(tmp_path_factory.mktemp("secured")) as found:
         yield found
 
@@ -71,40 +73,87 @@ def test_without_the_cluster_s_configuration_it_says_what_to_set(
         storage.exists(home)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_files_by_a_delegation_token_alone(
-    cluster: SecuredCluster, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SecuredCluster, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
+    """Java writes the address into the token, whatever name it asked by; people write names into their job files."""
     token = tmp_path / "tokens"
     fetch = [str(cluster.cluster.bin_dir / "hdfs"), "fetchdt", "--renewer", "yarn", str(token)]
     subprocess.run(fetch, check=True, capture_output=True, timeout=120)
     monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(token))
-    storage.write_bytes(f"{home}/by-token", b"x" * 100_000)
-    assert storage.info(f"{home}/by-token").owner == "alice"
-    assert storage.read_bytes(f"{home}/by-token") == b"x" * 100_000
+    named = home.replace("127.0.0.1", host)
+    storage.write_bytes(f"{named}/by-token", b"x" * 100_000)
+    assert storage.info(f"{named}/by-token").owner == "alice"
+    assert storage.read_bytes(f"{named}/by-token") == b"x" * 100_000
+
+
+@pytest.fixture
+def clicks(home: str) -> str:
+    """A directory with few clicks."""
+    made = afo("data", "synth", f"{home}/clicks", "--train", "4000", "--eval", "1000", "--train-files", "2")
+    assert made.returncode == 0, made.stderr
+    return f"{home}/clicks"
 
 
 @pytest.mark.tensorflow
 def test_a_local_job_whose_data_and_model_are_in_that_hdfs(
-    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: str, clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    made = afo("data", "synth", f"{home}/clicks", "--train", "4000", "--eval", "1000", "--train-files", "2")
-    assert made.returncode == 0, made.stderr
     places = (
         "--var",
-        f"data={home}/clicks",
+        f"data={clicks}",
         "--set",
         f"checkpoint.dir={home}/saved",
         "--set",
         f"export.dir={home}/model",
     )
-    job = LiveJob.submit(
-        REPOSITORY / "conf" / "jobs" / "demo.yaml", str(tmp_path / "jobs"), "--runtime", "local", *places
-    )
+    job = LiveJob.submit(DEMO, str(tmp_path / "jobs"), "--runtime", "local", *places)
     assert job.verdict(300).state == "SUCCEEDED", job.story()
     saved = storage.list_dir(f"{home}/saved/{job.id}")
     assert {file.owner for file in saved} == {"alice"}
     assert storage.exists(f"{home}/model/saved_model.pb")
     job.wait_for_no_process()
+
+
+@pytest.mark.tensorflow
+def test_a_job_on_yarn_by_a_keytab(
+    cluster: SecuredCluster, home: str, clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", str(cluster.cluster.bin_dir), prepend=os.pathsep)
+    monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
+    keytab = "--keytab", str(cluster.realm.keytab("alice")), "--principal", "alice"
+    job = LiveJob.submit(DEMO, f"{home}/.afo/jobs", "--runtime", "yarn", "--var", f"data={clicks}", *keytab)
+    cluster.sign_in(monkeypatch, "alice")
+    job.wait(lambda: len(job.events(ev.TaskRegistered)) >= 3, "some tasks")
+    environments = [each for each in map(psutil.Process.environ, job.processes()) if "CONTAINER_ID" in each]
+    assert len(environments) >= 3
+    for environment in environments:
+        assert Path(environment["HADOOP_TOKEN_FILE_LOCATION"]).is_file()
+        assert not {"KRB5CCNAME", "KRB5_CLIENT_KTNAME", "HADOOP_USER_NAME"} & environment.keys()
+    assert job.verdict(300).state == "SUCCEEDED", job.story()
+    assert {file.owner for file in storage.list_dir(job.paths.dir)} == {"alice"}
+    found = from_configuration().application(job.id)
+    assert (found.user, found.queue) == ("alice", "root.default")
+    # Not all of its containers fit: the AM asked the ResourceManager why, by its token.
+    assert any("queue root.default" in event.message for event in job.events(ev.ContainersAwaited)), job.story()
+    job.wait_for_application_end()
+    job.wait_for_no_process()
+
+
+def test_what_a_client_without_a_ticket_is_told(
+    cluster: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
+    done = afo("doctor", "--cluster")
+    assert done.returncode != 0
+    assert "fail Kerberos: there is no ticket of Kerberos; there is no valid ticket: run `kinit`" in done.stdout
+    cluster.sign_in(monkeypatch, "alice", "-l", "5m")
+    done = afo("doctor", "--cluster")
+    assert done.returncode == 0, done.stdout
+    assert "warn Kerberos: alice@AFO.TEST, whose ticket is good for " in done.stdout

@@ -14,15 +14,15 @@ from afo_client.hadoop import Cluster, ClusterSpec
 from kerberos import REALM, Realm
 
 #: Its daemons' principals, and people.
-SERVICES, PEOPLE = ("hdfs/localhost", "yarn/localhost", "HTTP/localhost"), ("hdfs", "alice", "bob")
+SERVICES = ("hdfs/localhost", "yarn/localhost", "HTTP/localhost", "HTTP/127.0.0.1")
+PEOPLE = ("hdfs", "alice", "bob")
 
 
 def settings(realm: Realm) -> dict[str, str]:
-    """Of all daemons and clients. Web interfaces stay open on high ports, which Hadoop allows for tests."""
+    """Of daemons and clients. Ports of web interfaces are high, which Hadoop allows for tests."""
 
     def of(service: str, principal: str, keytab: str) -> dict[str, str]:
-        name = f"{service}/localhost"
-        return {principal: f"{name}@{REALM}", keytab: str(realm.keytab(name))}
+        return _identity(realm, f"{service}/localhost", principal, keytab)
 
     web = "dfs.web.authentication.kerberos"
     return {
@@ -36,7 +36,30 @@ def settings(realm: Realm) -> dict[str, str]:
         **of("HTTP", f"{web}.principal", f"{web}.keytab"),
         **of("yarn", "yarn.resourcemanager.principal", "yarn.resourcemanager.keytab"),
         **of("yarn", "yarn.nodemanager.principal", "yarn.nodemanager.keytab"),
+        # With Kerberos, a NodeManager that collects logs ends itself for want of Hadoop's native library.
+        "yarn.log-aggregation-enable": "false",
+        "yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=4,JAVA_TOOL_OPTIONS=-Djava.security.krb5.conf={realm.config}",
     }
+
+
+def guarded_web(realm: Realm) -> dict[str, str]:
+    """Web interfaces demand a ticket, or a token for their service."""
+
+    def of(principal: str, keytab: str) -> dict[str, str]:
+        return _identity(realm, "HTTP/127.0.0.1", principal, keytab)
+
+    http, manager = "hadoop.http.authentication", "yarn.resourcemanager.webapp"
+    return {
+        "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
+        f"{http}.type": "kerberos",
+        f"{http}.simple.anonymous.allowed": "false",
+        **of(f"{http}.kerberos.principal", f"{http}.kerberos.keytab"),
+        **of(f"{manager}.spnego-principal", f"{manager}.spnego-keytab-file"),
+    }
+
+
+def _identity(realm: Realm, name: str, principal: str, keytab: str) -> dict[str, str]:
+    return {principal: f"{name}@{REALM}", keytab: str(realm.keytab(name))}
 
 
 class SecuredCluster:
@@ -56,8 +79,11 @@ class SecuredCluster:
 
 
 @contextmanager
-def secured(directory: Path) -> Iterator[SecuredCluster]:
-    """Starts it with a home in HDFS for each person; this process knows it by its environment meanwhile."""
+def secured(directory: Path, *, open_web: bool = False) -> Iterator[SecuredCluster]:
+    """Starts it with a home in HDFS for each person; this process knows it by its environment meanwhile.
+
+    With `open_web` its web interfaces know nobody, as Hadoop comes.
+    """
     realm, cluster = Realm(directory / "realm"), Cluster(directory / "hadoop")
     with pytest.MonkeyPatch.context() as patch:
         try:
@@ -66,7 +92,8 @@ def secured(directory: Path) -> Iterator[SecuredCluster]:
                 patch.setenv(name, realm.environment()[name])
             patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
             patch.setenv("KRB5CCNAME", str(realm.cache("hdfs")))
-            cluster.start(ClusterSpec(nodes=1, settings=settings(realm)))
+            web = {} if open_web else guarded_web(realm)
+            cluster.start(ClusterSpec(nodes=1, settings={**settings(realm), **web}))
             files = hdfs_native.Client(cluster.hdfs_uri)
             for person in PEOPLE[1:]:
                 storage.make_dirs(f"{cluster.hdfs_uri}/user/{person}", mode=0o700)

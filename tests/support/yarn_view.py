@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from afo.hadoop_tokens import RESOURCE_MANAGER
+from afo.negotiation import Negotiation
 from afo.resource_manager import web_addresses
 from afo.storage import hadoop_conf
 
 Sizes = dict[str, int]
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), Negotiation(RESOURCE_MANAGER))
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def _ask(url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     request = urllib.request.Request(url, data, headers)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as response:
+    with _OPENER.open(request, timeout=20) as response:
         return json.loads(response.read())
 
 

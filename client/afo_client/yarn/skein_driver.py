@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +58,23 @@ def submit(spec: dict[str, Any]) -> str:
     # Everybody who holds the pair may command the application, so no two applications share one.
     pair = {"cert_bytes": security.cert_bytes, "key_bytes": security.key_bytes}
     application = skein.ApplicationSpec.from_dict({**spec, "master": {**spec["master"], "security": pair}})
+    with _driver(security, "YARN refuses the application") as client:
+        return str(client.submit(application))
+
+
+def kill(application_id: str) -> None:
+    """End an application by YARN's RPC. Raises what `submit` does."""
+    with _driver(skein.Security.new_credentials(), f"YARN does not end {application_id}") as client:
+        client.kill_application(application_id)
+
+
+@contextmanager
+def _driver(security: Any, refusal: str) -> Iterator[BoundedClient]:
     client = _start(security)
     try:
-        return str(client.submit(application))
+        yield client
     except (skein.exceptions.SkeinError, ValueError, KeyError) as error:
-        raise _refusal(str(error)) from error
+        raise _refused(refusal, str(error)) from error
     finally:
         client.close()
 
@@ -73,7 +87,7 @@ def _start(security: Any) -> BoundedClient:
                 "(`afo cluster start` prints what to export)"
             )
     try:
-        options = [*_JAVA_OPTIONS, *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
+        options = [*_JAVA_OPTIONS, *_kerberos(), *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
         return deadline.call(_START_S, lambda: BoundedClient(security=security, log=False, java_options=options))
     except (WaitTimeout, skein.exceptions.SkeinError) as error:
         raise ClusterUnreachable(
@@ -83,12 +97,18 @@ def _start(security: Any) -> BoundedClient:
         raise NotFound(f"skein's driver cannot be started: {error}") from error
 
 
+def _kerberos() -> list[str]:
+    """Java looks for the realm in /etc alone; everything else that speaks Kerberos here follows `$KRB5_CONFIG`."""
+    config = os.environ.get("KRB5_CONFIG", "").partition(":")[0]
+    return [f"-Djava.security.krb5.conf={config}"] if config else []
+
+
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
-def _refusal(text: str) -> AfoError:
+def _refused(refusal: str, text: str) -> AfoError:
     words = " ".join(line.strip() for line in text.splitlines() if not line.lstrip().startswith("at "))
     kind = next((kind for part, kind in _REFUSALS if part.lower() in words.lower()), ProtocolError)
-    return kind(f"YARN refuses the application: {words}")
+    return kind(f"{refusal}: {words}")

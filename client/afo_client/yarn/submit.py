@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from afo import jsonfile
+from afo import jsonfile, kerberos
 from afo.am_config import AmConfig
 from afo.errors import ClusterUnreachable
-from afo.resource_manager import from_configuration
+from afo.resource_manager import ResourceManager, from_configuration
 from afo.storage import hadoop_conf
 from afo.submission import (
     AM_CONFIG,
@@ -56,7 +56,7 @@ def submit(plan: SubmitPlan, secret: str) -> Submission:
     """Check, send, start. Raises `AfoError`; nothing runs on the cluster then."""
     from afo_client.yarn import skein_driver  # slow to import, and only this needs it
 
-    largest = check(plan.config.job, from_configuration(plan.config.user))
+    largest = check(plan.config.job, _manager(plan.config.user))
     files = stage(plan, cache_url(plan.config.user))
     with private_files(plan, secret) as private:
         spec = application_spec(plan, {**private, **{file.name: file.url for file in files}}, largest.memory)
@@ -65,10 +65,16 @@ def submit(plan: SubmitPlan, secret: str) -> Submission:
 
 def dry_run(plan: SubmitPlan) -> dict[str, Any]:
     """The submission context that `submit` would send, checked against the cluster; sends nothing."""
-    largest = check(plan.config.job, from_configuration(plan.config.user))
+    largest = check(plan.config.job, _manager(plan.config.user))
     files = stage(plan, cache_url(plan.config.user), send=False)
     private = {name: f"file:///(written at submit)/{name}" for name in PRIVATE}
     return application_spec(plan, {**private, **{file.name: file.url for file in files}}, largest.memory)
+
+
+def _manager(user: str) -> ResourceManager:
+    if hadoop_conf.demands_kerberos():
+        kerberos.ticket()  # without which everything fails, in words of its own
+    return from_configuration(user)
 
 
 @contextmanager

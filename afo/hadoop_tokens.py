@@ -1,0 +1,92 @@
+"""Delegation tokens in the file that YARN gives a container, named by `$HADOOP_TOKEN_FILE_LOCATION`.
+
+Format: Hadoop's `Credentials.writeTokenStorageToStream`: "HDTS", a version, tokens, secrets. Version 0 is read, of
+Writables, which NodeManagers write; hdfs-native reads version 1, of protobuf, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from afo.errors import StorageError
+
+LOCATION = "HADOOP_TOKEN_FILE_LOCATION"
+HDFS, RESOURCE_MANAGER = "HDFS_DELEGATION_TOKEN", "RM_DELEGATION_TOKEN"
+_MAGIC, _WRITABLES = b"HDTS", 0
+
+
+class Token(NamedTuple):
+    """One of them. `service` is what it is for: `ip:port`, `host:port` or a logical name."""
+
+    identifier: bytes
+    password: bytes
+    kind: str
+    service: str
+
+    @property
+    def url_text(self) -> str:
+        """What REST interfaces take. It is a secret."""
+        fields = (self.identifier, self.password, self.kind.encode(), self.service.encode())
+        return base64.urlsafe_b64encode(b"".join(_vint(len(each)) + each for each in fields)).rstrip(b"=").decode()
+
+
+def given() -> tuple[Token, ...]:
+    """Those of this process; none where no file is named, or one that hdfs-native alone understands.
+
+    Raises StorageError for a file that cannot be read or is cut off.
+    """
+    path = os.environ.get(LOCATION)
+    if not path:
+        return ()
+    try:
+        return parse(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read the delegation tokens in ${LOCATION}, {path}: {error}") from error
+
+
+def parse(content: bytes) -> tuple[Token, ...]:
+    """The tokens of a file. Raises ValueError for what is no such file."""
+    if content[:4] != _MAGIC:
+        raise ValueError(f"it begins with {content[:4]!r} instead of {_MAGIC!r}")
+    if content[4:5] != bytes([_WRITABLES]):
+        return ()
+    reader = _Reader(content, 5)
+    return tuple(reader.token() for _ in range(reader.vint()))
+
+
+class _Reader:
+    def __init__(self, content: bytes, at: int) -> None:
+        self._content, self._at = content, at
+
+    def token(self) -> Token:
+        self.field()  # the name under which it was put there
+        identifier, password = self.field(), self.field()
+        return Token(identifier, password, self.field().decode(), self.field().decode())
+
+    def field(self) -> bytes:
+        return self._take(self.vint())
+
+    def vint(self) -> int:
+        """Hadoop's WritableUtils.readVInt: small numbers are a byte, others follow a byte that tells their length."""
+        first = int.from_bytes(self._take(1), signed=True)
+        if first >= -112:
+            return first
+        if first < -120:
+            raise ValueError(f"a negative length, before byte {self._at}")
+        return int.from_bytes(self._take(-112 - first))
+
+    def _take(self, size: int) -> bytes:
+        if not 0 <= size <= len(self._content) - self._at:
+            raise ValueError(f"it ends at byte {len(self._content)}, {size} bytes are to follow byte {self._at}")
+        self._at += size
+        return self._content[self._at - size : self._at]
+
+
+def _vint(value: int) -> bytes:
+    if value < 128:
+        return bytes([value])
+    size = (value.bit_length() + 7) // 8
+    return bytes([256 - 112 - size]) + value.to_bytes(size)

@@ -1,0 +1,56 @@
+"""`--keytab` and `--principal`: a command that needs no `kinit` before it."""
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from afo import kerberos
+from afo.errors import NotFound, UsageError
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def keytab_options(function: _Function) -> _Function:
+    """Runs the command with tickets of the keytab, where one is given."""
+
+    @click.option("--keytab", metavar="FILE", help="Get Kerberos tickets by this keytab instead of `kinit`.")
+    @click.option("--principal", metavar="NAME", help="Of --keytab; left out: the first in it.")
+    @functools.wraps(function)
+    def command(*arguments: Any, keytab: str | None, principal: str | None, **options: Any) -> Any:
+        if keytab is None:
+            if principal is not None:
+                raise UsageError("--principal says whose key of --keytab is used; give a keytab, or run `kinit`")
+            return function(*arguments, **options)
+        with signed_in(Path(keytab), principal or ""):
+            return function(*arguments, **options)
+
+    return command  # type: ignore[return-value]
+
+
+@contextmanager
+def signed_in(keytab: Path, principal: str) -> Iterator[None]:
+    """Tickets of the keytab for this process and those that it starts; the library gets new ones in time.
+
+    Raises NotFound for a file that is not there, PermissionDenied where its key is not taken.
+    """
+    if not keytab.is_file():
+        raise NotFound(f"--keytab: there is no file {keytab}")
+    with tempfile.TemporaryDirectory(prefix="afo-tickets-") as folder:
+        own = {"KRB5_CLIENT_KTNAME": f"FILE:{keytab.absolute()}", "KRB5CCNAME": str(Path(folder, "cache"))}
+        before = {name: os.environ.get(name) for name in own}
+        os.environ.update(own)
+        try:
+            kerberos.ticket(principal)
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name)
+                else:
+                    os.environ[name] = value

@@ -1,0 +1,80 @@
+"""Files of delegation tokens, by another writer of the format; and what is said of those that are damaged."""
+
+import base64
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo import hadoop_tokens
+from afo.errors import StorageError
+from afo.hadoop_tokens import Token
+
+TOKENS = st.lists(
+    st.builds(Token, st.binary(max_size=400), st.binary(max_size=40), st.text(max_size=30), st.text(max_size=30))
+)
+
+
+def number(value: int) -> bytes:
+    """Hadoop's variable-length integer, of any size."""
+    if value < 128:
+        return struct.pack("b", value)
+    body = value.to_bytes(8).lstrip(b"\0")
+    return struct.pack("b", -112 - len(body)) + body
+
+
+def written(tokens: list[Token]) -> bytes:
+    """As Java writes it, without secrets."""
+    fields = [
+        field
+        for token in tokens
+        for field in (b"alias", token.identifier, token.password, token.kind.encode(), token.service.encode())
+    ]
+    return b"HDTS\0" + number(len(tokens)) + b"".join(number(len(each)) + each for each in fields) + number(0)
+
+
+@given(TOKENS)
+def test_what_is_written_is_read(tokens: list[Token]) -> None:
+    assert hadoop_tokens.parse(written(tokens)) == tuple(tokens)
+
+
+@given(st.builds(Token, st.binary(max_size=400), st.binary(max_size=300), st.text(max_size=9), st.text(max_size=9)))
+def test_the_text_for_rest_holds_the_token(token: Token) -> None:
+    text = token.url_text
+    assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    body = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert written([token]) == b"HDTS\0" + number(1) + number(5) + b"alias" + body + number(0)
+
+
+@given(TOKENS.filter(bool), st.data())
+def test_a_file_that_is_cut_off_is_none(tokens: list[Token], data: st.DataObject) -> None:
+    whole = written(tokens)[:-1]
+    with pytest.raises(ValueError, match=r"it ends at byte|it begins with"):
+        hadoop_tokens.parse(whole[: data.draw(st.integers(0, len(whole) - 1).filter(lambda size: size != 4))])
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with suppress(ValueError):
+        hadoop_tokens.parse(b"HDTS\0" + content)
+
+
+def test_files_of_protobuf_are_left_to_who_reads_them() -> None:
+    assert hadoop_tokens.parse(b"HDTS\1anything") == ()
+
+
+def test_the_file_is_the_one_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION", raising=False)
+    assert hadoop_tokens.given() == ()
+    token, path = Token(b"who", b"secret", "RM_DELEGATION_TOKEN", "host:1"), tmp_path / "tokens"
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(path))
+    with pytest.raises(StorageError, match="No such file"):
+        hadoop_tokens.given()
+    path.write_bytes(written([token]))
+    assert hadoop_tokens.given() == (token,)
+    path.write_bytes(written([token])[:-4])
+    with pytest.raises(StorageError, match=r"HADOOP_TOKEN_FILE_LOCATION, .*tokens: it ends at byte"):
+        hadoop_tokens.given()

@@ -1,0 +1,101 @@
+"""Tickets of a real KDC: whose there is, for how long, by a keytab, and what is said without."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kerberos as kdc
+from afo import kerberos
+from afo.config import user_name
+from afo.errors import NotFound, PermissionDenied, UsageError
+from afo_client.keytab import signed_in
+from live_job import afo
+
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kdc.Realm]:
+    """Skips where the programs of a KDC are missing, but fails in continuous integration."""
+    kdc.demand()
+    found = kdc.Realm(tmp_path_factory.mktemp("realm"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KRB5_CONFIG", str(found.config))
+        patch.setenv("KRB5CCNAME", str(found.directory / "nobody"))
+        try:
+            found.start("alice", "bob", "etl/gateway.example", "HTTP/localhost")
+            yield found
+        finally:
+            found.stop()
+
+
+def test_whose_ticket_it_is(realm: kdc.Realm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5CCNAME", str(realm.cache("etl/gateway.example", "-l", "30m")))
+    found = kerberos.ticket()
+    assert (found.principal, found.user) == (f"etl/gateway.example@{kdc.REALM}", "etl")
+    assert 1700 < found.seconds <= 1800
+
+
+def test_the_user_is_the_ticket_s_where_the_cluster_demands_kerberos(
+    realm: kdc.Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demand = "<property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{demand}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("HADOOP_USER_NAME", "mallory")
+    monkeypatch.setenv("KRB5CCNAME", str(realm.cache("alice")))
+    assert user_name() == "alice"
+
+
+def test_a_proof_for_a_web_server(realm: kdc.Realm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5CCNAME", str(realm.cache("alice")))
+    proof = kerberos.negotiate("localhost")
+    assert proof[:1] == b"\x60", "an initial token of GSSAPI"
+    assert kerberos.negotiate("localhost") != proof, "which is good for one request"
+    with pytest.raises(PermissionDenied, match=r"HTTP/elsewhere\.example who asks"):
+        kerberos.negotiate("elsewhere.example")
+
+
+def test_without_a_ticket(realm: kdc.Realm) -> None:
+    with pytest.raises(PermissionDenied, match="no valid ticket: run `kinit`"):
+        kerberos.ticket()
+
+
+def test_an_expired_ticket(realm: kdc.Realm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5CCNAME", str(realm.cache("alice", "-l", "1s")))
+    time.sleep(2)
+    with pytest.raises(PermissionDenied, match=r"expired|too old"):
+        kerberos.ticket()
+
+
+def test_tickets_by_a_keytab(realm: kdc.Realm) -> None:
+    before = os.environ["KRB5CCNAME"]
+    with signed_in(realm.keytab("bob"), ""):
+        assert kerberos.ticket().principal == f"bob@{kdc.REALM}"
+        cache = Path(os.environ["KRB5CCNAME"])
+        assert cache.stat().st_mode & 0o077 == 0
+    assert os.environ["KRB5CCNAME"] == before
+    assert not cache.exists()
+
+
+def test_a_keytab_without_that_principal(realm: kdc.Realm) -> None:
+    with pytest.raises(PermissionDenied, match="no ticket of alice"), signed_in(realm.keytab("bob"), "alice"):
+        pass
+
+
+def test_options_that_make_no_sense(realm: kdc.Realm, tmp_path: Path) -> None:
+    refused = afo("submit", "job.yaml", "--principal", "alice")
+    assert (refused.returncode, "give a keytab" in refused.stderr) == (UsageError.exit_code, True)
+    refused = afo("submit", "job.yaml", "--keytab", str(tmp_path / "none"))
+    assert (refused.returncode, "there is no file" in refused.stderr) == (NotFound.exit_code, True)
+
+
+def test_a_system_without_the_library_says_what_to_install() -> None:
+    program = "from afo import kerberos; kerberos._LIBRARY = 'libnowhere.so'; kerberos.ticket()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert "install Kerberos' library, e.g. Debian's libgssapi-krb5-2" in done.stderr
