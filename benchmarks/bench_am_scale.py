@@ -27,7 +27,7 @@ from afo.am_config import AmConfig
 from afo.job import Data, Job, RoleSpec
 from afo.paths import JobPaths
 from afo.rpc import messages as m
-from afo.rpc import wire
+from afo.rpc import tls, wire
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
 from afo_am.core import Core
@@ -117,23 +117,28 @@ async def _send(
     gate = asyncio.Semaphore(200)
     start = time.monotonic()
     span = (start + WARM_UP_S, start + WARM_UP_S + seconds)
-    await asyncio.gather(*(_task(task, address, secret, span, measured, gate) for task in numbers))
+    credentials = tls.channel_credentials(secret)
+    await asyncio.gather(*(_task(task, address, credentials, span, measured, gate) for task in numbers))
     latencies.put(json.dumps(measured))
 
 
 async def _task(
-    task: m.TaskId, address: str, secret: str, span: tuple[float, float], measured: list[float], gate: asyncio.Semaphore
+    task: m.TaskId,
+    address: str,
+    credentials: grpc.ChannelCredentials,
+    span: tuple[float, float],
+    measured: list[float],
+    gate: asyncio.Semaphore,
 ) -> None:
-    metadata = ((wire.SECRET_HEADER, secret),)
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
-    async with grpc.aio.insecure_channel(address, options=options) as channel:
+    options = [*tls.OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+    async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
         async with gate:
             register = m.RegisterRequest(
                 task=task, container="c", host="host", pid=1, afo_version=__version__, protocol=m.PROTOCOL,
                 environment={"python": "3.11"}, log_url="",
             )  # fmt: skip
             call = channel.unary_unary(f"/{wire.SERVICE}/Register")
-            await call(wire.encode(register), metadata=metadata, timeout=60)
+            await call(wire.encode(register), timeout=60)
         beat = channel.unary_unary(f"/{wire.SERVICE}/Heartbeat")
         await asyncio.sleep(random.uniform(0, HEARTBEAT_S))
         steps = 0
@@ -147,7 +152,7 @@ async def _task(
                 )
             )  # fmt: skip
             before = time.monotonic()
-            await beat(body, metadata=metadata, timeout=60)
+            await beat(body, timeout=60)
             if before >= span[0]:
                 measured.append(time.monotonic() - before)
             await asyncio.sleep(HEARTBEAT_S - (time.monotonic() - before))

@@ -10,7 +10,7 @@ import msgspec
 from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, StorageError
 from afo.rpc import messages as m
-from afo.rpc import wire
+from afo.rpc import tls, wire
 
 _ERROR_OF: dict[grpc.StatusCode, type[AfoError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
@@ -20,6 +20,12 @@ _ERROR_OF: dict[grpc.StatusCode, type[AfoError]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: ClusterUnreachable,
     grpc.StatusCode.CANCELLED: ClusterUnreachable,
 }
+_STRANGER = "who answers at its address does not hold this job's secret, or this process does not"
+_OPTIONS = (
+    *tls.OPTIONS,
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES),
+)
 
 
 class AmAddress(msgspec.Struct, frozen=True):
@@ -46,12 +52,13 @@ class AmClient:
     """Calls the AM whose address lies at `address_url`. Thread-safe; `close` it.
 
     A call that finds nobody reads the address again and is repeated until `patience_s` is over, then raises
-    `ClusterUnreachable`. Every call of the protocol may safely be repeated.
+    `ClusterUnreachable`, or `PermissionDenied` where one of the two ends does not hold the job's secret. Every call of
+    the protocol may safely be repeated.
     """
 
     def __init__(self, address_url: str, secret: str, *, patience_s: float = 120.0, call_s: float = 10.0) -> None:
         self._url = address_url
-        self._metadata = ((wire.SECRET_HEADER, secret),)
+        self._credentials = tls.channel_credentials(secret)
         self._patience_s = patience_s
         self._call_s = call_s
         self._lock = threading.Lock()
@@ -83,9 +90,7 @@ class AmClient:
                 return self._once(method, request)
             except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
-                    raise ClusterUnreachable(
-                        f"the Application Master does not answer ({self._url}): {error}"
-                    ) from error
+                    raise _given_up(error, self._url) from error
             time.sleep(delay)
             delay = min(2 * delay, 2.0)
 
@@ -94,7 +99,7 @@ class AmClient:
         channel = self._connect()
         try:
             send = channel.unary_unary(f"/{wire.SERVICE}/{method}")
-            reply = send(body, timeout=self._call_s, metadata=self._metadata)
+            reply = send(body, timeout=self._call_s)
         except grpc.RpcError as error:
             raise self._translated(cast(grpc.Call, error), channel) from error
         except ValueError as error:  # so gRPC says that another thread, whose call had failed, closed it in between
@@ -108,7 +113,7 @@ class AmClient:
             with self._lock:
                 if self._channel is channel:  # else another thread has a new one by now, which may well be a good one
                     self._drop()
-        return kind(error.details() or code.name)
+        return kind(_words(error.details() or code.name))
 
     def _connect(self) -> grpc.Channel:
         with self._lock:
@@ -119,11 +124,21 @@ class AmClient:
                     raise ClusterUnreachable(f"no Application Master has published its address yet: {error}") from error
                 except (StorageError, ProtocolError) as error:  # HDFS has trouble; or somebody writes it just now
                     raise ClusterUnreachable(f"its address cannot be read: {error}") from error
-                options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES)]
-                self._channel = grpc.insecure_channel(self._address.address, options=options)
+                self._channel = grpc.secure_channel(self._address.address, self._credentials, options=_OPTIONS)
             return self._channel
 
     def _drop(self) -> None:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+def _words(details: str) -> str:
+    """gRPC's, in plain words where the other end is not one of the job's. It may be of another job, on an old port."""
+    return f"{_STRANGER} ({details})" if "handshake failed" in details or "CERTIFICATE" in details else details
+
+
+def _given_up(error: ClusterUnreachable, url: str) -> AfoError:
+    """For good: a stranger may have been where the Application Master is no more, but not for so long."""
+    kind = PermissionDenied if _STRANGER in str(error) else ClusterUnreachable
+    return kind(f"the Application Master does not answer ({url}): {error}")

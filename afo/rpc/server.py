@@ -1,6 +1,5 @@
-"""A gRPC server for the protocol: one handler a method, secret checked before a body is read."""
+"""A gRPC server for the protocol: one handler a method, for holders of the job's secret alone."""
 
-import hmac
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import grpc
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
-from afo.rpc import wire
+from afo.rpc import tls, wire
 from afo.rpc.messages import Message
 
 Handler = Callable[[Any], Message]
@@ -33,10 +32,10 @@ class RpcServer:
             ("grpc.so_reuseport", 0),
         ]
         self._server = grpc.server(self._pool, options=options)
-        methods = {name: _method(name, handler, secret) for name, handler in handlers.items()}
+        methods = {name: _method(name, handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(wire.SERVICE, methods),))
         try:
-            self.port = self._server.add_insecure_port(f"{host}:{port}")
+            self.port = self._server.add_secure_port(f"{host}:{port}", tls.server_credentials(secret))
         except RuntimeError as error:
             raise ClusterUnreachable(f"cannot listen on {host}:{port}: {error}") from error
         self.address = f"{host}:{self.port}"
@@ -51,12 +50,11 @@ class RpcServer:
         self._pool.shutdown(wait=True)
 
 
-def _method(name: str, handler: Handler, secret: str) -> grpc.RpcMethodHandler:
+def _method(name: str, handler: Handler) -> grpc.RpcMethodHandler:
     request_type = wire.METHODS[name][0]
 
     def call(body: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            _authenticate(context, secret)
             return wire.encode(handler(wire.decode(body, request_type)))
         except AfoError as error:
             code = next(code for kind, code in STATUS_OF if isinstance(error, kind))
@@ -64,10 +62,3 @@ def _method(name: str, handler: Handler, secret: str) -> grpc.RpcMethodHandler:
             raise  # abort raises already; this line only tells the type checker so
 
     return grpc.unary_unary_rpc_method_handler(call)
-
-
-def _authenticate(context: grpc.ServicerContext, secret: str) -> None:
-    given = next((value for key, value in context.invocation_metadata() if key == wire.SECRET_HEADER), "")
-    given_bytes = given if isinstance(given, bytes) else given.encode()
-    if not hmac.compare_digest(given_bytes, secret.encode()):
-        raise PermissionDenied("the caller does not hold this job's secret")

@@ -1,4 +1,4 @@
-"""Names and encoding of the calls: `afo.Master/<Method>`, msgpack bodies, the job's secret in the metadata."""
+"""Names and encoding of the calls: `afo.Master/<Method>`, msgpack bodies; and secrets."""
 
 import secrets
 from pathlib import Path
@@ -10,7 +10,6 @@ from afo.errors import PermissionDenied, ProtocolError
 from afo.rpc import messages as m
 
 SERVICE = "afo.Master"
-SECRET_HEADER = "afo-secret"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 #: Method name: (request type, reply type).

@@ -1,9 +1,11 @@
 """The protocol over real gRPC on loopback."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -14,13 +16,54 @@ from hypothesis import strategies as st
 
 from afo.errors import ClusterUnreachable, PermissionDenied, ProtocolError
 from afo.rpc import messages as m
-from afo.rpc import wire
+from afo.rpc import tls, wire
 from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master
 from afo.rpc.server import RpcServer
 
 SECRET = wire.new_secret()
 TASK = m.TaskId(role="worker", index=1, attempt=2)
+
+
+class Wiretap:
+    """Passes on what two ends of a connection say, and keeps it."""
+
+    def __init__(self, port: int) -> None:
+        self.heard = {"client": bytearray(), "server": bytearray()}
+        self._target = port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._ends: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+
+    def __enter__(self) -> "Wiretap":
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        for end in (self._listening, *self._ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client = self._listening.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._target))
+                self._ends += [client, server]
+                for ends in ((client, server, "client"), (server, client, "server")):
+                    self._threads.append(threading.Thread(target=self._pass_on, args=ends))
+                    self._threads[-1].start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, who: str) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self.heard[who] += data
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
 
 
 class Echo:
@@ -70,11 +113,57 @@ def test_a_call_carries_request_and_reply(address_url: str, echo: Echo) -> None:
 
 @pytest.mark.parametrize("secret", ["", "wrong", wire.new_secret()], ids=["none", "a word", "another job's"])
 def test_without_the_secret_nothing_is_answered(address_url: str, echo: Echo, secret: str) -> None:
-    caller = master(address_url, secret)
+    caller = master(address_url, secret, patience_s=0.0)
     with pytest.raises(PermissionDenied, match="does not hold this job's secret"):
         caller.next_split(m.SplitRequest(task=TASK, generation=3))
     caller.close()
     assert not echo.asked
+
+
+def test_who_has_no_certificate_is_not_served(server: RpcServer, echo: Echo) -> None:
+    """Not even one who believes this server."""
+    believing = grpc.ssl_channel_credentials(tls._end(SECRET).authority)
+    encrypted = grpc.secure_channel(server.address, believing, tls.OPTIONS)
+    for channel in (encrypted, grpc.insecure_channel(server.address)):
+        with channel, pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary(f"/{wire.SERVICE}/NextSplit")(wire.encode(m.Empty()), timeout=5)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert not echo.asked
+
+
+def test_another_job_s_master_is_not_spoken_to(tmp_path: Path, echo: Echo) -> None:
+    """A port that was ours may be another's by now: its address is read anew, and nothing is sent to it."""
+    stranger = RpcServer({"NextSplit": echo.next_split}, wire.new_secret(), "127.0.0.1")
+    stranger.start()
+    ours = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
+    ours.start()
+    url = str(tmp_path / "address")
+    write_address(url, AmAddress(address=stranger.address, incarnation=1))
+    caller = master(url)
+    publish = threading.Timer(0.5, write_address, (url, AmAddress(address=ours.address, incarnation=2)))
+    publish.start()
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    publish.join()
+    caller.close()
+    assert len(echo.asked) == 1
+    stranger.stop(0)
+    ours.stop(0)
+
+
+@pytest.mark.parametrize("sending", ["server", "client"])
+def test_neither_the_secret_nor_a_message_can_be_read_on_the_way(tmp_path: Path, echo: Echo, sending: str) -> None:
+    server = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
+    server.start()
+    with Wiretap(server.port) as tap:
+        url = str(tmp_path / "address")
+        write_address(url, AmAddress(address=f"127.0.0.1:{tap.port}", incarnation=1))
+        caller = master(url)
+        assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).url == "file:///a b"
+        caller.close()
+    server.stop(0)
+    seen = tap.heard[sending]
+    assert len(seen) > 500, "a handshake at least"
+    assert not any(word in seen for word in (SECRET.encode(), b"file:///a b", b"worker", b"NextSplit"))
 
 
 def test_an_error_of_the_other_side_arrives_as_itself(address_url: str) -> None:
@@ -117,10 +206,10 @@ def test_nobody_there_is_an_unreachable_cluster_within_the_patience(tmp_path: Pa
 
 
 def test_a_malformed_body_is_refused_by_name(server: RpcServer) -> None:
-    with grpc.insecure_channel(server.address) as channel:
+    with grpc.secure_channel(server.address, tls.channel_credentials(SECRET), tls.OPTIONS) as channel:
         call = channel.unary_unary(f"/{wire.SERVICE}/NextSplit")
         with pytest.raises(grpc.RpcError) as caught:
-            call(b"\xc1", metadata=((wire.SECRET_HEADER, SECRET),), timeout=5)
+            call(b"\xc1", timeout=5)
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "malformed SplitRequest" in caught.value.details()
 

@@ -301,7 +301,7 @@ def test_follows_a_restarted_master_and_keeps_its_process(container, make_master
 
 def test_a_wrong_secret_ends_the_child(container, master: FakeMaster) -> None:
     container.secret_file.write_text("another")
-    assert container.start("forever()").wait(60) == 4
+    assert container.start("forever()", orphan_s=2.0).wait(60) == 4
     assert "secret" in container.said
 
 

@@ -203,7 +203,8 @@ def test_a_cluster_that_is_not_there_or_demands_kerberos(
         _configure(tmp_path / "no-hdfs", real, {"fs.defaultFS": f"hdfs://{address}"}, monkeypatch)
         refused(6, list(adult.options), address)
     _configure(tmp_path / "secure", real, {"hadoop.security.authentication": "kerberos"}, monkeypatch)
-    refused(3, list(adult.options), "Kerberos", "not supported yet")
+    monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
+    refused(4, list(adult.options), "no valid ticket", "run `kinit`")
 
 
 def _configure(folder: Path, real: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ import kerberos
 from adult import REPOSITORY
 from afo import events as ev
 from afo import storage
+from afo.config import load_config
 from afo.errors import ClusterUnreachable, PermissionDenied
 from afo.resource_manager import from_configuration
+from afo.user_state import UserState
 from live_job import LiveJob, afo
 from secured import SecuredCluster, secured
 
@@ -130,7 +132,11 @@ def test_a_job_on_yarn_by_a_keytab(
     job = LiveJob.submit(DEMO, f"{home}/.afo/jobs", "--runtime", "yarn", "--var", f"data={clicks}", *keytab)
     cluster.sign_in(monkeypatch, "alice")
     job.wait(lambda: len(job.events(ev.TaskRegistered)) >= 3, "some tasks")
-    environments = [each for each in map(psutil.Process.environ, job.processes()) if "CONTAINER_ID" in each]
+    secret = UserState(load_config().state_dir).secret(job.id)
+    assert secret
+    processes = job.processes()
+    assert not [each for each in processes if secret in f"{each.cmdline()} {each.environ()}"]
+    environments = [each for each in map(psutil.Process.environ, processes) if "CONTAINER_ID" in each]
     assert len(environments) >= 3
     for environment in environments:
         assert Path(environment["HADOOP_TOKEN_FILE_LOCATION"]).is_file()
@@ -143,6 +149,23 @@ def test_a_job_on_yarn_by_a_keytab(
     assert any("queue root.default" in event.message for event in job.events(ev.ContainersAwaited)), job.story()
     job.wait_for_application_end()
     job.wait_for_no_process()
+
+    files = list(files_below(job.paths.dir))
+    assert len(files) > 20
+    assert not [url for url in files if secret.encode() in storage.read_bytes(url)]
+    cluster.sign_in(monkeypatch, "bob")
+    for url in (job.paths.dir, f"{home}/.afo/cache", f"{home}/.skein"):
+        with pytest.raises(PermissionDenied, match="user=bob"):
+            storage.list_dir(url)
+
+
+def files_below(url: str) -> Iterator[str]:
+    """All of them."""
+    for found in storage.list_dir(url):
+        if found.is_dir:
+            yield from files_below(found.url)
+        else:
+            yield found.url
 
 
 def test_what_a_client_without_a_ticket_is_told(
