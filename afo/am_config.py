@@ -14,6 +14,8 @@ class AmConfig(Struct, frozen=True, kw_only=True):
 
     job: Job
     user: str
+    #: Whose keytab lies beside the AM's files, by which it obtains delegation tokens; '' without one.
+    principal: str = ""
     #: Version of afo that submitted; the AM and every Child compare it with their own.
     afo_version: str
     runtime: Literal["local", "yarn"]

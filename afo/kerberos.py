@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from afo.errors import PermissionDenied
 
+#: Names a keytab by which the library gets tickets.
+KEYTAB = "KRB5_CLIENT_KTNAME"
 _LIBRARY = "libgssapi_krb5.so.2"
 #: What to do by a word of GSSAPI's, or of hdfs-native's about it; the first that fits.
 _ADVICE = (

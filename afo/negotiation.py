@@ -1,6 +1,7 @@
 """HTTP with servers of Hadoop's that demand Kerberos, as a handler of urllib's: by delegation token, else by ticket."""
 
 import base64
+import os
 import urllib.request
 from email.message import Message
 from typing import IO, Any
@@ -16,8 +17,8 @@ _TICKET = "Authorization"
 class Negotiation(urllib.request.BaseHandler):
     """Answers a 401 that names `Negotiate`, once a request.
 
-    `kind` is of the delegation tokens that the server takes. A container has such a token and no ticket; a client has
-    a ticket. Requests raise PermissionDenied for somebody who has neither.
+    `kind` is of the delegation tokens that the server takes. A container has such a token, and a ticket only if it was
+    given a keytab; a client has a ticket. Requests raise PermissionDenied for somebody who has neither.
     """
 
     def __init__(self, kind: str) -> None:
@@ -35,6 +36,6 @@ class Negotiation(urllib.request.BaseHandler):
 
     def _proof(self, host: str) -> tuple[str, str]:
         token = next((each for each in hadoop_tokens.given() if each.kind == self._kind), None)
-        if token is not None:
+        if token is not None and kerberos.KEYTAB not in os.environ:
             return _TOKEN, token.url_text
         return _TICKET, f"Negotiate {base64.b64encode(kerberos.negotiate(host)).decode()}"

@@ -26,6 +26,7 @@ TAG = "afo"
 
 # Names in a container's working directory.
 SECRET = "afo-secret"
+KEYTAB = "afo-keytab"
 AM_CONFIG = "am-config.json"
 CHILD_CONFIG = "child-config.json"
 CHILD_TEMPLATE = "child-config.template.json"
@@ -35,8 +36,10 @@ ENVIRONMENT = "environment"
 #: Written for one submission, readable by its user alone, removed with the application.
 PRIVATE = (SECRET, AM_CONFIG, CHILD_TEMPLATE)
 #: What the AM's container needs; the user's files are for the tasks.
-_OF_MASTER = frozenset({SECRET, AM_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
-RESERVED = frozenset({*PRIVATE, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
+_OF_MASTER = frozenset({SECRET, KEYTAB, AM_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
+#: What tasks have no use for.
+_NOT_OF_TASKS = frozenset({AM_CONFIG, KEYTAB})
+RESERVED = frozenset({*PRIVATE, KEYTAB, CHILD_CONFIG, SCHEMA, HADOOP_CONF, ENVIRONMENT})
 
 #: The id in the template of the Child's configuration: YARN gives the real one only when all files are uploaded.
 UNKNOWN_ID = "application_0_0"
@@ -204,7 +207,7 @@ def _service(plan: SubmitPlan, spec: RoleSpec, files: Mapping[str, Any], most: i
         "resources": {"memory": more, "vcores": spec.vcores, **({"gpus": spec.gpus} if spec.gpus else {})},
         "node_label": spec.node_label,
         "script": _child_script(plan.task_interpreter),
-        "files": {name: file for name, file in files.items() if name != AM_CONFIG},
+        "files": {name: file for name, file in files.items() if name not in _NOT_OF_TASKS},
         **({"env": runtime} if runtime else {}),
     }
 
@@ -235,14 +238,15 @@ def _child_script(interpreter: str) -> str:
 
 def _localised(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     archives = {file.name for file in plan.files if file.archive}
-    for name in (*PRIVATE, SCHEMA, *(file.name for file in plan.files)):
+    private = (*PRIVATE, KEYTAB) if plan.config.principal else PRIVATE
+    for name in (*private, SCHEMA, *(file.name for file in plan.files)):
         yield (
             name,
             {
                 "source": sources[name],
                 "type": "ARCHIVE" if name in archives else "FILE",
                 # PRIVATE: kept on a node for all applications of this user; APPLICATION: gone with this one.
-                "visibility": "APPLICATION" if name in PRIVATE else "PRIVATE",
+                "visibility": "APPLICATION" if name in private else "PRIVATE",
             },
         )
 

@@ -24,6 +24,10 @@ class Master:
         """A Child lives; the reply says what it should be doing."""
         return cast(m.Directive, self._client.call("Heartbeat", request, patience_s=patience_s))
 
+    def tokens(self, request: m.TokensRequest) -> m.TokensReply:
+        """The newest delegation tokens."""
+        return cast(m.TokensReply, self._client.call("Tokens", request, patience_s=0.0))
+
     def report_exit(self, report: m.ExitReport) -> m.ExitReply:
         """The TensorFlow process ended; the reply says whether its Child goes on."""
         return cast(m.ExitReply, self._client.call("ReportExit", report))

@@ -15,7 +15,7 @@ from afo.job import Role
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,6 +97,8 @@ class Directive(Message, frozen=True):
     #: Ends of this attempt's process after which it is time to start it anew in its container (`ExitReport.number`).
     starts: int = 0
     heartbeat_s: float = 1.0
+    #: Number of the newest delegation tokens, 0 where there are none but YARN's; the Child fetches what it lacks.
+    tokens: int = 0
     #: Not a part of the state: named until a heartbeat says that the Child has them.
     orders: tuple[Order, ...] = ()
 
@@ -124,6 +126,19 @@ class HeartbeatRequest(Message, frozen=True):
     log_dropped: int = 0
     #: Orders that the Child has taken and whose results it has not delivered.
     orders: tuple[int, ...] = ()
+
+
+class TokensRequest(Message, frozen=True):
+    """A Child asks for the newest delegation tokens."""
+
+    task: TaskId
+
+
+class TokensReply(Message, frozen=True):
+    """A file of delegation tokens (`afo.hadoop_tokens`), which are secrets."""
+
+    number: int
+    content: bytes
 
 
 class ExitReport(Message, frozen=True):

@@ -16,6 +16,7 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "Register": (m.RegisterRequest, m.Directive),
     "Heartbeat": (m.HeartbeatRequest, m.Directive),
+    "Tokens": (m.TokensRequest, m.TokensReply),
     "ReportExit": (m.ExitReport, m.ExitReply),
     "NextSplit": (m.SplitRequest, m.SplitReply),
     "AckSplit": (m.SplitAck, m.Empty),

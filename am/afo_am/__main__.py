@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from afo import __version__, jsonfile, lineage, storage
+from afo import __version__, jsonfile, kerberos, lineage, storage
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, SpecError
@@ -19,11 +19,13 @@ from afo.paths import JobPaths
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import METHODS, read_secret
+from afo.submission import KEYTAB
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal, earlier_records
 from afo_am.metrics import served
 from afo_am.runtime import make_runtime
+from afo_am.tokens import TokenKeeper
 
 log = logging.getLogger("afo.am")
 
@@ -61,6 +63,11 @@ def read_config(path: str) -> AmConfig:
 
 def run(config: AmConfig) -> None:
     """Until the job is finished. Raises `AfoError`."""
+    with _tokens(config) as tokens:
+        _run(config, tokens)
+
+
+def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
     am_attempt, incarnation = _am_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     core = Core(config, now=time.monotonic())
@@ -72,7 +79,8 @@ def run(config: AmConfig) -> None:
     runtime = make_runtime(config, paths)
     driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
     host = advertised_host(config.runtime)
-    server = RpcServer(dict.fromkeys(METHODS, driver.ask), read_secret(config.secret_file), host, threads=_RPC_THREADS)
+    handlers = {**dict.fromkeys(METHODS, tokens.noted(driver.ask)), "Tokens": tokens.give}
+    server = RpcServer(handlers, read_secret(config.secret_file), host, threads=_RPC_THREADS)
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
@@ -86,6 +94,23 @@ def run(config: AmConfig) -> None:
     finally:
         server.stop()
         runtime.close()
+
+
+@contextmanager
+def _tokens(config: AmConfig) -> Iterator[TokenKeeper]:
+    """New ones for a job that was submitted with a keytab."""
+    keeper = TokenKeeper(config.user)
+    if not config.principal:
+        yield keeper
+        return
+    os.environ.update(
+        {kerberos.KEYTAB: f"FILE:{Path(KEYTAB).absolute()}", "KRB5CCNAME": str(Path("afo-tickets").absolute())}
+    )
+    keeper.start()
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 
+from afo import hadoop_tokens
 from afo.child_config import ChildConfig
 from afo.errors import AfoError, ClusterUnreachable, StorageError
 from afo.rpc import messages as m
@@ -41,6 +42,8 @@ class Agent:
         self._stays, self._ends = False, 0
         self._filled: int | None = None
         self._reported = False
+        #: Number of the delegation tokens that this container has: 0 for YARN's.
+        self._tokens = 0
         self._meter = UsageMeter()
         self._port: PortReservation | None = None
         self._terminating = threading.Event()
@@ -204,6 +207,19 @@ class Agent:
             _LOG.info("the AM wants: %s generation %d %s", newest.action, newest.generation, newest.reason)
         self._directive = newest
         self._orders.take(received.orders)
+        if received.tokens != self._tokens:
+            self._take_tokens()
+
+    def _take_tokens(self) -> None:
+        """What does not work now is tried with the next heartbeat; the tokens that are there are good for some time."""
+        try:
+            reply = self._master.tokens(m.TokensRequest(task=self._task))
+            hadoop_tokens.replace(reply.content)
+        except AfoError as error:
+            _LOG.warning("no new delegation tokens: %s", error)
+            return
+        self._tokens = reply.number
+        _LOG.info("delegation tokens %d", reply.number)
 
     def _report_end(self, cause: str, *, leaves: bool) -> None:
         """The process ended by itself."""

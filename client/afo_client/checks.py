@@ -115,7 +115,9 @@ def _java() -> Finding:
         return Finding("Java", "warn", f"{java}: {error}", "repair the Java installation or set JAVA_HOME")
     if done.returncode != 0:
         return Finding("Java", "warn", f"{java}: exit code {done.returncode}", "repair the Java installation")
-    return Finding("Java", "ok", f"{(done.stderr or done.stdout).partition(os.linesep)[0]} ({java})")
+    said = (done.stderr or done.stdout).splitlines() or [""]
+    # Before its version it may name options of the environment.
+    return Finding("Java", "ok", f"{next((line for line in said if ' version ' in line), said[0])} ({java})")
 
 
 def _cpu() -> Finding:

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +14,15 @@ import click
 from afo import kerberos
 from afo.errors import NotFound, UsageError
 
+#: The one of the command that runs, which goes with its job; None without `--keytab`.
+GIVEN: ContextVar[Path | None] = ContextVar("keytab", default=None)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def keytab_options(function: _Function) -> _Function:
     """Runs the command with tickets of the keytab, where one is given."""
 
-    @click.option("--keytab", metavar="FILE", help="Get Kerberos tickets by this keytab instead of `kinit`.")
+    @click.option("--keytab", metavar="FILE", help="Kerberos tickets by this keytab, which goes with a job on YARN.")
     @click.option("--principal", metavar="NAME", help="Of --keytab; left out: the first in it.")
     @functools.wraps(function)
     def command(*arguments: Any, keytab: str | None, principal: str | None, **options: Any) -> Any:
@@ -42,13 +45,15 @@ def signed_in(keytab: Path, principal: str) -> Iterator[None]:
     if not keytab.is_file():
         raise NotFound(f"--keytab: there is no file {keytab}")
     with tempfile.TemporaryDirectory(prefix="afo-tickets-") as folder:
-        own = {"KRB5_CLIENT_KTNAME": f"FILE:{keytab.absolute()}", "KRB5CCNAME": str(Path(folder, "cache"))}
+        own = {kerberos.KEYTAB: f"FILE:{keytab.absolute()}", "KRB5CCNAME": str(Path(folder, "cache"))}
         before = {name: os.environ.get(name) for name in own}
         os.environ.update(own)
+        given = GIVEN.set(keytab.absolute())
         try:
             kerberos.ticket(principal)
             yield
         finally:
+            GIVEN.reset(given)
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import hadoop_tokens
-from afo.errors import StorageError
+from afo.errors import ProtocolError, StorageError
 from afo.hadoop_tokens import Token
 
 TOKENS = st.lists(
@@ -78,3 +78,39 @@ def test_the_file_is_the_one_that_the_environment_names(tmp_path: Path, monkeypa
     path.write_bytes(written([token])[:-4])
     with pytest.raises(StorageError, match=r"HADOOP_TOKEN_FILE_LOCATION, .*tokens: it ends at byte"):
         hadoop_tokens.given()
+
+
+@given(TOKENS)
+def test_what_is_read_is_written(tokens: list[Token]) -> None:
+    assert hadoop_tokens.parse(hadoop_tokens.encode(tuple(tokens))) == tuple(tokens)
+    assert [hadoop_tokens.of_url_text(token.url_text) for token in tokens] == tokens
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_token_or_refused(text: str) -> None:
+    with suppress(ProtocolError):
+        hadoop_tokens.of_url_text(text)
+
+
+def test_the_last_day_of_a_token() -> None:
+    day = 1_795_424_699_396
+    who = b"".join(number(len(each)) + each for each in (b"alice@AFO.TEST", b"yarn", b""))
+    token = Token(b"\0" + who + number(1_795_400_000_000) + number(day) + number(3) + number(2), b"", "kind", "h:1")
+    assert hadoop_tokens.last_day(token) == day / 1000
+    with pytest.raises(ProtocolError, match="token for h:1 is not understood"):
+        hadoop_tokens.last_day(token._replace(identifier=token.identifier[:20]))
+
+
+def test_a_file_is_replaced_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(b"old")
+    (tmp_path / ".tokens.new").write_bytes(b"of one who died while writing")
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(path))
+    with path.open("rb") as reader:
+        hadoop_tokens.replace(b"new")
+        assert reader.read() == b"old"
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o600)
+    assert [each.name for each in tmp_path.iterdir()] == ["tokens"]
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "no" / "such"))
+    with pytest.raises(StorageError, match="cannot replace the delegation tokens"):
+        hadoop_tokens.replace(b"new")

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from afo import __version__
+from afo.rpc import messages as m
 from fake_master import FakeMaster, until
 
 
@@ -303,6 +305,26 @@ def test_a_wrong_secret_ends_the_child(container, master: FakeMaster) -> None:
     container.secret_file.write_text("another")
     assert container.start("forever()", orphan_s=2.0).wait(60) == 4
     assert "secret" in container.said
+
+
+def test_new_delegation_tokens_are_put_where_the_process_looks(container, master: FakeMaster) -> None:
+    file = container.root / "container_tokens"
+    file.write_bytes(b"YARN's")
+    master.say("run", 1, ps=("10.9.9.9:1",))
+    container.start(
+        """
+        mark("looks", os.environ["HADOOP_TOKEN_FILE_LOCATION"])
+        forever()
+        """,
+        environment={"HADOOP_TOKEN_FILE_LOCATION": str(file)},
+    )
+    assert container.marked("looks") == str(file)
+    assert file.read_bytes() == b"YARN's"
+    for number in (7, 1):  # an AM that was started again counts from 1
+        master.tokens = m.TokensReply(number=number, content=b"tokens %d" % number)
+        master.directive = replace(master.directive, tokens=number)
+        until(lambda number=number: file.read_bytes() == b"tokens %d" % number, "the new tokens")
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_runtime_forgot_is_said(container) -> None:

@@ -10,6 +10,7 @@ import pytest
 import skein
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from afo import units
 from afo.am_config import AmConfig
@@ -100,6 +101,17 @@ def test_who_gets_which_file() -> None:
     tasks = {"afo-secret", CHILD_TEMPLATE, "schema.yaml", "hadoop-conf", "a.py"}
     assert set(spec["services"]["ps"]["files"]) == tasks
     assert spec["master"]["files"]["afo-secret"]["visibility"] == "APPLICATION"
+
+
+def test_a_keytab_goes_to_the_application_master_alone() -> None:
+    plan = plan_of(job())
+    spec = application_spec(
+        replace(plan, config=replace(plan.config, principal="etl@REALM")),
+        {name: f"hdfs://nn:1/{name}" for name in (*PRIVATE, "afo-keytab", "schema.yaml", "hadoop-conf")},
+        1024,
+    )
+    assert spec["master"]["files"]["afo-keytab"]["visibility"] == "APPLICATION"
+    assert not any("afo-keytab" in service["files"] for service in spec["services"].values())
 
 
 @pytest.mark.parametrize("python", ["hdfs:///envs/ctr.tar.gz", "/home/alice/env.tgz", "env.zip"])

@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 import kerberos
-from adult import REPOSITORY
 from afo import events as ev
 from afo import storage
 from afo.config import load_config
@@ -17,9 +16,7 @@ from afo.errors import ClusterUnreachable, PermissionDenied
 from afo.resource_manager import from_configuration
 from afo.user_state import UserState
 from live_job import LiveJob, afo
-from secured import SecuredCluster, secured
-
-DEMO = REPOSITORY / "conf" / "jobs" / "demo.yaml"
+from secured import DEMO, SecuredCluster, secured
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 

@@ -37,12 +37,14 @@ class FakeMaster:
         self.heartbeats: list[m.HeartbeatRequest] = []
         self.exits: list[m.ExitReport] = []
         self.orders: list[m.OrderResult] = []
+        #: What Children are given who ask for delegation tokens; its number is in each directive.
+        self.tokens = m.TokensReply(number=0, content=b"")
         #: Lets Children whose process failed stay.
         self.keeps = False
         self.silent = threading.Event()
         self._address_url, self._incarnation = address_url, incarnation
         handlers = {"Register": self._register, "Heartbeat": self._heartbeat, "ReportExit": self._exit}
-        handlers["ReportOrder"] = self._order
+        handlers |= {"ReportOrder": self._order, "Tokens": lambda _: self.tokens}
         self._server = RpcServer(handlers, secret, "127.0.0.1")
         self._server.start()
 

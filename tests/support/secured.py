@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import types
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import hdfs_native
 import pytest
 
+from adult import REPOSITORY
 from afo import storage
 from afo_client.hadoop import Cluster, ClusterSpec
 from kerberos import REALM, Realm
+from live_job import LiveJob, afo
 
+DEMO = REPOSITORY / "conf" / "jobs" / "demo.yaml"
 #: Its daemons' principals, and people.
-SERVICES = ("hdfs/localhost", "yarn/localhost", "HTTP/localhost", "HTTP/127.0.0.1")
+SERVICES = ("hdfs/localhost", "yarn/localhost", "HTTP/127.0.0.1")
 PEOPLE = ("hdfs", "alice", "bob")
 
 
@@ -33,12 +38,14 @@ def settings(realm: Realm) -> dict[str, str]:
         "ignore.secure.ports.for.testing": "true",
         **of("hdfs", "dfs.namenode.kerberos.principal", "dfs.namenode.keytab.file"),
         **of("hdfs", "dfs.datanode.kerberos.principal", "dfs.datanode.keytab.file"),
-        **of("HTTP", f"{web}.principal", f"{web}.keytab"),
+        **_identity(realm, "HTTP/127.0.0.1", f"{web}.principal", f"{web}.keytab"),
         **of("yarn", "yarn.resourcemanager.principal", "yarn.resourcemanager.keytab"),
         **of("yarn", "yarn.nodemanager.principal", "yarn.nodemanager.keytab"),
         # With Kerberos, a NodeManager that collects logs ends itself for want of Hadoop's native library.
         "yarn.log-aggregation-enable": "false",
-        "yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=4,JAVA_TOOL_OPTIONS=-Djava.security.krb5.conf={realm.config}",
+        # What /etc/krb5.conf is elsewhere.
+        "yarn.nodemanager.admin-env": f"KRB5_CONFIG={realm.config},"
+        f"JAVA_TOOL_OPTIONS=-Djava.security.krb5.conf={realm.config}",
     }
 
 
@@ -79,10 +86,12 @@ class SecuredCluster:
 
 
 @contextmanager
-def secured(directory: Path, *, open_web: bool = False) -> Iterator[SecuredCluster]:
+def secured(
+    directory: Path, *, open_web: bool = False, others: Mapping[str, str] = types.MappingProxyType({})
+) -> Iterator[SecuredCluster]:
     """Starts it with a home in HDFS for each person; this process knows it by its environment meanwhile.
 
-    With `open_web` its web interfaces know nobody, as Hadoop comes.
+    With `open_web` its web interfaces know nobody, as Hadoop comes. `others` are further settings.
     """
     realm, cluster = Realm(directory / "realm"), Cluster(directory / "hadoop")
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +102,7 @@ def secured(directory: Path, *, open_web: bool = False) -> Iterator[SecuredClust
             patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
             patch.setenv("KRB5CCNAME", str(realm.cache("hdfs")))
             web = {} if open_web else guarded_web(realm)
-            cluster.start(ClusterSpec(nodes=1, settings={**settings(realm), **web}))
+            cluster.start(ClusterSpec(nodes=1, settings={**settings(realm), **web, **others}))
             files = hdfs_native.Client(cluster.hdfs_uri)
             for person in PEOPLE[1:]:
                 storage.make_dirs(f"{cluster.hdfs_uri}/user/{person}", mode=0o700)
@@ -103,3 +112,18 @@ def secured(directory: Path, *, open_web: bool = False) -> Iterator[SecuredClust
         finally:
             cluster.stop()
             realm.stop()
+
+
+def long_job(cluster: SecuredCluster, directory: Path, patch: pytest.MonkeyPatch, *options: str) -> LiveJob:
+    """A small job of Alice's on YARN, which has begun to train and would for hours."""
+    cluster.sign_in(patch, "alice")
+    patch.setenv("AFO_STATE_DIR", str(directory / "state"))
+    patch.setenv("PATH", str(cluster.cluster.bin_dir), prepend=os.pathsep)
+    home = f"{cluster.url}/user/alice"
+    made = afo("data", "synth", f"{home}/clicks", "--train", "4000", "--eval", "100", "--train-files", "2")
+    assert made.returncode == 0, made.stderr
+    changes = ("data.epochs=100000", "checkpoint.every=10s", "roles.ps.instances=1", "roles.worker.instances=1")
+    given = (f"--var=data={home}/clicks", *(f"--set={each}" for each in changes), *options)
+    job = LiveJob.submit(DEMO, f"{home}/.afo/jobs", "--runtime=yarn", *given)
+    job.wait(lambda: job.step() > 0, "training")
+    return job

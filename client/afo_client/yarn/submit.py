@@ -18,6 +18,7 @@ from afo.storage import hadoop_conf
 from afo.submission import (
     AM_CONFIG,
     CHILD_TEMPLATE,
+    KEYTAB,
     PRIVATE,
     SECRET,
     SubmitPlan,
@@ -25,6 +26,7 @@ from afo.submission import (
     child_template,
     submit_plan,
 )
+from afo_client.keytab import GIVEN
 from afo_client.yarn.preflight import check
 from afo_client.yarn.staging import StagedFile, cache_url, stage
 
@@ -48,6 +50,8 @@ def make_plan(config: AmConfig, *, schema: str) -> SubmitPlan:
         raise ClusterUnreachable(
             "HADOOP_CONF_DIR is not set: there is no cluster to submit to; `afo cluster start` makes one"
         )
+    if GIVEN.get() is not None:
+        config = msgspec.structs.replace(config, principal=kerberos.ticket().principal)
     files = tuple(f"{path}/" if os.path.isdir(path) else path for path in config.job.environment.files)
     return submit_plan(config, schema=schema, files=files, hadoop_conf=str(folder), interpreter=sys.executable)
 
@@ -67,7 +71,7 @@ def dry_run(plan: SubmitPlan) -> dict[str, Any]:
     """The submission context that `submit` would send, checked against the cluster; sends nothing."""
     largest = check(plan.config.job, _manager(plan.config.user))
     files = stage(plan, cache_url(plan.config.user), send=False)
-    private = {name: f"file:///(written at submit)/{name}" for name in PRIVATE}
+    private = {name: f"file:///(written at submit)/{name}" for name in (*PRIVATE, KEYTAB)}
     return application_spec(plan, {**private, **{file.name: file.url for file in files}}, largest.memory)
 
 
@@ -86,4 +90,4 @@ def private_files(plan: SubmitPlan, secret: str) -> Iterator[dict[str, str]]:
         file.write_text(secret, encoding="ascii")
         jsonfile.write_private(Path(folder, AM_CONFIG), plan.config)
         jsonfile.write_private(Path(folder, CHILD_TEMPLATE), child_template(plan.config))
-        yield {name: f"file://{folder}/{name}" for name in PRIVATE}
+        yield {**{name: f"file://{folder}/{name}" for name in PRIVATE}, KEYTAB: f"file://{GIVEN.get()}"}

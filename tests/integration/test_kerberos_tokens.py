@@ -1,0 +1,62 @@
+"""A job with a keytab on a Hadoop with Kerberos goes on when the delegation tokens of its start have ended for good."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kerberos
+from afo import events as ev
+from afo import hadoop_tokens
+from afo.hadoop_tokens import Token
+from live_job import LiveJob, afo
+from secured import SecuredCluster, long_job, secured
+
+#: Milliseconds. hdfs-native does not use a token in the last minute of its life.
+LIFE_S = 120
+SHORT = {f"dfs.namenode.delegation.token.{name}": f"{LIFE_S}000" for name in ("max-lifetime", "renew-interval")}
+
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """See `kerberos.demand`."""
+    kerberos.demand()
+    with secured(tmp_path_factory.mktemp("tokens"), others=SHORT) as found:
+        yield found
+
+
+@pytest.mark.tensorflow
+def test_a_job_outlives_its_delegation_tokens(
+    cluster: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = long_job(cluster, tmp_path, monkeypatch, "--keytab", str(cluster.realm.keytab("alice")))
+    given = tokens_of(job)
+    assert len(given) >= 3
+    assert {file.stat().st_mode & 0o777 for file in given} == {0o600}
+    first_day = max(hadoop_tokens.last_day(token) for file in given for token in of_hdfs(file))
+    job.wait(lambda: time.time() > first_day, "the end of the first tokens", 2.0 * LIFE_S)
+    # A connection outlives the token that it was made with: so all of them are made anew.
+    cluster.cluster.kill_daemon("namenode")
+    cluster.cluster.start_daemon("namenode")
+    saved = len(job.events(ev.CheckpointWritten))
+    job.wait(lambda: len(job.events(ev.CheckpointWritten)) >= saved + 2, "further checkpoints", 120)
+    assert min(hadoop_tokens.last_day(token) for file in given for token in of_hdfs(file)) > time.time()
+    assert job.events(ev.GenerationStarted)[-1].generation == 1, "nothing was lost"
+    done = afo("kill", job.id)
+    assert done.returncode == 0, done.stderr
+    assert job.verdict().state == "KILLED"
+    job.wait_for_no_process()
+
+
+def tokens_of(job: LiveJob) -> set[Path]:
+    """The files of its containers."""
+    environments = (process.environ() for process in job.processes())
+    return {Path(each["HADOOP_TOKEN_FILE_LOCATION"]) for each in environments if "CONTAINER_ID" in each}
+
+
+def of_hdfs(file: Path) -> list[Token]:
+    """The tokens for HDFS in a file."""
+    return [token for token in hadoop_tokens.parse(file.read_bytes()) if token.kind == hadoop_tokens.HDFS]
