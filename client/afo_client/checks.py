@@ -6,38 +6,26 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import psutil
-from msgspec import Struct
 
-from afo import __version__, kerberos, resource_manager, storage
+from afo import __version__, resource_manager, storage
 from afo.config import Config, user_name
-from afo.errors import AfoError, ClusterUnreachable, Unsupported
+from afo.errors import ClusterUnreachable, Unsupported
 from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
 from afo_client.cmd_version import versions
-from afo_client.console import size_text, span_text
+from afo_client.console import size_text
+from afo_client.finding import Finding, guarded
 from afo_client.inspection import check_writable
+from afo_client.kerberos_checks import kerberos_checks
 
 #: Free disk below which a job's scratch space is at risk, and clock difference that makes logs hard to compare.
 LOW_DISK_BYTES = 5 << 30
 CLOCK_S = 5.0
-#: A ticket with less life than this may end while a submission is prepared.
-LOW_TICKET_S = 600
-
-
-class Finding(Struct, frozen=True):
-    """One line of the report; `code` is the exit code that a failure stands for."""
-
-    name: str
-    level: Literal["ok", "warn", "fail"]
-    text: str
-    advice: str = ""
-    code: int = 1
 
 
 def local_checks(config: Config) -> Iterator[Finding]:
@@ -61,26 +49,19 @@ def cluster_checks() -> Iterator[Finding]:
         return
     yield Finding("Hadoop configuration", "ok", str(directory))
     if hadoop_conf.demands_kerberos():
-        found = _guarded("Kerberos", _ticket, "run `kinit`, or give `afo submit` a --keytab")
-        yield found
-        if found.level == "fail":
+        kerberos = list(kerberos_checks())
+        yield from kerberos
+        if kerberos[0].level == "fail":
             return
     try:
         manager = resource_manager.from_configuration(user_name())
     except ClusterUnreachable as error:
         yield Finding("ResourceManager", "fail", str(error), "complete yarn-site.xml", error.exit_code)
         return
-    yield _guarded("HDFS", _hdfs, "check that the NameNode runs and that this machine reaches it")
-    yield _guarded("clock", _clock, "synchronise the clocks of this machine and the NameNode")
-    yield _guarded("ResourceManager", lambda: _nodes(manager), "check that YARN runs and that this machine reaches it")
-    yield _guarded("queues", lambda: _queues(manager), "ask the administrator for a queue that is RUNNING")
-
-
-def _guarded(name: str, check: Callable[[], Finding], advice: str) -> Finding:
-    try:
-        return check()
-    except AfoError as error:
-        return Finding(name, "fail", str(error), advice, error.exit_code)
+    yield guarded("HDFS", _hdfs, "check that the NameNode runs and that this machine reaches it")
+    yield guarded("clock", _clock, "synchronise the clocks of this machine and the NameNode")
+    yield guarded("ResourceManager", lambda: _nodes(manager), "check that YARN runs and that this machine reaches it")
+    yield guarded("queues", lambda: _queues(manager), "ask the administrator for a queue that is RUNNING")
 
 
 def _python() -> Finding:
@@ -152,7 +133,7 @@ def _jobs_root(config: Config) -> Finding:
         check_writable(root)
         return Finding("jobs", "ok", f"{root} is writable")
 
-    return _guarded("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
+    return guarded("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
 
 
 def _security() -> Finding:
@@ -161,14 +142,6 @@ def _security() -> Finding:
         "while a job runs, a stock TensorFlow server executes any graph that reaches its port, as the job's user",
         "keep the machines' ports closed to people and networks you do not trust; docs/security.md",
     )  # fmt: skip
-
-
-def _ticket() -> Finding:
-    found = kerberos.ticket()
-    text = f"{found.principal}, whose ticket is good for {span_text(found.seconds)}"
-    if found.seconds < LOW_TICKET_S:
-        return Finding("Kerberos", "warn", text, "run `kinit` again before it ends")
-    return Finding("Kerberos", "ok", text)
 
 
 def _hdfs() -> Finding:

@@ -4,8 +4,9 @@ import click
 import msgspec
 
 from afo.config import load_config
-from afo_client.checks import Finding, cluster_checks, local_checks
+from afo_client.checks import cluster_checks, local_checks
 from afo_client.console import print_json, print_result
+from afo_client.finding import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 

@@ -174,6 +174,9 @@ def test_what_a_client_without_a_ticket_is_told(
     assert done.returncode != 0
     assert "fail Kerberos: there is no ticket of Kerberos; there is no valid ticket: run `kinit`" in done.stdout
     cluster.sign_in(monkeypatch, "alice", "-l", "5m")
+    monkeypatch.setenv("PATH", str(cluster.cluster.bin_dir), prepend=os.pathsep)
     done = afo("doctor", "--cluster")
     assert done.returncode == 0, done.stdout
+    for words in ("ok   delegation tokens: renewed by yarn/localhost@AFO.TEST", "ok   class path: "):
+        assert words in done.stdout
     assert "warn Kerberos: alice@AFO.TEST, whose ticket is good for " in done.stdout
