@@ -94,5 +94,6 @@ def test_a_container_that_is_refused_after_the_verdict_blames_nobody(make_cluste
 
 
 def test_every_method_of_the_protocol_reaches_the_core(make_cluster: Make) -> None:
+    """But those that decide nothing: what is told of the job, and secrets, which no journal may hold."""
     known = set(make_cluster().core._handlers)
-    assert {request for request, _ in METHODS.values()} - known == {m.StatusRequest}
+    assert {request for request, _ in METHODS.values()} - known == {m.StatusRequest, m.TokensRequest}

@@ -90,4 +90,5 @@ def private_files(plan: SubmitPlan, secret: str) -> Iterator[dict[str, str]]:
         file.write_text(secret, encoding="ascii")
         jsonfile.write_private(Path(folder, AM_CONFIG), plan.config)
         jsonfile.write_private(Path(folder, CHILD_TEMPLATE), child_template(plan.config))
-        yield {**{name: f"file://{folder}/{name}" for name in PRIVATE}, KEYTAB: f"file://{GIVEN.get()}"}
+        keytab = {} if GIVEN.get() is None else {KEYTAB: f"file://{GIVEN.get()}"}
+        yield {**{name: f"file://{folder}/{name}" for name in PRIVATE}, **keytab}
