@@ -53,6 +53,10 @@ class StorageError(AfoError, OSError):
     """Reading or writing a file failed; the text names the file."""
 
 
+class StillOpen(StorageError):
+    """Another process has had the file open for writing for as long as the reader waited."""
+
+
 class AlreadyExists(StorageError):
     """A file that may be created only once is there already; also the loser of two simultaneous creators."""
 

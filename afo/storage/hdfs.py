@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import hdfs_native
 
 from afo import hadoop_tokens
-from afo.errors import AfoError, ClusterUnreachable, NotFound, StorageError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, StillOpen, StorageError
 from afo.storage import deadline, hadoop_conf
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 from afo.storage.hdfs_errors import translate
@@ -111,20 +111,21 @@ class HdfsFiles:
         address = _as_in_a_token(self._address, identity[1]) if identity[1] else self._address
         return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, address)
 
-    def open_input(self, path: str) -> BinaryIO:
-        """Raises StorageError when another process keeps the file open for writing for LEASE_SECONDS.
+    def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
+        """Raises StillOpen when another process keeps the file open for writing so long.
 
         Of a file that is open for appending, hdfs-native does not see the last block, which for a journal is all of
         it: a reader that took what it gets would lose records that were acknowledged. So it waits for the close.
         """
-        end = time.monotonic() + LEASE_SECONDS
+        patience_s = LEASE_SECONDS if patience_s is None else patience_s
+        end = time.monotonic() + patience_s
         while True:
             reader, size = self._repeated("read", path, lambda: self._open(path))
             if len(reader) >= size:
                 return io.BufferedReader(_HdfsReader(self, path, reader), buffer_size=BLOCK)
             if time.monotonic() > end:
-                raise StorageError(
-                    f"cannot read {self._prefix + path}: for {LEASE_SECONDS:g} s another process has had it open for"
+                raise StillOpen(
+                    f"cannot read {self._prefix + path}: for {patience_s:g} s another process has had it open for"
                     " writing; if that process is dead, take the file over first"
                 )
             time.sleep(_POLL_SECONDS)

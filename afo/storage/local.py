@@ -46,7 +46,8 @@ class LocalFiles:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def open_input(self, path: str) -> BinaryIO:
+    def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
+        """Waits for nobody: what was written can be read."""
         with translated("read", path):
             return open(path, "rb", buffering=BLOCK // 4)
 

@@ -23,10 +23,14 @@ def _backend(location: Location) -> Backend:
     return LocalFiles(location.prefix)
 
 
-def open_input(url: str) -> BinaryIO:
-    """A seekable, buffered file for reading."""
+def open_input(url: str, patience_s: float | None = None) -> BinaryIO:
+    """A seekable, buffered file for reading.
+
+    `patience_s`: in HDFS, seconds to wait for a process that has the file open for writing, by default 30. Raises
+    `StillOpen` after them.
+    """
     location = parse(url)
-    return _backend(location).open_input(location.path)
+    return _backend(location).open_input(location.path, patience_s)
 
 
 def open_output(url: str, *, overwrite: bool = True, mode: int | None = None) -> BinaryIO:

@@ -8,7 +8,7 @@ import msgspec
 from afo import storage
 from afo.config import load_config
 from afo.event_log import Record, UnknownRecord
-from afo_client.console import iso, json_line, print_result, without_control
+from afo_client.console import iso, json_line, print_result, say, without_control
 from afo_client.event_tail import EventTail
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
@@ -39,6 +39,7 @@ def command(job: str | None, follow: bool, as_json: bool) -> None:
             for record in tail.poll():
                 print_result(_json(record) if as_json else _text(record))
             if ended:
+                _say_what_is_missing(tail)
                 return
             ended = _has_ended(ref, watch)
             time.sleep(0 if ended else _POLL_S)
@@ -48,6 +49,14 @@ def command(job: str | None, follow: bool, as_json: bool) -> None:
 
 def _has_ended(ref: JobRef, watch: JobWatch) -> bool:
     return storage.exists(ref.paths.verdict) or watch.look().ended
+
+
+def _say_what_is_missing(tail: EventTail) -> None:
+    if tail.unread:
+        say(
+            f"the end of {tail.unread} cannot be read: the Application Master has it open, or died with it open; HDFS"
+            " closes it after a while, or `hdfs debug recoverLease -path` at once"
+        )
 
 
 def _fields(record: Record | UnknownRecord) -> dict[str, object]:

@@ -29,6 +29,7 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     view = _await_end(watch, FORCE_S)
     if not view.ended:
         raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
+    watch.close_log()
     return view
 
 

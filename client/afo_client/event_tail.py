@@ -1,7 +1,10 @@
 """Reads the event log as it grows: every poll returns the records that came since the last one."""
 
+from typing import BinaryIO
+
 from afo import event_log, storage
 from afo.errors import NotFound
+from afo.growing_log import PATIENCE_S, GrowingLog
 
 
 class EventTail:
@@ -9,20 +12,26 @@ class EventTail:
 
     def __init__(self, events_dir: str) -> None:
         self._dir = events_dir
+        self._log = GrowingLog()
         #: Bytes of complete lines taken from each segment.
         self._taken: dict[str, int] = {}
 
     def poll(self) -> list[event_log.Record | event_log.UnknownRecord]:
         """New records in order; none while there is no log. Raises what `afo.storage` raises."""
         try:
-            segments = sorted(info.url for info in storage.list_dir(self._dir) if not info.is_dir)
+            segments = sorted((each for each in storage.list_dir(self._dir) if not each.is_dir), key=lambda it: it.url)
         except NotFound:
             return []
-        return [record for segment in segments for record in self._poll_segment(segment)]
+        grown = self._log.grown(segments, lambda url: storage.open_input(url, PATIENCE_S))
+        return [record for segment, file in grown for record in self._take(segment, file)]
 
-    def _poll_segment(self, segment: str) -> list[event_log.Record | event_log.UnknownRecord]:
-        with storage.open_input(segment) as file:
-            file.seek(self._taken.get(segment, 0))
-            lines, rest = event_log.split_lines(data := file.read())
+    @property
+    def unread(self) -> str:
+        """The segment that could not be read at the last poll, see `GrowingLog`."""
+        return self._log.unread
+
+    def _take(self, segment: str, file: BinaryIO) -> list[event_log.Record | event_log.UnknownRecord]:
+        file.seek(self._taken.get(segment, 0))
+        lines, rest = event_log.split_lines(data := file.read())
         self._taken[segment] = self._taken.get(segment, 0) + len(data) - len(rest)
         return [record for record in map(event_log.decode_line, lines) if record is not None]

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from afo import storage
 from afo.am_config import AmConfig
-from afo.errors import AfoError, ClusterUnreachable, NotFound, ProtocolError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
 from afo.events import JobFinished
 from afo.jsonfile import decode
 from afo.rpc.client import AmClient
@@ -44,6 +44,14 @@ class JobWatch:
     def kill(self) -> None:
         """End the job by force, its AM unasked."""
         self._runtime.kill(self.ref.job_id)
+
+    def close_log(self) -> None:
+        """Close the event log for an AM that was killed while it had it open, so that its end can be read."""
+        try:
+            for segment in storage.list_dir(self.ref.paths.events):
+                storage.take_over(segment.url)
+        except (NotFound, PermissionDenied):
+            pass  # it never began, or it is another user's: HDFS closes it in its own time
 
     def look(self) -> JobView:
         """The job now. Raises `ClusterUnreachable` or what `afo.storage` raises."""

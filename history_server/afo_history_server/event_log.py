@@ -5,6 +5,7 @@ from typing import BinaryIO
 
 from afo import event_log
 from afo.errors import NotFound
+from afo.growing_log import GrowingLog
 from afo.storage import FileInfo
 from afo_history_server.job_files import JobFiles
 
@@ -19,6 +20,7 @@ class EventLog:
 
     def __init__(self, files: JobFiles, events_url: str, max_log: int = MAX_LOG) -> None:
         self._files, self._url, self._max_log = files, events_url, max_log
+        self._log = GrowingLog()
         #: Bytes of each segment that are dealt with; they end at a newline.
         self._taken: dict[str, int] = {}
         #: Complete lines that hold no record.
@@ -29,12 +31,11 @@ class EventLog:
     def poll(self) -> Iterator[event_log.Record | event_log.UnknownRecord]:
         """Records that came since the last time, in order. Raises what `afo.storage` raises."""
         try:
-            segments = [info.url for info in self._files.list_dir(self._url) if _is_segment(info)]
+            segments = [info for info in self._files.list_dir(self._url) if _is_segment(info)]
         except NotFound:
             return
-        for segment in segments:
-            with self._files.open(segment) as file:
-                yield from self._poll_segment(segment, file)
+        for segment, file in self._log.grown(segments, self._files.open):
+            yield from self._poll_segment(segment, file)
 
     def _poll_segment(self, segment: str, file: BinaryIO) -> Iterator[event_log.Record | event_log.UnknownRecord]:
         file.seek(self._taken.setdefault(segment, 0))

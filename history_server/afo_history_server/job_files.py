@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from afo import storage
 from afo.errors import NotFound, PermissionDenied
+from afo.growing_log import PATIENCE_S
 from afo.storage import FileInfo
 from afo.storage.url import LOCAL, parse
 
@@ -48,7 +49,7 @@ class JobFiles:
     def open(self, url: str) -> BinaryIO:
         """A plain file for reading."""
         self._check_file(url)
-        return storage.open_input(url)
+        return storage.open_input(url, PATIENCE_S)  # somebody waits for a page
 
     def read(self, url: str, limit: int) -> bytes:
         """The first `limit` bytes of a plain file."""

@@ -104,7 +104,7 @@ def test_a_directory_of_a_job_that_may_not_be_read(
 
 
 def test_the_file_system_does_not_answer(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(url: str) -> NoReturn:
+    def unreachable(url: str, patience_s: float | None = None) -> NoReturn:
         raise ClusterUnreachable("hdfs://nn:8020 does not answer")
 
     for name in ("list_dir", "info", "open_input"):

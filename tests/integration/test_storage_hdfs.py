@@ -5,17 +5,21 @@ import multiprocessing
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import hdfs_native
 import pytest
 
-from afo import storage
-from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError
+from afo import event_log, storage
+from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StillOpen, StorageError
+from afo.events import KillRequested
 from afo.storage import hdfs as hdfs_module
 from afo.storage import patience
 from afo.storage.backend import BLOCK
+from afo_client import event_tail
+from afo_client.event_tail import EventTail
 from afo_client.hadoop import Cluster
 
 pytestmark = pytest.mark.hadoop
@@ -130,18 +134,16 @@ def test_a_reader_never_misses_what_was_appended(root: str) -> None:
     writer.join()
 
 
-def test_a_file_left_open_is_refused_until_taken_over(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_left_open_is_refused_until_taken_over(root: str) -> None:
     storage.append(f"{root}/journal", b"first,")
     uri, path = root.rsplit("/tests/", 1)
     abandoned = hdfs_native.Client(uri).append(f"/tests/{path}/journal")
     abandoned.write(b"second")
     abandoned.hsync()
-    monkeypatch.setattr(hdfs_module, "LEASE_SECONDS", 0.2)
-    with pytest.raises(StorageError, match="another process has had it open"):
-        storage.read_bytes(f"{root}/journal")
+    with pytest.raises(StillOpen, match=r"for 0.2 s another process has had it open"):
+        storage.open_input(f"{root}/journal", patience_s=0.2)
     with pytest.raises(StorageError, match="another process has it open"):
         storage.append(f"{root}/journal", b"mine")
-    monkeypatch.undo()
     storage.take_over(f"{root}/journal")
     assert storage.read_bytes(f"{root}/journal") == b"first,second"
     storage.append(f"{root}/journal", b",third")
@@ -154,6 +156,45 @@ def test_a_file_left_open_is_refused_until_taken_over(root: str, monkeypatch: py
     with pytest.raises(RuntimeError):
         write_late()
     assert storage.read_bytes(f"{root}/journal") == b"first,second,third"
+
+
+def test_who_follows_a_log_whose_writer_died_is_not_held_up(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits once; when the file is closed, which may add nothing, it goes on where it was."""
+    monkeypatch.setattr(event_tail, "PATIENCE_S", 0.2)
+    lines = [event_log.encode_line(_record(seq)) for seq in range(3)]
+    first, second = f"{root}/events/events_1_1.jsonl", f"{root}/events/events_2_2.jsonl"
+    storage.append(first, lines[0])
+    tail = EventTail(f"{root}/events")
+    assert [each.seq for each in tail.poll()] == [0]
+    uri, path = root.rsplit("/tests/", 1)
+    abandoned = hdfs_native.Client(uri).append(f"/tests/{path}/events/events_1_1.jsonl")
+    abandoned.write(lines[1])
+    abandoned.hsync()
+    opened: list[str] = []
+    monkeypatch.setattr(storage, "open_input", _counted(storage.open_input, opened))
+    fresh = EventTail(f"{root}/events")
+    for _ in range(3):
+        assert tail.poll() == fresh.poll() == []
+    assert opened == [first, first], "once by each"
+    assert tail.unread == fresh.unread == first
+    storage.take_over(first)
+    storage.append(second, lines[2])
+    assert [each.seq for each in tail.poll()] == [1, 2]
+    assert [each.seq for each in fresh.poll()] == [0, 1, 2]
+    assert not fresh.unread
+
+
+def _record(seq: int) -> event_log.Record:
+    event = KillRequested(user="alice", reason="")
+    return event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=float(seq), event=event)
+
+
+def _counted(open_input: Callable[..., BinaryIO], opened: list[str]) -> Callable[..., BinaryIO]:
+    def counted(url: str, patience_s: float | None = None) -> BinaryIO:
+        opened.append(url)
+        return open_input(url, patience_s)
+
+    return counted
 
 
 def test_rename_replaces(root: str) -> None:
