@@ -129,7 +129,8 @@ class JobStore:
         return self.files.read(url, MAX_DOCUMENT), url
 
     def _opened(self, paths: JobPaths) -> LiveJob:
-        if known := self._open.get(paths.job_id):
+        known = self._open.get(paths.job_id)
+        if known and known.submitted:
             return known
         if not self.files.has_dir(paths.dir):
             raise NotFound(f"there is no job {paths.job_id} in {self.files.root}")
@@ -137,11 +138,13 @@ class JobStore:
             head = read_head(self.files, paths)
         except SpecError:
             self._telemetry.count_errors(1)
-            head = None
-        else:
-            if head is None:  # a job that just begins: its tags and access lists come with its file
-                return LiveJob(self.files, paths, before(paths.job_id, None))
-        return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, head)))
+            return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, None)))
+        if known and head is None:
+            return known
+        # Without its file it has just begun; its tags and access lists come with that, and it is read anew then.
+        live = LiveJob(self.files, paths, before(paths.job_id, head), submitted=head is not None)
+        self._open.drop(paths.job_id)
+        return self._open.put(paths.job_id, live)
 
     def _summary(self, job_id: str) -> JobSummary:
         """The line of a job, whatever its state; an ended one takes two small files. Raises as `job`."""

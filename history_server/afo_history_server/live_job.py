@@ -41,10 +41,14 @@ def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
 
 
 class LiveJob:
-    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new."""
+    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new.
 
-    def __init__(self, files: JobFiles, paths: JobPaths, before: JobHistory) -> None:
+    `submitted`: `before` is all that will be known of the job's file; False while that is not there.
+    """
+
+    def __init__(self, files: JobFiles, paths: JobPaths, before: JobHistory, *, submitted: bool = True) -> None:
         self._files, self._paths = files, paths
+        self.submitted = submitted
         #: The job as submitted: whose it is, and who else may see it.
         self.before = before
         self._lock = threading.Lock()

@@ -26,6 +26,8 @@ class Watch:
         return JobView(job_id="local_1_0001", state="KILLED" if self.killed else "TRAINING", step=5)
     def kill(self):
         self.killed = True
+    def close_log(self):
+        pass
 
 follow.POLL_S = 0.05
 try:

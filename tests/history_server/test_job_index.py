@@ -14,7 +14,7 @@ from afo_history_server.app import JOBS, close_app, create_app
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_index import QUIET_EVERY_S, QUIET_S
 from afo_history_server.repeated import Repeated
-from job_writer import DONE, FAILED, JobWriter
+from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import browser
 
 
@@ -91,6 +91,16 @@ def test_a_job_that_was_seen_before_its_file_was_there_has_its_tags(
     clock[0] += QUIET_EVERY_S
     [job] = client.get("/api/v1/jobs?q=team%3Dfeeds").json["jobs"]
     assert (job["state"], job["tags"]) == ("FAILED", {"team": "feeds"})
+
+
+def test_the_log_of_a_job_whose_file_was_lost_is_read_once(
+    client: FlaskClient, running: JobWriter, root: str, opened: list[str]
+) -> None:
+    storage.delete(f"{root}/{RUNNING}/job.json")
+    opened.clear()
+    for _ in range(3):
+        assert client.get(f"/api/v1/jobs/{RUNNING}").json["job"]["state"] == "RUNNING"
+    assert len([url for url in opened if "/events/" in url]) == 1
 
 
 def test_directories_that_never_say_anything_are_looked_at_now_and_then(

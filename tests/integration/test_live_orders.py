@@ -64,7 +64,7 @@ def job(place: Place) -> Iterator[LiveJob]:
     (folder / "schema.yaml").write_text(SCHEMA.to_yaml())
     spec = {
         "name": "live",
-        "roles": {"ps": {"memory": "1 GiB"}, "worker": {"instances": 2, "memory": "1 GiB"}},
+        "roles": {"ps": {"memory": "1 GiB"}, "worker": {"instances": 2, "memory": "1536 MiB"}},
         "data": {"schema": "schema.yaml", "train": [f"{place.url}/train/*"], "batch_size": 32, "epochs": 100_000},
         "model": {"hidden_units": [8], "embedding": {"dim": 4}},
         "environment": {"variables": {"OF_THE_JOB": "yes"}},
@@ -140,7 +140,8 @@ def test_a_profile_is_kept_with_the_job(job: LiveJob) -> None:
         if found.steps is not None:
             assert found.steps >= 2
             assert sum(each.calls for each in found.operators) > 100
-            assert "MatMul" in {each.name.removeprefix("_Mkl").removeprefix("_Fused") for each in found.operators}
+            # TensorFlow leaves out what it holds for quick at that moment, of so small a model often a layer.
+            assert {"AfoParseExample", "AfoPool"} <= {each.name for each in found.operators}
         assert "hread" in storage.read_bytes(f"{place}/{STACKS}").decode()
         assert storage.glob(f"{place}/plugins/profile/*/*.xplane.pb")
 
