@@ -24,6 +24,7 @@ from afo.storage import deadline, hadoop_conf
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 from afo.storage.hdfs_errors import translate
 from afo.storage.patience import patiently
+from afo.storage.url import VIEWFS
 
 T = TypeVar("T")
 
@@ -47,10 +48,10 @@ _IDENTITY = ("HADOOP_USER_NAME", hadoop_tokens.LOCATION, "KRB5CCNAME", "KRB5_CON
 
 
 @functools.lru_cache(maxsize=64)
-def _client(process: int, conf_dir: str, identity: tuple[str | None, ...], address: str) -> hdfs_native.Client:
+def _client(process: int, conf_dir: str, identity: tuple[str | None, ...], url: str) -> hdfs_native.Client:
     """One client for a cluster. `process` is a key because a client used before a fork hangs in the child."""
     del process, identity
-    return hdfs_native.Client(f"hdfs://{address}" if address else None, _RETRIES, conf_dir or None)
+    return hdfs_native.Client(url or None, _RETRIES, conf_dir or None)
 
 
 def _as_in_a_token(address: str, tokens: str) -> str:
@@ -60,7 +61,7 @@ def _as_in_a_token(address: str, tokens: str) -> str:
     StorageError for a file that cannot be read.
     """
     written = os.stat(tokens).st_mtime_ns if os.path.exists(tokens) else 0
-    return _found_in_tokens(address or urlsplit(hadoop_conf.setting("fs.defaultFS") or "").netloc, tokens, written)
+    return _found_in_tokens(address, tokens, written)
 
 
 @functools.lru_cache(maxsize=64)
@@ -108,8 +109,14 @@ class HdfsFiles:
     @property
     def _native(self) -> hdfs_native.Client:
         identity = tuple(os.environ.get(name) for name in _IDENTITY)
-        address = _as_in_a_token(self._address, identity[1]) if identity[1] else self._address
-        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, address)
+        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, self._root(identity[1]))
+
+    def _root(self, tokens: str | None) -> str:
+        """What hdfs-native is asked for: a NameNode as the tokens call it, a mount table, or '' for the default."""
+        url = self._prefix if self._address else hadoop_conf.setting("fs.defaultFS") or ""
+        if not url or not tokens or url.startswith(f"{VIEWFS}://"):
+            return url
+        return f"hdfs://{_as_in_a_token(urlsplit(url).netloc, tokens)}"
 
     def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
         """Raises StillOpen when another process keeps the file open for writing so long.

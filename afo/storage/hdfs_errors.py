@@ -49,6 +49,10 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
         return ClusterUnreachable(
             f"cannot {what} {url}: no NameNode is configured for it; give hdfs://host:port/… or set HADOOP_CONF_DIR"
         )
+    if "viewfs fallback" in text:
+        table = url.removeprefix("viewfs://").partition("/")[0]
+        words = f"hdfs-native demands that core-site.xml set fs.viewfs.mounttable.{table}.linkFallback"
+        return StorageError(f"cannot {what} {url}: {words} ({text})")
     return StorageError(f"cannot {what} {url}: {text}")
 
 

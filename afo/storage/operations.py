@@ -11,11 +11,11 @@ from afo.storage.local import LocalFiles
 from afo.storage.patience import patiently
 from afo.storage.pattern import component_matcher, escape, expand_braces, has_wildcard, unescape
 from afo.storage.streams import copy_here
-from afo.storage.url import HDFS, Location, parse
+from afo.storage.url import LOCAL, Location, parse
 
 
 def _backend(location: Location) -> Backend:
-    if location.scheme == HDFS:
+    if location.scheme != LOCAL:
         # Only here, so that work on local files never loads the client.
         from afo.storage.hdfs import HdfsFiles
 

@@ -1,6 +1,7 @@
 """Where a file lies: one string, taken apart in one place.
 
-A URL is a plain path, `file:///path`, `hdfs://host:port/path` or `hdfs:///path` (the cluster of `$HADOOP_CONF_DIR`).
+A URL is a plain path, `file:///path`, `hdfs://host:port/path`, `hdfs:///path` (the cluster of `$HADOOP_CONF_DIR`), or
+`viewfs://table/path`, which a mount table in core-site.xml leads to an HDFS.
 It is taken literally, as Hadoop's own shell does: no percent-decoding, and `?` and `#` are ordinary characters.
 """
 
@@ -14,7 +15,8 @@ from afo.errors import StorageError, Unsupported
 
 LOCAL = "file"
 HDFS = "hdfs"
-SCHEMES = (LOCAL, HDFS)
+VIEWFS = "viewfs"
+SCHEMES = (LOCAL, HDFS, VIEWFS)
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Location:
     """A parsed URL. `prefix + path` is the URL again, in the spelling in which it came."""
 
     scheme: str  #: one of SCHEMES
-    prefix: str  #: "" for a plain path, "file://", or "hdfs://host:port"
+    prefix: str  #: "" for a plain path, "file://", "hdfs://host:port" or "viewfs://table"
     path: str  #: absolute and normalised, without a trailing slash (except the root itself)
 
     @property
@@ -31,8 +33,8 @@ class Location:
 
     @property
     def address(self) -> str:
-        """host:port or name service of an HDFS location; empty where the configuration decides."""
-        return self.prefix.removeprefix(f"{HDFS}://") if self.scheme == HDFS else ""
+        """host:port, name service or mount table; empty where the configuration decides, and of a local path."""
+        return "" if self.scheme == LOCAL else self.prefix.removeprefix(f"{self.scheme}://")
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ def parse(url: str) -> Location:
         raise StorageError(f"{url}: a file URL has three slashes (file:///{authority}/{path}) or is a plain path")
     if not slash:
         raise StorageError(f"{url}: names no path; write {url}/ for the root directory")
-    prefix = "file://" if scheme == LOCAL else f"hdfs://{authority}"
+    prefix = "file://" if scheme == LOCAL else f"{scheme}://{authority}"
     return Location(scheme, prefix, _normal("/" + path))
 
 

@@ -18,9 +18,11 @@ from afo.events import KillRequested
 from afo.storage import hdfs as hdfs_module
 from afo.storage import patience
 from afo.storage.backend import BLOCK
+from afo.storage.hadoop_conf import read_properties
 from afo_client import event_tail
 from afo_client.event_tail import EventTail
 from afo_client.hadoop import Cluster
+from afo_client.hadoop.site import write_site
 
 pytestmark = pytest.mark.hadoop
 
@@ -195,6 +197,45 @@ def _counted(open_input: Callable[..., BinaryIO], opened: list[str]) -> Callable
         return open_input(url, patience_s)
 
     return counted
+
+
+@pytest.fixture
+def mounted(root: str, hadoop: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The default file system: a mount table that leads `/clicks` to a directory of HDFS, all else to another one."""
+    settings = {**read_properties(hadoop.conf_dir / "core-site.xml"), "fs.defaultFS": "viewfs://all"}
+    settings["fs.viewfs.mounttable.all.link./clicks"] = f"{root}/clicks"
+    settings["fs.viewfs.mounttable.all.linkFallback"] = f"{root}/rest"
+    settings["fs.viewfs.mounttable.bare.link./clicks"] = f"{root}/clicks"
+    write_site(tmp_path / "core-site.xml", settings)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    return "viewfs://all"
+
+
+def test_a_mount_table_leads_to_hdfs(root: str, mounted: str, tmp_path: Path) -> None:
+    storage.write_bytes(f"{mounted}/clicks/1/part-0", b"0123456789")
+    storage.append(f"{mounted}/clicks/1/log", b"one")
+    storage.write_bytes(f"{root}/clicks/1/part-1", b"1")
+    assert [each.url for each in storage.list_dir(f"{mounted}/clicks/1")] == [
+        f"{mounted}/clicks/1/{name}" for name in ("log", "part-0", "part-1")
+    ]
+    assert [each.url for each in storage.glob(f"{mounted}/clicks/*/part-*")] == [
+        f"{mounted}/clicks/1/part-0", f"{mounted}/clicks/1/part-1"
+    ]  # fmt: skip
+    storage.rename(f"{mounted}/clicks/1/part-0", f"{mounted}/clicks/1/part-2")
+    storage.download(f"{mounted}/clicks/1/part-2", str(tmp_path / "copy"))
+    assert (tmp_path / "copy").read_bytes() == storage.read_bytes(f"{root}/clicks/1/part-2") == b"0123456789"
+    assert storage.read_bytes("hdfs:///clicks/1/log") == b"one", "the default file system"
+    storage.write_bytes(f"{mounted}/models/a", b"rest")
+    assert storage.read_bytes(f"{root}/rest/models/a") == b"rest"
+    with pytest.raises(StorageError, match=r"cannot rename .*different name services"):
+        storage.rename(f"{mounted}/models/a", f"{mounted}/clicks/a")
+
+
+def test_a_mount_table_that_hdfs_native_cannot_use(mounted: str) -> None:
+    with pytest.raises(StorageError, match=r"that core-site.xml set fs\.viewfs\.mounttable\.\w+\.linkFallback"):
+        storage.list_dir("viewfs://bare/clicks")
+    with pytest.raises(StorageError, match=r"that core-site.xml set fs\.viewfs\.mounttable\.\w+\.linkFallback"):
+        storage.list_dir("viewfs://unknown/clicks")
 
 
 def test_rename_replaces(root: str) -> None:

@@ -78,10 +78,10 @@ def _write(conf_dir: Path, files: dict[str, Properties]) -> None:
     conf_dir.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(templates_dir() / "log4j.properties", conf_dir / "log4j.properties")
     for name, properties in files.items():
-        _write_site(conf_dir / name, properties)
+        write_site(conf_dir / name, properties)
 
 
-def _write_site(path: Path, properties: Properties) -> None:
+def write_site(path: Path, properties: Properties) -> None:
     root = ElementTree.Element("configuration")
     for name, value in properties.items():
         entry = ElementTree.SubElement(root, "property")
