@@ -10,6 +10,9 @@ from afo.job import Job
 ROLE, INDEX, ATTEMPT = "AFO_ROLE", "AFO_INDEX", "AFO_ATTEMPT"
 #: The container's name in its runtime (YARN's own CONTAINER_ID is used where this is not set).
 CONTAINER = "AFO_CONTAINER"
+#: Where the AM was when it asked for the container (`afo.rpc.client.AmAddress`): delegation tokens by which a container
+#: could read the address file may have had their last day, and the AM has new ones.
+AM = "AFO_AM"
 #: Path of the file that holds a `ChildConfig` (see `afo.jsonfile`).
 CONFIG = "AFO_CHILD_CONFIG"
 

@@ -1,5 +1,7 @@
 """A client of the Application Master that finds a restarted one by its address file."""
 
+from __future__ import annotations
+
 import threading
 import time
 from typing import cast
@@ -34,6 +36,18 @@ class AmAddress(msgspec.Struct, frozen=True):
     address: str
     incarnation: int
 
+    def text(self) -> str:
+        """For an environment variable of a container, whose script takes no quotes."""
+        return f"{self.incarnation}@{self.address}"
+
+    @classmethod
+    def of_text(cls, text: str) -> AmAddress:
+        """The opposite of `text`. Raises `ProtocolError`."""
+        incarnation, at, address = text.partition("@")
+        if not at or not incarnation.isdecimal():
+            raise ProtocolError(f"{text!r} is no address of an Application Master; one looks like 1@host:40123")
+        return cls(address, int(incarnation))
+
 
 def write_address(url: str, address: AmAddress) -> None:
     """Publish where the AM listens."""
@@ -51,13 +65,19 @@ def read_address(url: str) -> AmAddress:
 class AmClient:
     """Calls the AM whose address lies at `address_url`. Thread-safe; `close` it.
 
+    `known`: where it was when this process was started; the file is read once nobody answers there.
+
     A call that finds nobody reads the address again and is repeated until `patience_s` is over, then raises
     `ClusterUnreachable`, or `PermissionDenied` where one of the two ends does not hold the job's secret. Every call of
     the protocol may safely be repeated.
     """
 
-    def __init__(self, address_url: str, secret: str, *, patience_s: float = 120.0, call_s: float = 10.0) -> None:
+    def __init__(
+        self, address_url: str, secret: str, *, patience_s: float = 120.0, call_s: float = 10.0,
+        known: AmAddress | None = None,
+    ) -> None:  # fmt: skip
         self._url = address_url
+        self._known = known
         self._credentials = tls.channel_credentials(secret)
         self._patience_s = patience_s
         self._call_s = call_s
@@ -119,7 +139,7 @@ class AmClient:
         with self._lock:
             if self._channel is None:
                 try:
-                    self._address = read_address(self._url)
+                    self._address, self._known = self._known or read_address(self._url), None
                 except NotFound as error:
                     raise ClusterUnreachable(f"no Application Master has published its address yet: {error}") from error
                 except (StorageError, ProtocolError) as error:  # HDFS has trouble; or somebody writes it just now

@@ -15,9 +15,11 @@ from concurrent.futures import Future
 from afo import events as ev
 from afo import jsonfile, storage
 from afo.bounded_command import Ran
+from afo.child_config import AM
 from afo.errors import AfoError, ClusterUnreachable
 from afo.paths import JobPaths
 from afo.rpc import messages as m
+from afo.rpc.client import AmAddress
 from afo_am import commands as c
 from afo_am.core import Core, Outcome
 from afo_am.end_hook import run_end_hook
@@ -45,6 +47,8 @@ class Driver:
         self._runtime = runtime
         self._paths = paths
         self._poll_s = poll_s
+        #: Of containers; see `run`.
+        self._environment: dict[str, str] = {}
         #: Held while the core decides and while its outcome is put into the outbox, so that the order is the same.
         self._lock = threading.Lock()
         #: Outcomes put into the outbox and not yet durable.
@@ -95,6 +99,7 @@ class Driver:
 
     def run(self, started: ev.AmStarted) -> None:
         """Until the job is finished and the runtime was told. Raises what the hands or the journal raised."""
+        self._environment = {AM: AmAddress(started.address, started.incarnation).text()}
         with self._lock:
             outcome = self._core.start(started, self._paths.job_id, now=time.monotonic(), wall=time.time())
             self._undurable += 1
@@ -206,7 +211,8 @@ class Driver:
     def _do(self, command: c.Command) -> None:
         match command:
             case c.RequestContainer(task, more_memory):
-                self._tell(c.ContainerPlaced(task, self._runtime.request(task, {}, more_memory=more_memory)))
+                handle = self._runtime.request(task, self._environment, more_memory=more_memory)
+                self._tell(c.ContainerPlaced(task, handle))
             case c.KillContainer(handle):
                 self._runtime.kill(handle)
             case c.ShowProgress(fraction):

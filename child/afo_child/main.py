@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from afo import __version__, jsonfile, storage
-from afo.child_config import ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
+from afo.child_config import AM, ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
 from afo.errors import AfoError, UsageError
 from afo.hosts import advertised_host
 from afo.job import ROLES
 from afo.process_death import adopt_orphans
-from afo.rpc.client import AmClient
+from afo.rpc.client import AmAddress, AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
 from afo.rpc.wire import read_secret
@@ -56,7 +56,8 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
         raise UsageError(f"{CONFIG} is not set; it names the file with this Child's configuration")
     config = jsonfile.read(environment[CONFIG], ChildConfig)
     orphan_s = float(config.job.timeouts.orphan)
-    client = AmClient(config.am_address_url, read_secret(config.secret_file), patience_s=orphan_s)
+    known = AmAddress.of_text(environment[AM]) if AM in environment else None
+    client = AmClient(config.am_address_url, read_secret(config.secret_file), patience_s=orphan_s, known=known)
     output = Output(work_dir, storage.join(config.logs_url, f"{task.role}_{task.index}", str(task.attempt)))
     wake = threading.Event()
     trainer = Trainer(config, task, output, work_dir, environment, wake.set)

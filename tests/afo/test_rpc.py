@@ -185,6 +185,27 @@ def test_a_restarted_server_on_another_port_is_found(address_url: str, server: R
     other.stop(0)
 
 
+def test_who_was_told_the_address_reads_no_file_while_somebody_answers_there(
+    tmp_path: Path, server: RpcServer, echo: Echo
+) -> None:
+    url, known = str(tmp_path / "address"), AmAddress(server.address, 1)
+    caller = Master(AmClient(url, SECRET, known=AmAddress.of_text(known.text())))
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=1)).row == 7
+    server.stop(0)
+    other = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
+    other.start()
+    write_address(url, AmAddress(address=other.address, incarnation=2))
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).row == 7
+    caller.close()
+    other.stop(0)
+
+
+@pytest.mark.parametrize("text", ["", "host:1", "x@host:1", "@host:1"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError, match="no address of an Application Master"):
+        AmAddress.of_text(text)
+
+
 def test_a_connection_that_is_dropped_during_a_call_costs_only_a_repetition(address_url: str) -> None:
     client = AmClient(address_url, SECRET)
     caller = Master(client)

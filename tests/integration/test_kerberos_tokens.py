@@ -1,5 +1,7 @@
 """A job with a keytab on a Hadoop with Kerberos goes on when the delegation tokens of its start have ended for good."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,12 @@ from secured import SecuredCluster, long_job, secured
 #: Milliseconds. hdfs-native does not use a token in the last minute of its life.
 LIFE_S = 120
 SHORT = {f"dfs.namenode.delegation.token.{name}": f"{LIFE_S}000" for name in ("max-lifetime", "renew-interval")}
+#: By which the ResourceManager fetches the files of containers that start later.
+PROXY = {
+    "yarn.resourcemanager.proxy-user-privileges.enabled": "true",
+    "hadoop.proxyuser.yarn.hosts": "*",
+    "hadoop.proxyuser.yarn.users": "*",
+}
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 
@@ -24,7 +32,7 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """See `kerberos.demand`."""
     kerberos.demand()
-    with secured(tmp_path_factory.mktemp("tokens"), others=SHORT) as found:
+    with secured(tmp_path_factory.mktemp("tokens"), others={**SHORT, **PROXY}) as found:
         yield found
 
 
@@ -45,6 +53,10 @@ def test_a_job_outlives_its_delegation_tokens(
     job.wait(lambda: len(job.events(ev.CheckpointWritten)) >= saved + 2, "further checkpoints", 120)
     assert min(hadoop_tokens.last_day(token) for file in given for token in of_hdfs(file)) > time.time()
     assert job.events(ev.GenerationStarted)[-1].generation == 1, "nothing was lost"
+    os.kill(job.child("worker", 0).pid, signal.SIGKILL)
+    job.wait(lambda: any(event.task.attempt == 1 for event in job.events(ev.TaskRegistered)), "another container", 120)
+    saved = len(job.events(ev.CheckpointWritten))
+    job.wait(lambda: len(job.events(ev.CheckpointWritten)) >= saved + 2, "checkpoints by it", 120)
     done = afo("kill", job.id)
     assert done.returncode == 0, done.stderr
     assert job.verdict().state == "KILLED"
