@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import skein
 
+from afo import skein_channel
 from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
 from afo.resource_manager import Queue, ResourceManager, from_configuration
@@ -45,6 +46,7 @@ class YarnRuntime:
 
     def __init__(self) -> None:
         self._attempt = application_attempt(os.environ.get("CONTAINER_ID", ""))
+        skein_channel.direct()
         self._application = _translated(BoundedApplicationClient.from_current)
         self._resource_manager: ResourceManager | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import skein
 
+from afo import skein_channel
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, SpecError, WaitTimeout
 from afo.storage import deadline
 
@@ -86,6 +87,7 @@ def _start(security: Any) -> BoundedClient:
                 f"`{command}` is not found; submitting to YARN needs Java and Hadoop's `yarn` command on PATH "
                 "(`afo cluster start` prints what to export)"
             )
+    skein_channel.direct()
     try:
         options = [*_JAVA_OPTIONS, *_kerberos(), *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
         return deadline.call(_START_S, lambda: BoundedClient(security=security, log=False, java_options=options))
