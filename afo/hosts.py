@@ -1,4 +1,4 @@
-"""Under which name or address other machines reach this one."""
+"""Under which name or address other machines reach this one, and how that is written beside a port."""
 
 import ipaddress
 import os
@@ -20,3 +20,13 @@ def advertised_host(runtime: Literal["local", "yarn"]) -> str:
     except OSError:
         return name
     return address if ipaddress.ip_address(address).is_loopback else name
+
+
+def host_port(host: str, port: int) -> str:
+    """`host:port`; an IPv6 address in brackets, as URLs and gRPC want it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_of(address: str) -> str:
+    """The host of `host:port`, without brackets."""
+    return address.rpartition(":")[0].strip("[]")

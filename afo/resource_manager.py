@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from afo import hadoop_tokens
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.hosts import host_port
 from afo.negotiation import Negotiation
 from afo.storage import hadoop_conf
 
@@ -248,7 +249,7 @@ def _web_address(settings: Mapping[str, str], secure: bool, suffix: str) -> str:
         # A plain address may borrow the host's name: ${yarn.resourcemanager.hostname}:8088
         return _VARIABLE.sub(lambda match: settings[match.group(1)], address)
     host = settings[f"yarn.resourcemanager.hostname{suffix}"]
-    return f"{host}:{port}" if host else ""
+    return host_port(host, port) if host else ""
 
 
 def _leaves(queue: Mapping[str, Any], parent: str) -> Iterator[Queue]:

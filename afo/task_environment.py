@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from afo.hosts import host_of
 from afo.job import Job, Role
 
 #: Roles in TF_CONFIG's cluster. The evaluator stands outside: TensorFlow would count it among the training tasks.
 _CLUSTER_ROLES: tuple[Role, ...] = ("chief", "worker", "ps")
 #: TensorFlow takes nearly all memory of every GPU that it sees, and not every cluster hides those of other containers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
+#: gRPC asks these for a proxy; names in capitals and `all_proxy` it does not read.
+_GRPC_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 
 class TaskEnvironment(Struct, frozen=True):
@@ -37,8 +40,9 @@ def task_environment(
     """The environment of task `role`:`index` in a container of `vcores` cores.
 
     `inherited` is the container's own environment, `cluster` the addresses by role of the tasks that listen (unknown
-    before the job runs). `job.environment.variables` win over everything here. MALLOC_ARENA_MAX is exactly what they
-    say or absent, because YARN's NodeManager forces its own value on every container.
+    before the job runs). `job.environment.variables` win over everything here, and get added to them alone which hosts
+    need no proxy. MALLOC_ARENA_MAX is exactly what they say or absent, because YARN's NodeManager forces its
+    own value on every container.
     """
     threads = str(vcores)
     variables = {
@@ -53,10 +57,10 @@ def task_environment(
         "TF_GRPC_REUSE_PORT": "1",
         "TF_CONFIG": tf_config(job, role, index, cluster),
         **({} if job.roles[role].gpus else _NO_GPU),
-        **_without_proxy(cluster or {}, inherited),
         **_preload(job, inherited),
         **job.environment.variables,
     }
+    variables |= _without_proxy(cluster or {}, {**inherited, **job.environment.variables})
     removed = () if "MALLOC_ARENA_MAX" in variables else ("MALLOC_ARENA_MAX",)
     return TaskEnvironment(variables=variables, removed=removed)
 
@@ -96,12 +100,15 @@ def _is_private(name: str) -> bool:
     return name.startswith("SKEIN_") or name == "AFO_CHILD_CONFIG"
 
 
-def _without_proxy(cluster: Mapping[Role, Sequence[str]], inherited: Mapping[str, str]) -> dict[str, str]:
-    """TensorFlow's gRPC would send the traffic between tasks through `http_proxy`, and hang there."""
-    hosts = sorted({address.rpartition(":")[0] for addresses in cluster.values() for address in addresses})
-    if not hosts or not any(name in inherited for name in ("http_proxy", "https_proxy", "grpc_proxy")):
+def _without_proxy(cluster: Mapping[Role, Sequence[str]], environment: Mapping[str, str]) -> dict[str, str]:
+    """TensorFlow's gRPC would send the traffic between tasks through `http_proxy`, and hang there.
+
+    The proxy itself stays, for what the program fetches from outside.
+    """
+    hosts = sorted({host_of(address) for addresses in cluster.values() for address in addresses})
+    if not hosts or not any(name in environment for name in _GRPC_PROXIES):
         return {}
-    known = inherited.get("no_grpc_proxy", inherited.get("no_proxy", ""))
+    known = environment.get("no_grpc_proxy", environment.get("no_proxy", ""))
     return {"no_grpc_proxy": ",".join([*filter(None, [known]), *hosts])}
 
 

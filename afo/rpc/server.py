@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.hosts import host_port
 from afo.rpc import tls, wire
 from afo.rpc.messages import Message
 
@@ -35,10 +36,10 @@ class RpcServer:
         methods = {name: _method(name, handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(wire.SERVICE, methods),))
         try:
-            self.port = self._server.add_secure_port(f"{host}:{port}", tls.server_credentials(secret))
+            self.port = self._server.add_secure_port(host_port(host, port), tls.server_credentials(secret))
         except RuntimeError as error:
-            raise ClusterUnreachable(f"cannot listen on {host}:{port}: {error}") from error
-        self.address = f"{host}:{self.port}"
+            raise ClusterUnreachable(f"cannot listen on {host_port(host, port)}: {error}") from error
+        self.address = host_port(host, self.port)
 
     def start(self) -> None:
         """Begin to answer."""

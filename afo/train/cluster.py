@@ -5,6 +5,7 @@ import socket
 import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
+from afo.hosts import host_of, host_port
 
 #: What TensorFlow raises when a parameter server is gone, or came back without its variables.
 LOST_SERVER = (
@@ -35,7 +36,7 @@ def connect(servers: tuple[str, ...]) -> socket.socket:
     """
     host = _own_host(servers[0])
     port, keeper = _reserve_port(host)
-    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [f"{_bracketed(host)}:{port}"]})
+    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [host_port(host, port)]})
     try:
         tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)
     except (tf.errors.OpError, RuntimeError) as error:
@@ -45,9 +46,9 @@ def connect(servers: tuple[str, ...]) -> socket.socket:
 
 def _own_host(server: str) -> str:
     """This machine's address on the way to `server` (`host:port`); connecting a datagram socket sends nothing."""
-    host, _, port = server.rpartition(":")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+        port = int(server.rpartition(":")[2])
+        family, kind, protocol, _, address = socket.getaddrinfo(host_of(server), port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.connect(address)
             return str(probe.getsockname()[0])
@@ -61,7 +62,3 @@ def _reserve_port(host: str) -> tuple[int, socket.socket]:
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     keeper.bind((host, 0))
     return keeper.getsockname()[1], keeper
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from afo.hosts import host_port
 from afo.rpc.messages import StatusReply, TaskStatus
 
 
@@ -30,7 +31,7 @@ def served(status: Callable[[], StatusReply], host: str) -> Iterator[str]:
     registry.register(JobMetrics(status))
     server, thread = start_http_server(0, host, registry)
     try:
-        yield f"{host}:{server.server_port}"
+        yield host_port(host, server.server_port)
     finally:
         server.shutdown()
         server.server_close()

@@ -3,6 +3,7 @@
 import socket
 
 from afo.errors import ClusterUnreachable
+from afo.hosts import host_port
 
 
 class PortReservation:
@@ -15,7 +16,7 @@ class PortReservation:
     def __init__(self, host: str, generation: int) -> None:
         self.generation = generation
         self._socket: socket.socket | None = _bound_socket()
-        self.address = f"{host}:{self._socket.getsockname()[1]}"
+        self.address = host_port(host, self._socket.getsockname()[1])
 
     @property
     def held(self) -> bool:

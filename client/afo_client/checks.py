@@ -17,6 +17,7 @@ from afo.errors import ClusterUnreachable, Unsupported
 from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
+from afo_client import identity_checks
 from afo_client.cmd_version import versions
 from afo_client.console import size_text
 from afo_client.finding import Finding, guarded
@@ -48,6 +49,7 @@ def cluster_checks() -> Iterator[Finding]:
         yield Finding("Hadoop configuration", "fail", f"none ({directory or 'HADOOP_CONF_DIR is not set'})", advice, 6)
         return
     yield Finding("Hadoop configuration", "ok", str(directory))
+    yield from identity_checks.proxy_user()
     if hadoop_conf.demands_kerberos():
         kerberos = list(kerberos_checks())
         yield from kerberos

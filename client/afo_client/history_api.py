@@ -47,6 +47,9 @@ class HistoryApi:
 
     def __init__(self, address: str, token: str = "") -> None:
         self._address, self._token = address.rstrip("/"), token
+        # One's own server is on this machine; another may well lie behind a proxy.
+        handlers = (urllib.request.ProxyHandler({}),) if token else ()
+        self._open = urllib.request.build_opener(*handlers).open
 
     def jobs(self, asked: Mapping[str, object]) -> tuple[bytes, JobsPage]:
         """The answer as it came, and what it says. Raises `AfoError` with the server's words."""
@@ -61,7 +64,7 @@ class HistoryApi:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             request = urllib.request.Request(self._address + path, headers=headers)
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+            with self._open(request, timeout=_TIMEOUT_S) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -8,7 +8,7 @@ from afo.am_config import AmConfig
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
 from afo.events import JobFinished
 from afo.jsonfile import decode
-from afo.rpc.client import AmClient
+from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo_client.event_tail import EventTail
 from afo_client.job_ref import JobRef
@@ -117,4 +117,15 @@ class JobWatch:
             state = application.final if application.final in FINAL else "FAILED"
             message = application.diagnostics or "the application ended without a verdict and without diagnostics"
             return structs.replace(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
-        return structs.replace(view, state=application.state, message=view.message or application.diagnostics)
+        message = view.message or self._silence(application) or application.diagnostics
+        return structs.replace(view, state=application.state, message=message)
+
+    def _silence(self, application: Application) -> str:
+        """Why the numbers may be old: the AM has said where it listens, and is not reached there from here."""
+        if self._master is None or application.state != "RUNNING":
+            return ""
+        try:
+            address = read_address(self.ref.paths.address).address
+        except AfoError:
+            return ""  # it has not come so far, or the same storage is about to say what is wrong
+        return f"no answer from the Application Master at {address}; this is what its event log says"

@@ -1,13 +1,16 @@
 """What `afo doctor --cluster` looks at where the cluster demands Kerberos; `docs/kerberos.md`."""
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from afo import kerberos
-from afo.errors import ClusterUnreachable
+from afo.errors import ClusterUnreachable, PermissionDenied
+from afo.kerberos import Ticket
 from afo.storage import hadoop_conf
+from afo_client import identity_checks
 from afo_client.console import span_text
 from afo_client.finding import Finding, guarded
 
@@ -20,15 +23,27 @@ _JAR = "hadoop-mapreduce-client-core"
 
 def kerberos_checks() -> Iterator[Finding]:
     """Who asks, and what a submission takes beyond that. Ends with the first where there is no ticket."""
-    found = guarded("Kerberos", _ticket, "run `kinit`, or give `afo submit` a --keytab")
-    yield found
-    if found.level != "fail":
-        yield _renewer()
-        yield guarded("class path", _class_path, "put Hadoop's `yarn` command on PATH, and see that it runs")
+    try:
+        ticket = kerberos.ticket()
+    except PermissionDenied as error:
+        advice = "run `kinit`, or give `afo submit` a --keytab"
+        yield Finding("Kerberos", "fail", str(error), advice, error.exit_code)
+        return
+    yield _life(ticket)
+    yield identity_checks.realm(ticket)
+    yield _renewer()
+    try:
+        class_path = _class_path()
+    except ClusterUnreachable as error:
+        advice = "put Hadoop's `yarn` command on PATH, and see that it runs"
+        yield Finding("class path", "fail", str(error), advice, error.exit_code)
+        return
+    yield _token_classes(class_path)
+    ask = functools.partial(identity_checks.user, ticket, class_path)
+    yield guarded("user's name", ask, "check that Java and Hadoop's own commands run")
 
 
-def _ticket() -> Finding:
-    found = kerberos.ticket()
+def _life(found: Ticket) -> Finding:
     text = f"{found.principal}, whose ticket is good for {span_text(found.seconds)}"
     if found.seconds < LOW_TICKET_S:
         return Finding("Kerberos", "warn", text, "run `kinit` again before it ends")
@@ -49,7 +64,7 @@ def _renewer() -> Finding:
     )
 
 
-def _class_path() -> Finding:
+def _class_path() -> str:
     """Raises ClusterUnreachable where `yarn classpath` does not say it."""
     yarn = shutil.which("yarn")
     if yarn is None:
@@ -61,8 +76,11 @@ def _class_path() -> Finding:
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise ClusterUnreachable(f"`yarn classpath --glob` does not work: {error}") from error
-    entries = [Path(entry) for entry in done.stdout.strip().split(":")]
-    if any(_holds_jar(entry) for entry in entries):
+    return done.stdout.strip()
+
+
+def _token_classes(class_path: str) -> Finding:
+    if any(_holds_jar(Path(entry)) for entry in class_path.split(":")):
         return Finding("class path", "ok", f"`yarn classpath` has {_JAR}")
     advice = "add Hadoop's share/hadoop/mapreduce to the class path, e.g. by HADOOP_CLASSPATH"
     return Finding("class path", "fail", f"`yarn classpath` lacks {_JAR}, by which delegation tokens are got", advice)

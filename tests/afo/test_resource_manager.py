@@ -22,6 +22,8 @@ def addresses(**settings: str) -> tuple[str, ...]:
 def test_addresses() -> None:
     assert addresses(webapp_address="rm:9000") == ("http://rm:9000",)
     assert addresses(hostname="rm") == ("http://rm:8088",)
+    assert addresses(hostname="fd00::1") == ("http://[fd00::1]:8088",)
+    assert addresses(webapp_address="[fd00::1]:88") == ("http://[fd00::1]:88",)
     assert web_addresses(
         defaultdict(
             str,

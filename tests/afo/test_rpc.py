@@ -20,6 +20,7 @@ from afo.rpc import tls, wire
 from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master
 from afo.rpc.server import RpcServer
+from ipv6 import NEEDS_IPV6
 
 SECRET = wire.new_secret()
 TASK = m.TaskId(role="worker", index=1, attempt=2)
@@ -129,6 +130,24 @@ def test_who_has_no_certificate_is_not_served(server: RpcServer, echo: Echo) -> 
             channel.unary_unary(f"/{wire.SERVICE}/NextSplit")(wire.encode(m.Empty()), timeout=5)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert not echo.asked
+
+
+@pytest.mark.parametrize("host", ["127.0.0.3", pytest.param("::1", marks=NEEDS_IPV6)])
+def test_it_listens_where_it_says_and_on_no_other_interface(host: str, tmp_path: Path, echo: Echo) -> None:
+    server = RpcServer({"NextSplit": echo.next_split}, SECRET, host)
+    server.start()
+    write_address(str(tmp_path / "address"), AmAddress(address=server.address, incarnation=1))
+    caller = master(str(tmp_path / "address"))
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    caller.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    server.stop(0)
+
+
+def test_an_address_of_another_machine_cannot_be_listened_on(echo: Echo) -> None:
+    with pytest.raises(ClusterUnreachable, match=r"cannot listen on 198\.51\.100\.7:0"):
+        RpcServer({"NextSplit": echo.next_split}, SECRET, "198.51.100.7")
 
 
 def test_another_job_s_master_is_not_spoken_to(tmp_path: Path, echo: Echo) -> None:

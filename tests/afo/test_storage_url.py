@@ -30,6 +30,7 @@ names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
         ("file://localhost/data/x", "file", "file://", "/data/x"),
         ("hdfs://nn:9000/data/x", "hdfs", "hdfs://nn:9000", "/data/x"),
         ("hdfs://ns1/", "hdfs", "hdfs://ns1", "/"),
+        ("hdfs://[fd00::1]:9000/a", "hdfs", "hdfs://[fd00::1]:9000", "/a"),
         ("hdfs:///data", "hdfs", "hdfs://", "/data"),
         ("/a b/100%25?#'\"ü", "file", "", "/a b/100%25?#'\"ü"),
     ],

@@ -71,6 +71,14 @@ def test_no_proxy_between_tasks() -> None:
     assert "no_grpc_proxy" not in task_environment(make_job(), "worker", 0, 1, {}, {"ps": ps}).variables
 
 
+def test_nor_where_the_job_itself_names_one() -> None:
+    job = make_job(https_proxy="http://proxy:3128", no_grpc_proxy="outside")
+    ps = ("node1:1", "[fd00::2]:2")
+    variables = task_environment(job, "worker", 0, 1, {"no_proxy": "site"}, {"ps": ps}).variables
+    assert variables["no_grpc_proxy"] == "outside,fd00::2,node1", "gRPC compares hosts without brackets"
+    assert variables["https_proxy"] == "http://proxy:3128", "for what lies outside"
+
+
 def test_tf_config_knows_every_task_but_the_evaluator() -> None:
     config = json.loads(tf_config(make_job(chief=True), "evaluator", 0, {"ps": ("h:1", "h:2")}))
     assert config["task"] == {"type": "evaluator", "index": 0}

@@ -1,8 +1,11 @@
 """Following a job through a fake Application Master, its files, and a fake runtime."""
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -21,9 +24,10 @@ from afo.train_task import Progress
 from afo_client import ending, follow
 from afo_client.job_ref import JobRef
 from afo_client.job_view import JobView
-from afo_client.job_watch import JobWatch
+from afo_client.job_watch import CALL_S, JobWatch
 from afo_client.mishaps import Mishaps
 from afo_client.runtimes import Application
+from afo_client.status_line import status_line
 from afo_client.summary import places, summary_json, summary_text
 
 JOB = "application_1_0001"
@@ -147,6 +151,39 @@ def test_a_running_job_is_asked_of_its_master(watch: JobWatch, master: FakeMaste
     assert (view.state, view.step, view.loss, view.containers) == ("TRAINING", 7, 0.5, (1, 1))
     assert view.tasks[0].samples_per_s == 150.0
     assert not view.ended
+
+
+@contextmanager
+def unreachable(how: str) -> Iterator[str]:
+    """An address of this machine that behaves as if something lay between: where nobody ever answers, or comes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
+        place = server.getsockname()
+        if how == "refused":
+            server.close()
+        # The kernel drops what asks for more connections than wait already, as a firewall does.
+        for _ in range(3 if how == "dropped" else 0):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(place)
+        yield f"{place[0]}:{place[1]}"
+
+
+@pytest.mark.parametrize("how", ["refused", "silent", "dropped"])
+def test_a_master_that_is_not_reached_from_here_does_not_hold_up(
+    watch: JobWatch, ref: JobRef, runtime: FakeRuntime, how: str
+) -> None:
+    log(ref, started(), ev.SplitDone(task=WORKER, row=0, epoch=0, count=1, xor=1))
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    with unreachable(how) as address:
+        write_address(ref.paths.address, AmAddress(address=address, incarnation=1))
+        began = time.monotonic()
+        view = watch.look()
+        assert time.monotonic() - began < CALL_S + 1
+        assert (view.state, view.splits_done) == ("RUNNING", 1)
+        assert f"no answer from the Application Master at {address}; this is what its event log" in status_line(view)
+        assert ending.end_job(watch, "why").state == "KILLED"
+        assert time.monotonic() - began < 5 * CALL_S
+    assert runtime.killed == [JOB]
 
 
 def test_before_the_master_the_runtime_is_asked(watch: JobWatch, runtime: FakeRuntime) -> None:

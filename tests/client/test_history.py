@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from job_writer import DONE, FAILED, JobWriter
+from refusing_proxy import refusing_proxy
 
 ENTRY = "from afo_client.main import main; main()"
 
@@ -106,6 +107,16 @@ def test_jobs_are_listed_by_the_server(history: History) -> None:
     assert gone.returncode == 6
     assert "does not answer" in gone.stderr
     assert history("ls", "--server", "nowhere").returncode == 6
+
+
+def test_one_s_own_server_is_asked_directly(history: History) -> None:
+    history("start", "--port", "0")
+    with refusing_proxy() as proxy:
+        for name, value in proxy.environment().items():
+            history.set(name, value)
+        listed = history("ls")
+        assert listed.returncode == 0, listed.stderr
+        assert proxy.visits() == []
 
 
 def test_which_directory_it_shows(history: History, tmp_path: Path) -> None:

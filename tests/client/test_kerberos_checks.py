@@ -8,6 +8,7 @@ from afo import kerberos
 from afo.errors import PermissionDenied
 from afo.kerberos import Ticket
 from afo_client.finding import Finding
+from afo_client.identity_checks import proxy_user
 from afo_client.kerberos_checks import kerberos_checks
 
 
@@ -90,3 +91,50 @@ def test_a_yarn_command_that_is_not_there_or_does_not_work(
     finding = found("class path")
     assert (finding.level, finding.code) == ("fail", 6)
     assert "`yarn`" in finding.advice
+
+
+def test_a_service_of_another_realm(conf: Path) -> None:
+    assert found("realm").level == "ok"
+    ours, theirs = "yarn/_HOST@REALM", "hdfs/nn@CORP"
+    configure(conf, yarn__resourcemanager__principal=ours, dfs__namenode__kerberos__principal=theirs)
+    finding = found("realm")
+    assert finding.level == "warn"
+    assert "of REALM, but dfs.namenode.kerberos.principal is hdfs/nn@CORP; that takes a trust" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("said", "level", "text"),
+    [
+        ("Name: alice@REALM to alice", "ok", "alice, to Hadoop as to afo"),
+        ("Name: alice@REALM to etl", "fail", "hadoop.security.auth_to_local makes etl of alice@REALM; afo takes alice"),
+        ("IllegalArgumentException: Can't get Kerberos realm", "fail", "alice@REALM: krb5.conf has no default_realm"),
+        ("NoMatchingRule: No rules applied to alice@REALM", "fail", "alice@REALM: no rule of hadoop.security"),
+        ("Error: no main class", "fail", "HadoopKerberosName says: Error: no main class"),
+    ],
+)
+def test_whom_hadoop_takes_the_principal_for(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, level: str, text: str
+) -> None:
+    yarn_says("echo /etc/hadoop", tmp_path / "bin", monkeypatch)
+    (tmp_path / "bin" / "java").write_text(f'#!/bin/sh\necho "{said}"\n')
+    (tmp_path / "bin" / "java").chmod(0o700)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    finding = found("user's name")
+    assert finding.level == level
+    assert text in finding.text
+
+
+def test_without_java_the_user_s_name_is_not_known(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yarn_says("echo /etc/hadoop", tmp_path / "bin", monkeypatch)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "Java cannot be asked" in found("user's name").text
+
+
+def test_nobody_is_impersonated(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_PROXY_USER", raising=False)
+    assert list(proxy_user()) == []
+    monkeypatch.setenv("HADOOP_PROXY_USER", "bob")
+    [finding] = proxy_user()
+    assert (finding.level, finding.code) == ("fail", 1)
+    assert "would act as bob" in finding.text
+    assert "--keytab of bob's own" in finding.advice

@@ -177,6 +177,9 @@ def test_what_a_client_without_a_ticket_is_told(
     monkeypatch.setenv("PATH", str(cluster.cluster.bin_dir), prepend=os.pathsep)
     done = afo("doctor", "--cluster")
     assert done.returncode == 0, done.stdout
-    for words in ("ok   delegation tokens: renewed by yarn/localhost@AFO.TEST", "ok   class path: "):
+    for words in (
+        "ok   delegation tokens: renewed by yarn/localhost@AFO.TEST", "ok   class path: ", "ok   realm: AFO.TEST",
+        "ok   user's name: alice",
+    ):  # fmt: skip
         assert words in done.stdout
     assert "warn Kerberos: alice@AFO.TEST, whose ticket is good for " in done.stdout

@@ -13,6 +13,8 @@ import kerberos as kdc
 from afo import kerberos
 from afo.config import user_name
 from afo.errors import NotFound, PermissionDenied, UsageError
+from afo_client import identity_checks
+from afo_client.hadoop.jars import resolve_jars
 from afo_client.keytab import signed_in
 from live_job import afo
 
@@ -99,3 +101,30 @@ def test_a_system_without_the_library_says_what_to_install() -> None:
     program = "from afo import kerberos; kerberos._LIBRARY = 'libnowhere.so'; kerberos.ticket()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "install Kerberos' library, e.g. Debian's libgssapi-krb5-2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rules", "default_realm", "level", "words"),
+    [
+        ("DEFAULT", True, "ok", "alice, to Hadoop"),
+        ("RULE:[1:$1@$0](alice@AFO.TEST)s/.*/etl/ DEFAULT", True, "fail", "makes etl of alice@AFO.TEST"),
+        ("RULE:[1:$1@$0](.*@CORP)s/@.*//", True, "fail", "no rule of hadoop.security.auth_to_local"),
+        ("DEFAULT", False, "fail", "krb5.conf has no default_realm"),
+    ],
+)
+def test_hadoop_itself_says_whom_it_takes_a_ticket_for(
+    realm: kdc.Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str, default_realm: bool, level: str,
+    words: str,
+) -> None:  # fmt: skip
+    settings = {"hadoop.security.authentication": "kerberos", "hadoop.security.auth_to_local": rules}
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("KRB5CCNAME", str(realm.cache("alice")))
+    ticket = kerberos.ticket()
+    if not default_realm:
+        lines = realm.config.read_text().splitlines()
+        (tmp_path / "krb5.conf").write_text("\n".join(line for line in lines if "default_realm" not in line))
+        monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    finding = identity_checks.user(ticket, f"{tmp_path}:{resolve_jars()}/*")
+    assert finding.level == level
+    assert words in finding.text

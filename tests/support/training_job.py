@@ -18,6 +18,7 @@ import pytest
 
 from afo import jsonfile
 from afo.data.splits import find_splits
+from afo.hosts import host_port
 from afo.job import Job
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
@@ -127,7 +128,10 @@ class MiniMaster:
 class JobRun:
     """The processes of one generation of a job, and the master they talk to."""
 
-    def __init__(self, job: Job, schema_file: Path, directory: Path, *, generation: int = 1, restore: str = "") -> None:
+    def __init__(
+        self, job: Job, schema_file: Path, directory: Path, *, generation: int = 1, restore: str = "",
+        host: str = "127.0.0.1",
+    ) -> None:  # fmt: skip
         self.job = job
         self.directory = directory
         self.generation = generation
@@ -148,13 +152,13 @@ class JobRun:
                 "ReportEval": master.report_eval,
             },
             SECRET,
-            "127.0.0.1",
+            host,
         )
         self._server.start()
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "secret").write_text(SECRET)
         write_address(str(directory / "address"), AmAddress(self._server.address, 1))
-        self.ps = tuple(f"127.0.0.1:{_free_port()}" for _ in range(job.roles["ps"].count))
+        self.ps = tuple(host_port(host, _free_port()) for _ in range(job.roles["ps"].count))
 
     def start_servers(self, *which: int) -> None:
         """Start parameter servers, or all of them, and wait until they serve."""

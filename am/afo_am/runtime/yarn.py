@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 
 import skein
 
+from afo import skein_channel
 from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
+from afo.hosts import host_of
 from afo.resource_manager import Queue, ResourceManager, from_configuration
 from afo.rpc.messages import TaskId
 from afo.submission import service_name
@@ -45,6 +47,7 @@ class YarnRuntime:
 
     def __init__(self) -> None:
         self._attempt = application_attempt(os.environ.get("CONTAINER_ID", ""))
+        skein_channel.direct()
         self._application = _translated(BoundedApplicationClient.from_current)
         self._resource_manager: ResourceManager | None = None
 
@@ -111,7 +114,7 @@ class YarnRuntime:
             handle=f"{self._attempt}:{container.id}",
             state=_STATE.get(str(container.state), "ended"),
             container=container.yarn_container_id,
-            host=container.yarn_node_http_address.rpartition(":")[0],
+            host=host_of(container.yarn_node_http_address),
             diagnostics=container.exit_message,
         )
 

@@ -5,13 +5,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import skein
 
+from afo import skein_channel
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, SpecError, WaitTimeout
 from afo.storage import deadline
+from afo_client import java
 
 _START_S = 60.0
 _SUBMIT_S = 120.0
@@ -80,14 +81,15 @@ def _driver(security: Any, refusal: str) -> Iterator[BoundedClient]:
 
 
 def _start(security: Any) -> BoundedClient:
-    for command in ("yarn", _java()):
+    for command in ("yarn", java.command()):
         if shutil.which(command) is None:
             raise NotFound(
                 f"`{command}` is not found; submitting to YARN needs Java and Hadoop's `yarn` command on PATH "
                 "(`afo cluster start` prints what to export)"
             )
+    skein_channel.direct()
     try:
-        options = [*_JAVA_OPTIONS, *_kerberos(), *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
+        options = [*_JAVA_OPTIONS, *java.realm_options(), *os.environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()]
         return deadline.call(_START_S, lambda: BoundedClient(security=security, log=False, java_options=options))
     except (WaitTimeout, skein.exceptions.SkeinError) as error:
         raise ClusterUnreachable(
@@ -95,17 +97,6 @@ def _start(security: Any) -> BoundedClient:
         ) from error
     except (OSError, subprocess.CalledProcessError) as error:
         raise NotFound(f"skein's driver cannot be started: {error}") from error
-
-
-def _kerberos() -> list[str]:
-    """Java looks for the realm in /etc alone; everything else that speaks Kerberos here follows `$KRB5_CONFIG`."""
-    config = os.environ.get("KRB5_CONFIG", "").partition(":")[0]
-    return [f"-Djava.security.krb5.conf={config}"] if config else []
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else "java"
 
 
 def _refused(refusal: str, text: str) -> AfoError:

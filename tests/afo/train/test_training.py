@@ -18,6 +18,7 @@ from afo.train.manifest import find_manifests, read_manifest
 from afo.train_task import EXIT_RESTART
 from afo.units import Duration
 from click_records import CITIES, SCHEMA, expected_acks, write_files
+from ipv6 import NEEDS_IPV6
 from served import served_auc
 from training_job import JobRun, wait_until
 
@@ -92,6 +93,15 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
         measured.metrics["auc"], abs=1e-6
     )
+
+
+@NEEDS_IPV6
+def test_a_job_trains_over_ipv6(job: Job, schema_file: Path, run_job: RunJob) -> None:
+    run = run_job(job, schema_file, host="::1")
+    assert all(address.startswith("[::1]:") for address in run.ps)
+    run.start_servers()
+    run.finish(run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0))
+    assert_every_sample_was_applied_once_an_epoch(run)
 
 
 def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_of_them(
