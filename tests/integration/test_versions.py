@@ -162,7 +162,7 @@ def lose_nothing_to_bad_requests(cluster: Cluster, folder: Path) -> None:
 
 def outlives_a_worker(cluster: Cluster, folder: Path) -> tuple[float, float, str]:
     """A worker's container dies in the middle; the job ends well. Seconds without it, of the job; the queue."""
-    job = submitted(cluster, job_file(cluster, folder, 30))
+    job = submitted(cluster, job_file(cluster, folder, 60))
     job.wait(lambda: job.splits_done() >= 2, "two files are read")
     queue = shown_queue(job)
     begun, before = time.monotonic(), registered(job)
