@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # What has no target of its own. Tests that share the one Hadoop run one after the other.
-QUICK := not soak and not kills and not equivalence and not faults and not compare_faults
+QUICK := not soak and not kills and not equivalence and not faults and not compare_faults and not versions
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults soak kills equivalence compare-faults wheel clean
+.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults test-versions soak kills equivalence compare-faults wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,10 @@ kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN, and of
 test-faults: $(INSTALLED) ## Daemons, nodes, memory and processes fail around jobs on real YARN
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m faults --override-ini timeout=1800
+
+test-versions: $(INSTALLED) ## A job on each version of Hadoop and Java, and under each scheduler; takes half an hour
+	.ci/system-packages python hadoop
+	$(BIN)/python -m pytest tests/integration/test_versions.py -m hadoop
 
 equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes about an hour
 	.ci/system-packages python hadoop

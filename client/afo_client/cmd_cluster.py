@@ -42,6 +42,7 @@ def command() -> None:
     "--node-expiry", metavar="TIME", help="Silence after which a node is lost.  [default: 20s, or as last time]"
 )
 @click.option("--port-base", type=int, help="First of 10 * (nodes + 1) ports.  [default: free ones, or as last time]")
+@click.option("--hadoop", metavar="VERSION", help="Hadoop's version.  [default: the newest tried, or as last time]")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A Hadoop property; may be repeated.")
 @directory_option
 def start(
@@ -51,6 +52,7 @@ def start(
     node_vcores: int | None,
     node_expiry: str | None,
     port_base: int | None,
+    hadoop: str | None,
     settings: tuple[str, ...],
 ) -> None:
     """Start the daemons that do not run yet."""
@@ -61,6 +63,7 @@ def start(
         "node_vcores": node_vcores,
         "node_expiry": None if node_expiry is None else Duration.parse(node_expiry),
         "port_base": port_base,
+        "hadoop": hadoop,
         "settings": dict(map(_setting, settings)) or None,
     }
     last = cluster.spec or ClusterSpec()

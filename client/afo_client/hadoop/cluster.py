@@ -84,7 +84,7 @@ class Cluster:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             spec = self._settled(spec)
-            java, jars = java_home(), resolve_jars()
+            java, jars = java_home(), resolve_jars(spec.hadoop)
             write_configuration(self.directory, spec, jars)
             write_launchers(self.directory, jars, java)
             jsonfile.write_private(self.directory / "cluster.json", spec)
@@ -110,7 +110,7 @@ class Cluster:
         """Starts one daemon again and waits until it can be used."""
         spec, daemon = self.known_spec(), self.daemon(name)
         with self._locked():
-            self._start([daemon], [daemon], spec, resolve_jars(), java_home())
+            self._start([daemon], [daemon], spec, resolve_jars(spec.hadoop), java_home())
 
     def _settled(self, spec: ClusterSpec) -> ClusterSpec:
         """The spec with ports: those given, else those of last time, else free ones."""

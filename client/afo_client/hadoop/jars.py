@@ -45,19 +45,22 @@ def java_home() -> Path:
     return Path(found).resolve().parents[1]
 
 
-def resolve_jars() -> Path:
-    """The directory that holds Hadoop's jars. Only the first call for a given pom.xml runs Maven.
+def resolve_jars(version: str = "") -> Path:
+    """The directory that holds the jars of a Hadoop; '' is the version that pom.xml names.
 
-    Raises UsageError without Maven, ClusterUnreachable when Maven fails.
+    Only the first call for a version and a pom.xml runs Maven. Raises UsageError without Maven, ClusterUnreachable when
+    Maven fails.
     """
     pom = templates_dir() / "pom.xml"
-    target = _cache_dir(pom.read_text())
+    text = pom.read_text()
+    version = version or _own_version(text)
+    target = _cache_dir(text, version)
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".resolving-") as scratch:
         jars = Path(scratch, "jars")
-        _run_maven(pom, jars)
+        _run_maven(pom, version, jars)
         try:
             jars.rename(target)
         except OSError:
@@ -67,21 +70,26 @@ def resolve_jars() -> Path:
     return target
 
 
-def _cache_dir(pom: str) -> Path:
-    """`<cache>/hadoop/<version>-<hash of the pom>`: another pom never meets old jars."""
+def _own_version(pom: str) -> str:
     version = re.search(r"<hadoop\.version>([\w.\-]+)</hadoop\.version>", pom)
     if version is None:
         raise NotFound(f"{templates_dir() / 'pom.xml'} names no <hadoop.version>")
+    return version[1]
+
+
+def _cache_dir(pom: str, version: str) -> Path:
+    """`<cache>/hadoop/<version>-<hash of the pom>`: another pom never meets old jars."""
     cache = Path(os.environ.get("AFO_CACHE_DIR") or Path.home() / ".cache" / "afo")
-    return cache / "hadoop" / f"{version[1]}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    return cache / "hadoop" / f"{version}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
 
 
-def _run_maven(pom: Path, output: Path) -> None:
+def _run_maven(pom: Path, version: str, output: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise UsageError("Maven is missing; install it (Debian: apt-get install maven), it fetches Hadoop's jars")
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={output}", "-DincludeScope=runtime"]
-    command = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(pom), *goal]
+    options = ["--batch-mode", "--quiet", "-Dstyle.color=never", f"-Dhadoop.version={version}"]
+    command = [maven, *options, "--file", str(pom), *goal]
     try:
         done = subprocess.run(
             command,
@@ -92,7 +100,7 @@ def _run_maven(pom: Path, output: Path) -> None:
             timeout=_RESOLVE_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise ClusterUnreachable(f"Maven did not fetch Hadoop's jars within {_RESOLVE_SECONDS} s: {maven}") from None
+        raise ClusterUnreachable(f"Maven did not fetch Hadoop {version} within {_RESOLVE_SECONDS} s: {maven}") from None
     if done.returncode or not output.is_dir():
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-        raise ClusterUnreachable(f"Maven could not fetch Hadoop's jars for {pom}:\n{tail}")
+        raise ClusterUnreachable(f"Maven could not fetch Hadoop {version} for {pom}:\n{tail}")

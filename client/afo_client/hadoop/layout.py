@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     node_vcores: int = 16
     node_expiry: Duration = Duration(20)  #: silence after which the ResourceManager calls a node lost
     port_base: int = 0  #: first of 10 * (nodes + 1) consecutive ports; 0 until some are chosen
+    hadoop: str = ""  #: version, e.g. 2.10.2; '' is the one that pom.xml names
     settings: dict[str, str] = {}  #: further Hadoop properties, over those of the templates
 
     def __post_init__(self) -> None:
@@ -51,6 +53,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"--node-memory is {self.node_memory}; a node needs at least 512 MiB")
         if self.node_vcores < 1:
             raise UsageError(f"--node-vcores is {self.node_vcores}; it must be at least 1")
+        if self.hadoop and not re.fullmatch(r"\d+\.\d+\.\d+", self.hadoop):
+            raise UsageError(
+                f"--hadoop is {self.hadoop!r}; give a released version of three numbers, e.g. 3.3.6, or leave it out"
+            )
         if self.port_base and not 1024 <= self.port_base <= 65535 - self.port_count:
             raise UsageError(f"--port-base is {self.port_base}; it must be from 1024 to {65535 - self.port_count}")
 

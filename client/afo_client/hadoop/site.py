@@ -21,6 +21,8 @@ _FILE_BY_PREFIX = (
     ("dfs.", "hdfs-site.xml"),
     ("", "core-site.xml"),
 )
+#: Copied as they are.
+_PLAIN_FILES = ("log4j.properties", "fair-scheduler.xml")
 _CLIENT_FILES = tuple(file for _, file in _FILE_BY_PREFIX)
 
 
@@ -76,7 +78,8 @@ def _overrides(file: str, spec: ClusterSpec) -> Properties:
 
 def _write(conf_dir: Path, files: dict[str, Properties]) -> None:
     conf_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(templates_dir() / "log4j.properties", conf_dir / "log4j.properties")
+    for name in _PLAIN_FILES:
+        shutil.copyfile(templates_dir() / name, conf_dir / name)
     for name, properties in files.items():
         write_site(conf_dir / name, properties)
 
