@@ -182,7 +182,10 @@ def test_a_master_that_is_not_reached_from_here_does_not_hold_up(
         assert (view.state, view.splits_done) == ("RUNNING", 1)
         assert f"no answer from the Application Master at {address}; this is what its event log" in status_line(view)
         assert ending.end_job(watch, "why").state == "KILLED"
-        assert time.monotonic() - began < 5 * CALL_S
+        assert watch.master is not None
+        with pytest.raises(ClusterUnreachable, match="does not answer"):
+            watch.master.scale(m.ScaleRequest(user="ann", workers=2))
+        assert time.monotonic() - began < 6 * CALL_S
     assert runtime.killed == [JOB]
 
 
