@@ -1,9 +1,11 @@
 """Connections between a client (worker, chief) and the parameter servers."""
 
+import os
 import socket
 
 import tensorflow as tf
 
+from afo import listen
 from afo.errors import ClusterUnreachable
 
 #: What TensorFlow raises when a parameter server is gone, or came back without its variables.
@@ -35,7 +37,9 @@ def connect(servers: tuple[str, ...]) -> socket.socket:
     """
     host = _own_host(servers[0])
     port, keeper = _reserve_port(host)
-    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [f"{_bracketed(host)}:{port}"]})
+    own = f"{_bracketed(host)}:{port}"
+    os.environ.setdefault(listen.VARIABLE, listen.place(own))
+    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [own]})
     try:
         tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)
     except (tf.errors.OpError, RuntimeError) as error:

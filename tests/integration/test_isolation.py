@@ -1,6 +1,8 @@
 """What somebody without the job's secret can do to a running job: at each call, port and file of it."""
 
+import ipaddress
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -102,6 +104,7 @@ def secret_of(job: LiveJob) -> str:
 
 
 def test_every_port_of_a_job_is_one_of_these(job: LiveJob) -> None:
+    """A Child listens nowhere: it calls the Application Master, and nobody calls it."""
     found = listening(job)
     started = job.events(ev.AmStarted)[-1]
     ports = {int(address.rpartition(":")[2]) for address in (started.address, started.metrics)}
@@ -110,8 +113,23 @@ def test_every_port_of_a_job_is_one_of_these(job: LiveJob) -> None:
     assert found == {"afo_am.supervisor": [], "afo_am.runtime.local_container": [], "afo_child": []}
 
 
-def test_the_application_master_listens_on_this_machine_alone(job: LiveJob) -> None:
-    assert {address.removeprefix("::ffff:") for address, _ in listening(job)["afo_am"]} == {"127.0.0.1"}
+def test_every_port_of_a_local_job_is_closed_to_other_machines(job: LiveJob) -> None:
+    places = [place for found in listening(job).values() for place in found]
+    assert {address.removeprefix("::ffff:") for address, _ in places} == {"127.0.0.1"}
+    for other in {"127.0.0.2", *addresses_of_this_machine()}:
+        for _, port in places:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((other, port), timeout=10)
+    for _, port in places:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+
+
+def addresses_of_this_machine() -> set[str]:
+    """Those by which other machines reach it."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    found = [each for network in psutil.net_if_addrs().values() for each in network if each.family in families]
+    addresses = {each.address.partition("%")[0] for each in found}
+    return {each for each in addresses if not (ip := ipaddress.ip_address(each)).is_loopback and not ip.is_link_local}
 
 
 @pytest.mark.parametrize("method", wire.METHODS)
@@ -167,7 +185,7 @@ def test_the_secret_is_in_two_files_and_nowhere_else(job: LiveJob, folder: Path)
 
 
 def test_who_reaches_a_port_of_tensorflow_reads_what_its_user_can(job: LiveJob) -> None:
-    """Not as it should be: TensorFlow asks nobody for anything (docs/security.md, "Open")."""
+    """Not as it should be: TensorFlow asks nobody for anything, so everybody on this machine is served."""
     address = f"127.0.0.1:{port_of(job, 'ps', 0)}"
     done = subprocess.run(
         [sys.executable, "-c", READS_THERE, address, f"{job.paths.dir}/am/secret"],
