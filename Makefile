@@ -30,7 +30,7 @@ demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes 
 	$(BIN)/afo demo --dir build/demo
 
 test: $(INSTALLED) ## Run every test; installs what tests need
-	.ci/system-packages python native doctest hadoop kerberos browser
+	.ci/system-packages python native doctest hadoop kerberos firewall browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 -m "$(QUICK) and not hadoop"
 	$(BIN)/python -m pytest -m "$(QUICK) and hadoop"
 

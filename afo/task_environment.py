@@ -96,8 +96,11 @@ def _fail_fast(job: Job) -> dict[str, str]:
 
 
 def _is_private(name: str) -> bool:
-    """Variables of the launcher and of skein: with those user code could act as the Application Master."""
-    return name.startswith("SKEIN_") or name == "AFO_CHILD_CONFIG"
+    """Variables of the launcher and of skein: with those user code could act as the Application Master.
+
+    And where a task listens in which this one was submitted.
+    """
+    return name.startswith("SKEIN_") or name in ("AFO_CHILD_CONFIG", "AFO_LISTEN")
 
 
 def _without_proxy(cluster: Mapping[Role, Sequence[str]], environment: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from afo.ops.library import LISTEN
+
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
 #: Parts of the library that are TensorFlow's own (docs/architecture.md); everything else must do without.
@@ -71,10 +73,21 @@ def wheel(wheels: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shared library of the wheel."""
+    """The operations of the wheel."""
+    return extracted(wheel, "/_afo_ops.", tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture(scope="module")
+def preloaded(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the processes of tasks preload."""
+    return extracted(wheel, f"/{LISTEN}", tmp_path_factory.mktemp("preloaded"))
+
+
+def extracted(wheel: Path, part: str, folder: Path) -> Path:
+    """The one file of the wheel with `part` in its name."""
     with zipfile.ZipFile(wheel) as packed:
-        name = next(name for name in packed.namelist() if name.endswith(".so"))
-        return Path(packed.extract(name, tmp_path_factory.mktemp("library")))
+        (name,) = [name for name in packed.namelist() if part in name]
+        return Path(packed.extract(name, folder))
 
 
 @pytest.mark.parametrize("package", ["afo", *PROGRAMS])
@@ -162,6 +175,15 @@ def test_the_library_wants_no_newer_system_than_tensorflow(library: Path) -> Non
         if version > max(theirs[family])
     }
     assert not newer, "name an older version, or bring the function along, in afo/ops/old_systems.*"
+
+
+def test_what_is_preloaded_wants_nothing_but_an_old_glibc(preloaded: Path) -> None:
+    """It comes into every program that a task starts, also into one without libstdc++."""
+    versions = wanted(preloaded)
+    assert set(versions) == {"GLIBC"}
+    assert max(versions["GLIBC"]) <= (2, 27)
+    needed = subprocess.run(["objdump", "-p", preloaded], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [line.split()[1] for line in needed.splitlines() if "NEEDED" in line] == ["libc.so.6"]
 
 
 def wide_functions(library: Path) -> Iterator[str]:

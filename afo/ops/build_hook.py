@@ -1,4 +1,4 @@
-"""Builds the operations while afo is installed: a hook of hatchling, and nothing that runs later.
+"""Builds the C++ while afo is installed: a hook of hatchling, and nothing that runs later.
 
 Where there is no g++, or TensorFlow has no wheel for the system or the Python, afo is installed without them: the AM,
 the history server and the client need none, and `afo.ops.library` says what is missing.
@@ -22,7 +22,7 @@ _NEEDED = ["cmake>=3.25", "tensorflow-cpu==2.21.*; python_version < '3.14'"]
 
 
 class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not there when types are checked
-    """Adds the shared library to an editable install and to a wheel, whose tag then names the platform."""
+    """Adds the shared libraries to an editable install and to a wheel, whose tag then names the platform."""
 
     PLUGIN_NAME = "custom"
 
@@ -34,7 +34,7 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
         """Builds. A compiler that fails is an error: half an installation would be found out at night."""
         # The project's own package is not installed yet; this module of it needs the standard library alone.
         sys.path.insert(0, self.root)
-        from afo.ops.library import file_name, installed_tensorflow
+        from afo.ops.library import LISTEN, file_name, installed_tensorflow
 
         tensorflow = installed_tensorflow()
         if not _is_possible() or tensorflow is None:
@@ -42,9 +42,11 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
                 "afo is installed without native operations: they need g++, and TensorFlow on glibc and x86-64"
             )
             return
-        target = _SOURCES / file_name(tensorflow)
-        _replace(target, _compiled(Path(self.root) / "build" / "ops"))
-        build_data["artifacts"].append(f"/afo/ops/{target.name}")
+        work = Path(self.root) / "build" / "ops"
+        _compile(work)
+        for built, name in (("_afo_ops.so", file_name(tensorflow)), (LISTEN, LISTEN)):
+            _replace(_SOURCES / name, work / built)
+            build_data["artifacts"].append(f"/afo/ops/{name}")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
@@ -56,8 +58,8 @@ def _replace(target: Path, built: Path) -> None:
     beside.replace(target)
 
 
-def _compiled(work: Path) -> Path:
-    """The library, built in `work`."""
+def _compile(work: Path) -> None:
+    """Make both libraries in `work`."""
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
         raise RuntimeError("TensorFlow is installed and cannot be found")
@@ -67,7 +69,6 @@ def _compiled(work: Path) -> Path:
     where = f"-DTENSORFLOW={Path(found.origin).parent}"
     subprocess.run([cmake, "-S", str(_SOURCES), "-B", str(work), where, "-DCMAKE_BUILD_TYPE=Release"], check=True)
     subprocess.run([cmake, "--build", str(work), "--parallel", str(os.cpu_count() or 1)], check=True)
-    return work / "_afo_ops.so"
 
 
 def _is_possible() -> bool:

@@ -1,9 +1,11 @@
 """Connections between a client (worker, chief) and the parameter servers."""
 
+import os
 import socket
 
 import tensorflow as tf
 
+from afo import listen
 from afo.errors import ClusterUnreachable
 from afo.hosts import host_of, host_port
 
@@ -36,7 +38,9 @@ def connect(servers: tuple[str, ...]) -> socket.socket:
     """
     host = _own_host(servers[0])
     port, keeper = _reserve_port(host)
-    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [host_port(host, port)]})
+    own = host_port(host, port)
+    os.environ.setdefault(listen.VARIABLE, listen.place(own))
+    cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [own]})
     try:
         tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)
     except (tf.errors.OpError, RuntimeError) as error:

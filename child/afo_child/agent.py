@@ -164,7 +164,7 @@ class Agent:
             if self._model_dir.failure:
                 text = f"the model directory of {self._task} could not be filled: {self._model_dir.failure}"
                 raise CannotStart("storage_unreachable", text)
-            self._trainer.start(self._directive)
+            self._trainer.start(self._directive, self._port.address if self._port else "")
             self._model_dir.started()
             self._reported = self._stays = False
         except CannotStart as error:

@@ -1,5 +1,6 @@
 """What one start of a task's process is given: its task file, its command line, and its environment."""
 
+import logging
 import os
 import shutil
 import subprocess
@@ -7,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from afo import jsonfile
+from afo import jsonfile, listen
 from afo.child_config import ChildConfig
-from afo.errors import NotFound
+from afo.errors import NotFound, Unsupported
 from afo.rpc.messages import Directive, TaskId
 from afo.task_environment import task_environment
 from afo.train_task import TrainTask
@@ -17,6 +18,7 @@ from afo.train_task import TrainTask
 TASK_FILE = "task.json"
 #: Directory below the working directory for what a program keeps (`AFO_MODEL_DIR`).
 MODEL_DIR = "model"
+_LOG = logging.getLogger(__name__)
 
 
 def command(
@@ -48,9 +50,12 @@ def _write_task(config: ChildConfig, task: TaskId, directive: Directive, work_di
 
 
 def environment(
-    config: ChildConfig, task: TaskId, directive: Directive, inherited: Mapping[str, str], work_dir: Path
+    config: ChildConfig, task: TaskId, directive: Directive, address: str, inherited: Mapping[str, str], work_dir: Path
 ) -> dict[str, str]:
-    """The process's whole environment. Raises `NotFound` if the library of `environment.preload` cannot be loaded."""
+    """The process's whole environment; `address` is the one that was reserved for it, '' where there is none.
+
+    Raises `NotFound` if the library of `environment.preload` cannot be loaded.
+    """
     vcores = config.job.roles[task.role].vcores
     wanted = task_environment(
         config.job, task.role, task.index, vcores, inherited, directive.cluster or {"ps": directive.ps}
@@ -60,7 +65,17 @@ def environment(
         result |= {"AFO_MODEL_DIR": str(work_dir / MODEL_DIR), "AFO_GENERATION": str(directive.generation)}
     if config.job.environment.preload:
         check_preload(result)
-    return result
+    return {**result, **_listening(result, address)}
+
+
+def _listening(env: Mapping[str, str], address: str) -> dict[str, str]:
+    """What makes its server listen on its own address alone; nothing where that cannot be had."""
+    try:
+        own = {} if listen.VARIABLE in env or not address else {listen.VARIABLE: listen.place(address)}
+        return {**own, "LD_PRELOAD": listen.preloaded(env.get("LD_PRELOAD", ""))}
+    except Unsupported as reason:
+        _LOG.warning("TensorFlow's server will listen on all addresses: %s", reason)
+        return {}
 
 
 def check_preload(env: Mapping[str, str]) -> None:

@@ -90,8 +90,8 @@ class Trainer:
         """What is left of that pause."""
         return max(0.0, self._start_after - time.monotonic())
 
-    def start(self, directive: Directive) -> None:
-        """Start the process of the directive's generation. Raises `CannotStart`."""
+    def start(self, directive: Directive, address: str) -> None:
+        """Start the process of the directive's generation, to listen at `address` if any. Raises `CannotStart`."""
         if directive.generation != self.generation:
             self.restarts = 0
         self.generation, self.code = directive.generation, None
@@ -99,7 +99,7 @@ class Trainer:
         self._output.begin_process()
         self._memory_kills = memory_kills()
         try:
-            self._process = self._started(directive)
+            self._process = self._started(directive, address)
         except NotFound as error:
             raise CannotStart("preload_missing", str(error)) from error
         except OSError as error:
@@ -153,8 +153,10 @@ class Trainer:
         if (process := self._process) is not None:
             process.kill()
 
-    def _started(self, directive: Directive) -> TrainerProcess:
-        self.environment = launch.environment(self._config, self._task, directive, self._inherited, self._work_dir)
+    def _started(self, directive: Directive, address: str) -> TrainerProcess:
+        self.environment = launch.environment(
+            self._config, self._task, directive, address, self._inherited, self._work_dir
+        )
         reader, writer = os.pipe()
         try:
             command = launch.command(self._config, self._task, directive, self._work_dir, writer)

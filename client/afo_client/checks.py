@@ -142,7 +142,7 @@ def _security() -> Finding:
     return Finding(
         "security", "warn",
         "while a job runs, a stock TensorFlow server executes any graph that reaches its port, as the job's user",
-        "keep the machines' ports closed to people and networks you do not trust; docs/security.md",
+        "keep people you do not trust off these machines, and networks by a firewall; docs/security.md has its rules",
     )  # fmt: skip
 
 

@@ -241,6 +241,31 @@ def test_a_parameter_server_keeps_its_port_until_it_serves(container, master: Fa
     assert master.heartbeats[-1].address == second
 
 
+@pytest.mark.parametrize(
+    ("variables", "heard"), [({}, "::ffff:127.0.0.1"), ({"AFO_LISTEN": ""}, "::")], ids=["as it comes", "as wished"]
+)
+def test_a_parameter_server_listens_where_the_others_look_for_it(
+    container, master: FakeMaster, variables: dict[str, str], heard: str
+) -> None:
+    container.start(
+        """
+        own = next(address for address in task["ps"] if address.startswith("127.0.0.1:"))
+        places = []
+        for port in (int(own.split(":")[1]), 0):
+            with socket.socket(socket.AF_INET6) as server:
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                server.bind(("::", port))
+                places.append(server.getsockname()[0])
+        mark("bound", json.dumps([places, os.environ["LD_PRELOAD"].split(":")[0]]))
+        forever()
+        """,
+        role="ps", variables=variables, preload="libm.so.6",
+        environment={"AFO_LISTEN": "::1 80"},  # of a task that submitted this job
+    )  # fmt: skip
+    master.say("run", 1, ps=("10.9.9.9:1", _address(master, 1)))
+    assert json.loads(container.marked("bound")) == [[heard, "::"], "libm.so.6"]
+
+
 def test_a_parameter_server_does_not_start_under_anothers_address(container, master: FakeMaster) -> None:
     container.start("mark('up'); forever()", role="ps")
     master.heartbeat(lambda beat: beat.address != "", "an address")

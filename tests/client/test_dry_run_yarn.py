@@ -50,6 +50,32 @@ def test_resources_and_the_image_of_each_role_are_shown(folder: Path, capsys: py
     assert not (folder / "fs" / "user").exists() or not list((folder / "fs" / "user").glob("*/.afo/cache/*"))
 
 
+def test_tasks_are_in_containers_of_docker_and_the_application_master_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = "environment.docker={image: 'ads/ctr:1', network: host, mounts: ['/etc/passwd:/etc/passwd:ro']}"
+    submission = dry_run(folder, capsys, "--set", image)["submission"]
+    for service in submission["services"].values():
+        assert {name: text for name, text in service["env"].items() if name.startswith("YARN_")} == {
+            "YARN_CONTAINER_RUNTIME_TYPE": "docker",
+            "YARN_CONTAINER_RUNTIME_DOCKER_IMAGE": "ads/ctr:1",
+            "YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS": "/etc/passwd:/etc/passwd:ro",
+            "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK": "host",
+        }
+    assert "YARN_" not in json.dumps(submission["master"])
+
+
+def test_no_file_of_a_job_is_for_all_users_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LinuxContainerExecutor keeps users apart; files of visibility PUBLIC lie outside of what it guards."""
+    (folder / "own.py").write_text("")
+    submission = dry_run(folder, capsys, "--set", "environment.files=[own.py]")["submission"]
+    containers = [submission["master"], *submission["services"].values()]
+    seen = {name: file["visibility"] for each in containers for name, file in each["files"].items()}
+    assert len(seen) > 4
+    assert set(seen.values()) == {"PRIVATE", "APPLICATION"}
+    assert seen["afo-secret"] == "APPLICATION"
+
+
 def test_a_smoke_run_asks_for_one_worker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = dry_run(folder, capsys, "--set", "roles.worker.instances=7", "--limit", "1")
     assert plan["submission"]["name"] == "clicks (first 1)"
