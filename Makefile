@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # What has no target of its own. Tests that share the one Hadoop run one after the other.
-QUICK := not soak and not kills and not equivalence and not faults and not compare_faults and not versions
+QUICK := not soak and not kills and not equivalence and not faults and not compare_faults and not versions and not pairs
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults test-versions soak kills equivalence compare-faults wheel clean
+.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ soak: $(INSTALLED) ## A kill every 45 s in jobs on real YARN: goodput, recovery;
 kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN, and of who saves tables; takes about two hours
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m kills --override-ini timeout=7200
+
+test-pairs: $(INSTALLED) ## Fail-over of NameNodes and ResourceManagers around jobs on real YARN; ten minutes
+	.ci/system-packages python native hadoop
+	$(BIN)/python -m pytest -m pairs -s
 
 test-faults: $(INSTALLED) ## Daemons, nodes, memory and processes fail around jobs on real YARN
 	.ci/system-packages python hadoop

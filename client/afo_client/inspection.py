@@ -19,6 +19,7 @@ from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
 from afo.job import Data, Job
 from afo.own_code import own_code
+from afo.storage.url import LOCAL, parse
 from afo.train.sources import first_of
 
 #: Records of the first training and evaluation file that are compared with the schema.
@@ -167,7 +168,7 @@ def on_this_machine(job: Job) -> list[str]:
     places = [(f"$.data.train[{number}]", path) for number, path in enumerate(job.data.train)]
     places += [(f"$.data.eval[{number}]", path) for number, path in enumerate(job.data.eval)]
     places += [("$.checkpoint.dir", job.checkpoint.dir), ("$.export.dir", job.export.dir)]
-    return [f"{where}: {path}" for where, path in places if path and not path.startswith("hdfs://")]
+    return [f"{where}: {path}" for where, path in places if path and parse(path).scheme == LOCAL]
 
 
 def check_writable(directory: str) -> None:
