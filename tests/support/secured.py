@@ -87,7 +87,7 @@ class SecuredCluster:
 
 @contextmanager
 def secured(
-    directory: Path, *, open_web: bool = False, others: Mapping[str, str] = types.MappingProxyType({})
+    directory: Path, *, nodes: int = 1, open_web: bool = False, others: Mapping[str, str] = types.MappingProxyType({})
 ) -> Iterator[SecuredCluster]:
     """Starts it with a home in HDFS for each person; this process knows it by its environment meanwhile.
 
@@ -102,7 +102,7 @@ def secured(
             patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
             patch.setenv("KRB5CCNAME", str(realm.cache("hdfs")))
             web = {} if open_web else guarded_web(realm)
-            cluster.start(ClusterSpec(nodes=1, settings={**settings(realm), **web, **others}))
+            cluster.start(ClusterSpec(nodes=nodes, settings={**settings(realm), **web, **others}))
             files = hdfs_native.Client(cluster.hdfs_uri)
             for person in PEOPLE[1:]:
                 storage.make_dirs(f"{cluster.hdfs_uri}/user/{person}", mode=0o700)

@@ -15,4 +15,10 @@ GROUPS: tuple[tuple[Fault, ...], ...] = (
     (NodeIsLost(), Pause("ps"), Preemption(), Pause("worker")),
 )
 
-__all__ = ["GROUPS", "Fault"]
+#: Those after which tokens are needed anew: by whoever connects again, by a container or an AM that starts later.
+SECURED_GROUPS: tuple[tuple[Fault, ...], ...] = (
+    (Restart("namenode", 10), AmContainer(), Restart("resourcemanager", 5), PsChild()),
+    (Restart("datanode", 5), Child(), Master(), NodeReturns()),
+)
+
+__all__ = ["GROUPS", "SECURED_GROUPS", "Fault"]
