@@ -2,7 +2,7 @@
 
 Against YARN's own distributed shell, whose ApplicationMaster asks for as many on the same cluster in the same run. The
 NodeManagers lie on this machine and claim more than it has. What each daemon takes is read from the logs of the
-ResourceManager and the NodeManagers. `--heap` gives skein another heap than its 128 MB.
+ResourceManager and the NodeManagers.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,9 +54,8 @@ SETTINGS = {
     "yarn.scheduler.capacity.per-node-heartbeat.maximum-offswitch-assignments": "16",
 }
 #: skein's ApplicationMaster against the distributed shell's, until the last process runs. Of the largest size alone: in
-#: small ones the wait for skein's idle heartbeat decides, which is up to 5 s.
+#: small ones the wait for skein's idle heartbeat, up to 5 s, and cold daemons weigh more than the work.
 AT_LEAST = 0.8
-STALLED = "nodemanager-1"
 
 
 def job() -> Job:
@@ -71,20 +69,7 @@ def job() -> Job:
     return msgspec.convert(data, Job, dec_hook=units.parse_quantity)
 
 
-def overriding_jar(directory: Path, beat: float) -> Path:
-    """The client's yarn-site.xml as a jar, which comes before the node's own on the class path of skein's JVM.
-
-    skein's idle heartbeat is half of the time after which YARN expires an ApplicationMaster, 5 s at most.
-    """
-    site, jar = Path(os.environ["HADOOP_CONF_DIR"], "yarn-site.xml"), directory / "conf.jar"
-    name, value = "yarn.am.liveness-monitor.expiry-interval-ms", int(2000 * beat)
-    own = f"<property><name>{name}</name><value>{value}</value></property></configuration>"
-    with zipfile.ZipFile(jar, "w") as archive:
-        archive.writestr("yarn-site.xml", site.read_text().replace("</configuration>", own))
-    return jar
-
-
-def submit_skein(directory: Path, containers: int, options: argparse.Namespace) -> str:
+def submit_skein(directory: Path, containers: int, hurt: int) -> str:
     """An application as `afo submit` makes it, with the probe as its AM and sleepers as its Children."""
     user = user_name()
     config = AmConfig(
@@ -96,14 +81,8 @@ def submit_skein(directory: Path, containers: int, options: argparse.Namespace) 
     staged = {file.name: file.url for file in stage(plan, cache_url(user))}
     with private_files(plan, "5e" * 32) as private:
         spec = application_spec(plan, {**private, **staged}, largest.memory)
-        hurt = containers * options.hurt // 100
         prelude = spec["master"]["script"].rpartition("exec ")[0]
         spec["master"]["script"] = f"{prelude}exec {sys.executable} {PROBE} {directory} {containers} {hurt}\n"
-        if options.heap:
-            spec["master"]["env"] = {"_JAVA_OPTIONS": f"-Xmx{options.heap}m"}
-        if options.beat:
-            jar = overriding_jar(directory, options.beat)
-            spec["master"]["files"]["conf.jar"] = {"source": str(jar), "type": "FILE"}
         for service in spec["services"].values():
             service["script"] = service["script"].rpartition("exec ")[0] + SLEEPER.format(directory=directory)
         return skein_driver.submit(spec)
@@ -124,19 +103,6 @@ def submit_shell(directory: Path, containers: int, cluster: Cluster, jar: Path) 
     finally:
         client.kill()
         client.wait()
-
-
-def stall(directory: Path, application: str, containers: int, seconds: float, cluster: Cluster) -> float:
-    """Hold one NodeManager up as soon as a container runs; for how long did the others get nothing to start?"""
-    if not seconds:
-        return 0.0
-    until(lambda: _up(directory), "a container runs")
-    node = cluster.running()[STALLED]
-    node.suspend()
-    time.sleep(seconds)
-    node.resume()
-    until(lambda: _up(directory) >= containers, "all containers run")
-    return bridge_log.longest_silence(cluster.directory / "logs", application, STALLED)
 
 
 def processor(cluster: Cluster) -> dict[str, float]:
@@ -163,29 +129,27 @@ def ended(application: str, cluster: Cluster) -> tuple[float, float]:
     return over, time.time()
 
 
-def skein_side(directory: Path, containers: int, options: argparse.Namespace, cluster: Cluster) -> Numbers:
+def skein_side(directory: Path, containers: int, hurt: int, cluster: Cluster) -> Numbers:
     """One application through skein, from its submission until nothing of it is left."""
-    application = submit_skein(directory, containers, options)
+    application = submit_skein(directory, containers, hurt)
     master = Master(SKEIN_MASTER, application)
     until((directory / "ready").exists, "the probe is ready")
     begin = master.numbers()
     before = processor(cluster)
     (directory / "go").touch()
-    silence = stall(directory, application, containers, options.stall, cluster)
     until(lambda: _up(directory) >= containers, f"{containers} containers run, {_up(directory)} do")
     running = {**master.numbers(), "spent_s": spent(before, cluster)}
     probe = json.loads(until(lambda: _text(directory / "probe.json"), "the probe is through"))
     over, gone = ended(application, cluster)
     phases = bridge_log.phases(cluster.directory / "logs", application, probe["begun"], directory)
     return {"containers": containers, "probe": probe, "at_start": begin, "all_running": running, "phases": phases,
-            "silence_s": silence, "over_s": over - probe["finish"], "gone_s": gone - probe["finish"]}  # fmt: skip
+            "over_s": over - probe["finish"], "gone_s": gone - probe["finish"]}  # fmt: skip
 
 
-def shell_side(directory: Path, containers: int, stalled: float, cluster: Cluster, jar: Path) -> Numbers:
+def shell_side(directory: Path, containers: int, cluster: Cluster, jar: Path) -> Numbers:
     """The same by the distributed shell; it asks for its containers when it has registered."""
     application = submit_shell(directory, containers, cluster, jar)
     master, before = Master(SHELL_MASTER, application), processor(cluster)
-    silence = stall(directory, application, containers, stalled, cluster)
     until(lambda: _up(directory) >= containers, f"{containers} containers run, {_up(directory)} do")
     running = {**master.numbers(), "spent_s": spent(before, cluster)}
     begun = time.time()
@@ -194,7 +158,7 @@ def shell_side(directory: Path, containers: int, stalled: float, cluster: Cluste
     asked = bridge_log.registered(cluster.directory / "logs", application)
     phases = bridge_log.phases(cluster.directory / "logs", application, asked, directory)
     return {"containers": containers, "all_running": running, "phases": phases,
-            "silence_s": silence, "over_s": over - begun, "gone_s": gone - begun}  # fmt: skip
+            "over_s": over - begun, "gone_s": gone - begun}  # fmt: skip
 
 
 def _up(directory: Path) -> int:
@@ -237,11 +201,11 @@ def measure(options: argparse.Namespace, folder: Path, cluster: Cluster) -> list
     """Both sides in every size, printed; the claim about the largest."""
     jar, claims = shell_jar(folder / "shell"), []
     for size in options.sizes:
-        ours = skein_side(Path(tempfile.mkdtemp(dir=folder)), size, options, cluster)
+        ours = skein_side(Path(tempfile.mkdtemp(dir=folder)), size, size * options.hurt // 100, cluster)
         print(json.dumps({"skein": ours}, indent=1), flush=True)
         if options.alone:
             continue
-        theirs = shell_side(Path(tempfile.mkdtemp(dir=folder)), size, options.stall, cluster, jar)
+        theirs = shell_side(Path(tempfile.mkdtemp(dir=folder)), size, cluster, jar)
         print(json.dumps({"shell": theirs}, indent=1), flush=True)
         mine, other = (side["phases"]["last_s"]["up"] for side in (ours, theirs))
         print(f"{size} containers run: {mine:.1f} s through skein, {other:.1f} s by the distributed shell")
@@ -255,9 +219,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--hurt", type=int, default=10, help="percent that crash, and as many that the AM ends")
-    parser.add_argument("--heap", type=int, default=0, help="MB for skein's ApplicationMaster; 0: its own 128")
-    parser.add_argument("--beat", type=float, default=0.0, help="seconds of skein's idle heartbeat; 0: its own 5")
-    parser.add_argument("--stall", type=float, default=0.0, help="seconds for which a NodeManager stands still")
     parser.add_argument("--alone", action="store_true", help="without the distributed shell, and without a claim")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="afo-bench-") as name, running_cluster(Path(name)) as cluster:

@@ -53,14 +53,6 @@ def phases(logs: Path, application: str, begun: float, notes: Path) -> dict[str,
     }
 
 
-def longest_silence(logs: Path, application: str, node: str) -> float:
-    """The longest time in which no NodeManager but `node` was asked to start a container, seconds."""
-    number, words = application.removeprefix("application_"), STATIONS[2][2]
-    matches = (_LINE.match(line) for line in _lines(logs, "nodemanager", node) if number in line and words in line)
-    times = sorted(_time(match[1], match[2]) for match in matches if match)
-    return max(later - before for before, later in pairwise(times))
-
-
 def _median_step(before: dict[str, float], after: dict[str, float]) -> float:
     return statistics.median(at - before[container] for container, at in after.items() if container in before)
 
@@ -77,8 +69,8 @@ def _passed(logs: Path, application: str) -> dict[str, dict[str, float]]:
     return passed
 
 
-def _lines(logs: Path, daemon: str, but: str = "-") -> Iterator[str]:
-    for path in sorted(path for path in logs.glob(f"{daemon}*.log*") if not path.name.startswith(but)):
+def _lines(logs: Path, daemon: str) -> Iterator[str]:
+    for path in sorted(logs.glob(f"{daemon}*.log*")):
         with path.open(errors="replace") as file:
             yield from file
 
