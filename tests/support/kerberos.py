@@ -66,8 +66,9 @@ class Realm:
         self._run("kadmin.local", "-q", f"ktadd -norandkey -k {self.keytab(principal)} {principal}@{REALM}")
 
     def keytab(self, principal: str) -> Path:
-        """The file with the principal's key."""
-        return self.directory / f"{principal.replace('/', '-')}.keytab"
+        """The file with the principal's key; those of all web interfaces are in one."""
+        name = "HTTP" if principal.startswith("HTTP/") else principal.replace("/", "-")
+        return self.directory / f"{name}.keytab"
 
     def cache(self, principal: str, *options: str) -> Path:
         """`kinit`: a file with a fresh ticket."""
@@ -91,7 +92,7 @@ class Realm:
                 "default_realm": REALM, "rdns": "false", "dns_canonicalize_hostname": "false",
                 "dns_lookup_kdc": "false", "udp_preference_limit": 1,
             },
-            "domain_realm": {"localhost": REALM, "127.0.0.1": REALM},
+            "domain_realm": dict.fromkeys(("localhost", "127.0.0.1", "127.0.0.2"), REALM),
         }  # fmt: skip
         realm = f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self._port}\n }}\n"
         self.config.write_text(_text(sections) + realm)

@@ -19,7 +19,7 @@ from live_job import LiveJob, afo
 
 DEMO = REPOSITORY / "conf" / "jobs" / "demo.yaml"
 #: Its daemons' principals, and people.
-SERVICES = ("hdfs/localhost", "yarn/localhost", "HTTP/127.0.0.1")
+SERVICES = ("hdfs/localhost", "yarn/localhost", "HTTP/127.0.0.1", "HTTP/127.0.0.2")
 PEOPLE = ("hdfs", "alice", "bob")
 
 
@@ -60,7 +60,8 @@ def guarded_web(realm: Realm) -> dict[str, str]:
         "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
         f"{http}.type": "kerberos",
         f"{http}.simple.anonymous.allowed": "false",
-        **of(f"{http}.kerberos.principal", f"{http}.kerberos.keytab"),
+        # Nodes have addresses of their own: each uses the key for what it is called.
+        **of(f"{http}.kerberos.principal", f"{http}.kerberos.keytab") | {f"{http}.kerberos.principal": "*"},
         **of(f"{manager}.spnego-principal", f"{manager}.spnego-keytab-file"),
     }
 
