@@ -48,8 +48,9 @@ def _serve() -> None:
             with visitor:
                 visitor.settimeout(5.0)
                 request = visitor.recv(4096)
+                # Before the answer: who has it may end this process.
+                print(request.partition(b"\r\n")[0].decode(errors="replace"), flush=True)
                 visitor.sendall(_ANSWER)
-            print(request.partition(b"\r\n")[0].decode(errors="replace"), flush=True)
 
 
 if __name__ == "__main__":
