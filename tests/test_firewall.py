@@ -36,6 +36,9 @@ NETWORKS = {
     6: ("fd00:20::1/64", "fd00:20::2/64", "2001:db8::2/64", "2001:db8::1/64"),
 }
 
+#: Whether this kernel, and who we are in it, allow all that.
+PROBE = ("unshare", "-n", "sh", "-c", "ip link add one type veth peer name two && nft add table inet probe")
+
 
 @contextmanager
 def network() -> Iterator[tuple[str, ...]]:
@@ -58,7 +61,7 @@ def run(*words: str) -> str:
 def node_and_others() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """A node, and machines beside it; skips where networks cannot be made."""
     missing = [name for name in ("ip", "nft", "nsenter", "unshare") if shutil.which(name) is None]
-    if missing or subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode:
+    if missing or subprocess.run(PROBE, capture_output=True, check=False).returncode:
         pytest.skip(f"takes root and a kernel with nftables; missing: {missing or 'the right to make networks'}")
     with network() as node, network() as others:
         run(*node, "ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", others[2])
