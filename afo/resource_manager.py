@@ -152,8 +152,16 @@ class ResourceManager:
 
     def queues(self) -> list[Queue]:
         """Leaf queues; empty for a scheduler without any."""
-        info = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
+        info = self._scheduler()
         return list(_leaves(info.get("rootQueue", info), ""))
+
+    def makes_queues(self) -> bool:
+        """Whether naming a queue makes it. The FairScheduler's does; that it was told not to, it does not say."""
+        return self._scheduler().get("type") == "fairScheduler"
+
+    def _scheduler(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
+        return found
 
     def largest_container(self) -> Resource:
         """The largest container that the scheduler gives, its own limits and the present nodes considered.

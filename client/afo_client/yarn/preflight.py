@@ -14,7 +14,8 @@ def check(job: Job, manager: ResourceManager) -> Resource:
 
     Raises `SpecError` naming the place in the job file, `ClusterUnreachable` for a cluster without nodes.
     """
-    check_queue(job.queue, manager.queues())
+    if not manager.makes_queues():
+        check_queue(job.queue, manager.queues())
     largest = manager.largest_container()
     check_sizes(job, manager.nodes(), largest)
     return largest
