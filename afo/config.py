@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from afo import hadoop_tokens, kerberos
+from afo import auth_to_local, hadoop_tokens, kerberos
 from afo.defaults import KEY as DEFAULTS
 from afo.defaults import Layer
 from afo.errors import NotFound, PermissionDenied, UsageError
@@ -145,9 +145,20 @@ def user_name() -> str:
 def _user_of_ticket() -> str:
     """Jobs on this machine need no ticket, unless their files are in that HDFS; which says so then."""
     try:
-        return kerberos.ticket().user
+        return user_of(kerberos.ticket().principal)
     except PermissionDenied:
         return getpass.getuser()
+
+
+def user_of(principal: str) -> str:
+    """Whom Hadoop takes a principal for, by the rules in core-site.xml; its first part where they make nobody of it.
+
+    Raises `SpecError` for rules that cannot be read, `PermissionDenied` without Kerberos' library.
+    """
+    rules = hadoop_conf.setting(auth_to_local.PROPERTY) or ""
+    mechanism = hadoop_conf.setting(auth_to_local.MECHANISM) or "hadoop"
+    found = auth_to_local.user(principal, rules, kerberos.default_realm(), mechanism)
+    return found or principal.partition("@")[0].partition("/")[0]
 
 
 def _site() -> tuple[Document, Site]:

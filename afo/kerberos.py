@@ -18,6 +18,9 @@ from afo.errors import PermissionDenied
 #: Names a keytab by which the library gets tickets.
 KEYTAB = "KRB5_CLIENT_KTNAME"
 _LIBRARY = "libgssapi_krb5.so.2"
+_FUNCTIONS = (
+    "acquire_cred", "inquire_cred", "canonicalize_name", "display_name", "import_name", "init_sec_context"
+)  # fmt: skip
 #: What to do by a word of GSSAPI's, or of hdfs-native's about it; the first that fits.
 _ADVICE = (
     ("Failed to load libgssapi", "install Kerberos' library, e.g. Debian's libgssapi-krb5-2"),
@@ -33,6 +36,7 @@ _MUTUAL_FLAG = 2
 _ERRORS = 0xFFFF0000
 _INDEFINITE = 0xFFFFFFFF
 _SPNEGO = bytes.fromhex("2b0601050502")
+_KERBEROS = bytes.fromhex("2a864886f712010202")
 
 
 class Ticket(NamedTuple):
@@ -40,11 +44,6 @@ class Ticket(NamedTuple):
 
     principal: str
     seconds: int
-
-    @property
-    def user(self) -> str:
-        """The name that Hadoop makes of it, where no rule of `hadoop.security.auth_to_local` says otherwise."""
-        return self.principal.partition("@")[0].partition("/")[0]
 
 
 class _Buffer(Structure):
@@ -82,6 +81,19 @@ def ticket(principal: str = "") -> Ticket:
             if not seconds:
                 raise PermissionDenied(f"the ticket of {text.content.decode()} has expired; run `kinit`")
             return Ticket(text.content.decode(), seconds if seconds != _INDEFINITE else 1 << 31)
+
+
+def default_realm() -> str:
+    """That of krb5.conf, '' where it names none. Raises PermissionDenied without the library."""
+    gss = _Calls("Kerberos has no default realm")
+    with gss.made("name") as name, gss.made("name") as whole, gss.buffer() as text:
+        gss.name("somebody", "GSS_C_NT_USER_NAME", name)
+        try:
+            gss.do("canonicalize_name", name, byref(_Oid(len(_KERBEROS), _KERBEROS)), byref(whole))
+        except PermissionDenied:
+            return ""
+        gss.do("display_name", whole, byref(text), None)
+        return text.content.decode().partition("@")[2]
 
 
 def negotiate(host: str) -> bytes:
@@ -154,6 +166,6 @@ def _loaded() -> ctypes.CDLL:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:
         raise PermissionDenied(f"Failed to load libgssapi: {error}; {advice('Failed to load libgssapi')}") from error
-    for function in ("acquire_cred", "inquire_cred", "display_name", "import_name", "init_sec_context"):
+    for function in _FUNCTIONS:
         getattr(library, f"gss_{function}").restype = c_uint32
     return library

@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from afo.config import user_name
+from afo.config import user_name, user_of
 from afo.errors import ClusterUnreachable
 from afo.kerberos import Ticket
 from afo.storage import hadoop_conf
@@ -66,11 +66,11 @@ def user(ticket: Ticket, class_path: str) -> Finding:
     name = next((line.removeprefix(marker) for line in said.splitlines() if line.startswith(marker)), None)
     if name is None:
         raise ClusterUnreachable(f"{_MAIN_CLASS} says: {(said.splitlines() or ['nothing'])[-1]}")
-    if name == ticket.user:
+    if name == (ours := user_of(ticket.principal)):
         return Finding(_NAME, "ok", f"{name}, to Hadoop as to afo")
     return Finding(
-        _NAME, "fail", f"hadoop.security.auth_to_local makes {name} of {ticket.principal}; afo takes {ticket.user}",
-        f"use a principal that begins with {name}; afo reads no rules (docs/kerberos.md)",
+        _NAME, "fail", f"Hadoop makes {name} of {ticket.principal}, and afo {ours}",
+        f"use a principal that begins with {name}, and report hadoop.security.auth_to_local: afo reads it otherwise",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kerberos as kdc
-from afo import kerberos
+from afo import auth_to_local, kerberos
 from afo.config import user_name
 from afo.errors import NotFound, PermissionDenied, UsageError
 from afo_client import identity_checks
@@ -39,7 +39,8 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kdc.Realm]:
 def test_whose_ticket_it_is(realm: kdc.Realm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRB5CCNAME", str(realm.cache("etl/gateway.example", "-l", "30m")))
     found = kerberos.ticket()
-    assert (found.principal, found.user) == (f"etl/gateway.example@{kdc.REALM}", "etl")
+    assert found.principal == f"etl/gateway.example@{kdc.REALM}"
+    assert kerberos.default_realm() == kdc.REALM
     assert 1700 < found.seconds <= 1800
 
 
@@ -107,7 +108,7 @@ def test_a_system_without_the_library_says_what_to_install() -> None:
     ("rules", "default_realm", "level", "words"),
     [
         ("DEFAULT", True, "ok", "alice, to Hadoop"),
-        ("RULE:[1:$1@$0](alice@AFO.TEST)s/.*/etl/ DEFAULT", True, "fail", "makes etl of alice@AFO.TEST"),
+        ("RULE:[1:$1@$0](alice@AFO.TEST)s/.*/etl/ DEFAULT", True, "ok", "etl, to Hadoop as to afo"),
         ("RULE:[1:$1@$0](.*@CORP)s/@.*//", True, "fail", "no rule of hadoop.security.auth_to_local"),
         ("DEFAULT", False, "fail", "krb5.conf has no default_realm"),
     ],
@@ -119,6 +120,7 @@ def test_hadoop_itself_says_whom_it_takes_a_ticket_for(
     settings = {"hadoop.security.authentication": "kerberos", "hadoop.security.auth_to_local": rules}
     properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
     (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("KRB5CCNAME", str(realm.cache("alice")))
     ticket = kerberos.ticket()
     if not default_realm:
@@ -128,3 +130,38 @@ def test_hadoop_itself_says_whom_it_takes_a_ticket_for(
     finding = identity_checks.user(ticket, f"{tmp_path}:{resolve_jars()}/*")
     assert finding.level == level
     assert words in finding.text
+
+
+PRINCIPALS = (
+    "alice@AFO.TEST", "Alice@AFO.TEST", "etl/gateway@AFO.TEST", "hdfs/nn1@AFO.TEST", "bob@CORP", "bob-admin@CORP",
+    "jobs/host@CORP", "o.neil@CORP",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "DEFAULT",
+        "RULE:[1:$1@$0](.*@CORP)s/@.*//\n  RULE:[2:$1@$0](.*@CORP)s/.*/service/ DEFAULT",
+        "RULE:[2:$1;$2](^hdfs;.*)s/^(.*);(.*)$/$2_$1/ DEFAULT",
+        "RULE:[1:$1@$0](.*)s/@.*///L DEFAULT/L",
+        "RULE:[1:$1](.*-admin)s/-/+/g RULE:[1:corp.$1]s/o/0/ DEFAULT",
+        "RULE:[1:$1@$0] DEFAULT",
+    ],
+)
+def test_the_rules_are_read_as_hadoop_reads_them(
+    realm: kdc.Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
+    """One principal after the other: Hadoop's program ends with the first that it makes nobody of."""
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
+        f"<property><name>{auth_to_local.PROPERTY}</name><value>{rules}</value></property></configuration>"
+    )
+    class_path = f"{tmp_path}:{resolve_jars()}/*"
+    for principal in PRINCIPALS:
+        said = identity_checks._hadoop_says(principal, class_path)
+        ours = auth_to_local.user(principal, rules, kdc.REALM)
+        if ours is None:
+            assert "NoMatchingRule" in said, said
+        else:
+            assert f"Name: {principal} to {ours}\n" in said, said
