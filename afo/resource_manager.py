@@ -8,22 +8,21 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from afo import hadoop_tokens
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
 from afo.hosts import host_port
 from afo.negotiation import Negotiation
 from afo.storage import hadoop_conf
+from afo.yarn_queues import Queue, Resource, leaves, typed
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
-#: YARN's name of the resource.
-GPU = "yarn.io/gpu"
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 #: States in which an application will change no more.
@@ -79,58 +78,6 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
         return self.vcores_used + self.vcores_free
 
 
-class _Type(Struct, frozen=True):
-    name: str
-    value: int
-
-
-class _Types(Struct, frozen=True):
-    all: tuple[_Type, ...] = field(name="resourceInformation", default=())
-
-
-class Resource(Struct, frozen=True, kw_only=True):
-    """Size of a container, memory in MiB."""
-
-    memory: int
-    vcores: int = field(name="vCores")
-    types: _Types | None = field(name="resourceInformations", default=None)
-
-    @property
-    def gpus(self) -> int | None:
-        """None for a ResourceManager that does not tell all types of resources."""
-        if self.types is None:
-            return None
-        return sum(each.value for each in self.types.all if each.name == GPU)
-
-
-class QueueUse(Struct, frozen=True, kw_only=True):
-    """What a queue may have and has; None for what its scheduler does not say."""
-
-    guaranteed: Resource | None = None
-    #: It may grow so far while other queues leave room.
-    most: Resource | None = None
-    used: Resource | None = None
-    #: Asked for by its applications and not given yet.
-    pending: Resource | None = None
-    pending_containers: int | None = None
-    #: Applications that run, and that wait for their Application Master's container.
-    active: int | None = None
-    waiting: int | None = None
-
-
-class Queue(Struct, frozen=True, kw_only=True):
-    """A leaf queue: the only kind that takes applications."""
-
-    path: str
-    state: str = "RUNNING"
-    use: QueueUse = QueueUse()
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rsplit(".", 1)[-1]
-
-
 class ResourceManager:
     """The ResourceManager at the first of `addresses` (`http://host:port`) that answers.
 
@@ -153,7 +100,7 @@ class ResourceManager:
     def queues(self) -> list[Queue]:
         """Leaf queues; empty for a scheduler without any."""
         info = self._scheduler()
-        return list(_leaves(info.get("rootQueue", info), ""))
+        return list(leaves(info.get("rootQueue", info)))
 
     def makes_queues(self) -> bool:
         """Whether naming a queue makes it. The FairScheduler's does; that it was told not to, it does not say."""
@@ -175,11 +122,11 @@ class ResourceManager:
             nodes = self.nodes()
             return Resource(memory=max((each.memory for each in nodes), default=0),
                             vcores=max((each.vcores for each in nodes), default=0))  # fmt: skip
-        return _typed(answer.get("maximum-resource-capability"), Resource)
+        return typed(answer.get("maximum-resource-capability"), Resource)
 
     def application(self, application_id: str) -> Application:
         """One application."""
-        return _typed(self._get(f"apps/{application_id}").get("app"), Application)
+        return typed(self._get(f"apps/{application_id}").get("app"), Application)
 
     def applications(self, tag: str) -> list[Application]:
         """Those that YARN remembers and that bear `tag`."""
@@ -193,7 +140,7 @@ class ResourceManager:
     def _list(self, path: str, key: str, kind: type[_T]) -> list[_T]:
         wrapped = next(iter(self._get(path).values()), None)
         # Nothing found is written `{"apps": null}`, `{"apps": {}}` or `{"apps": ""}`, by version.
-        return _typed(wrapped.get(key, []) if isinstance(wrapped, dict) else [], list[kind])  # type: ignore[valid-type]
+        return typed(wrapped.get(key, []) if isinstance(wrapped, dict) else [], list[kind])  # type: ignore[valid-type]
 
     def _get(self, path: str) -> dict[str, Any]:
         return self._request("GET", path, None)
@@ -258,54 +205,6 @@ def _web_address(settings: Mapping[str, str], secure: bool, suffix: str) -> str:
         return _VARIABLE.sub(lambda match: settings[match.group(1)], address)
     host = settings[f"yarn.resourcemanager.hostname{suffix}"]
     return host_port(host, port) if host else ""
-
-
-def _leaves(queue: Mapping[str, Any], parent: str) -> Iterator[Queue]:
-    name = str(queue.get("queueName", ""))
-    path = str(queue.get("queuePath") or (name if not parent or name.startswith(f"{parent}.") else f"{parent}.{name}"))
-    below = queue.get("queues") or queue.get("childQueues") or {}
-    children = below.get("queue", []) if isinstance(below, dict) else below
-    for child in children:
-        yield from _leaves(child, path)
-    if name and not children and parent:
-        yield Queue(path=path, state=str(queue.get("state", "RUNNING")), use=_use(queue))
-
-
-def _use(queue: Mapping[str, Any]) -> QueueUse:
-    """From the names of the capacity scheduler, or else of the fair scheduler."""
-
-    def first(kind: type[_T], *names: str) -> _T | None:
-        found = next((queue[name] for name in names if queue.get(name) is not None), None)
-        return None if found is None else _typed(found, kind)
-
-    return QueueUse(
-        guaranteed=first(Resource, "minEffectiveCapacity", "steadyFairResources", "minResources"),
-        most=first(Resource, "maxEffectiveCapacity", "maxResources"),
-        used=first(Resource, "resourcesUsed", "usedResources"),
-        pending=_pending(queue),
-        pending_containers=first(int, "pendingContainers"),
-        active=first(int, "numActiveApplications", "numActiveApps"),
-        waiting=first(int, "numPendingApplications", "numPendingApps"),
-    )
-
-
-def _pending(queue: Mapping[str, Any]) -> Resource | None:
-    """Over all node labels. The fair scheduler tells the demand, which holds what is used already."""
-    if demand := queue.get("demandResources"):
-        wanted, used = _typed(demand, Resource), _typed(queue.get("usedResources"), Resource)
-        return Resource(memory=max(0, wanted.memory - used.memory), vcores=max(0, wanted.vcores - used.vcores))
-    labels = (queue.get("resources") or {}).get("resourceUsagesByPartition") or []
-    parts = [_typed(each.get("pending"), Resource) for each in labels]
-    if not parts:
-        return None
-    return Resource(memory=sum(part.memory for part in parts), vcores=sum(part.vcores for part in parts))
-
-
-def _typed(value: object, kind: type[_T]) -> _T:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"the ResourceManager's answer is not understood: {error}") from error
 
 
 def _object(text: bytes, url: str) -> dict[str, Any]:

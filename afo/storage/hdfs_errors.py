@@ -40,6 +40,11 @@ def translate(error: BaseException, what: str, url: str, address: str) -> AfoErr
         return ClusterUnreachable(f"cannot {what} {url}: HDFS at {address} does not answer: {text}{_hung_up(text)}")
     if rpc := _RPC.match(str(error)):
         return _remote(rpc["java"].rpartition(".")[2], _first_line(rpc["text"]), what, url, address)
+    return _own(text, what, url, address)
+
+
+def _own(text: str, what: str, url: str, address: str) -> AfoError:
+    """An error of hdfs-native itself."""
     if any(word in text for word in _SECURITY):
         words = f"HDFS at {address} demands Kerberos; {kerberos.advice(text)} ({text})"
         return PermissionDenied(f"cannot {what} {url}: {words}")

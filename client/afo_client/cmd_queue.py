@@ -7,8 +7,9 @@ import psutil
 from afo import resource_manager
 from afo.config import load_config, user_name
 from afo.job import Job
-from afo.resource_manager import ClusterNode, Queue, Resource, ResourceManager
+from afo.resource_manager import ClusterNode, ResourceManager
 from afo.units import Memory
+from afo.yarn_queues import Queue, Resource
 from afo_client.console import counted, print_json, print_result, size_text, table
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
-from afo.resource_manager import QueueUse, Resource, ResourceManager, web_addresses
+from afo.resource_manager import ResourceManager, web_addresses
+from afo.yarn_queues import QueueUse, Resource
 
 
 def addresses(**settings: str) -> tuple[str, ...]:

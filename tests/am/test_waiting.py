@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from afo import events as ev
 from afo.job import Elastic, RoleSpec, Timeouts
-from afo.resource_manager import Queue as YarnQueue
-from afo.resource_manager import QueueUse as YarnQueueUse
-from afo.resource_manager import Resource
 from afo.units import Duration, Memory
+from afo.yarn_queues import Queue as YarnQueue
+from afo.yarn_queues import QueueUse as YarnQueueUse
+from afo.yarn_queues import Resource
 from afo_am import commands as c
 from afo_am.core import Core
 from afo_am.runtime.base import Node, QueueUse

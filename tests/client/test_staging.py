@@ -11,8 +11,9 @@ from afo import units
 from afo.am_config import AmConfig
 from afo.errors import NotFound, SpecError
 from afo.job import Job
-from afo.resource_manager import ClusterNode, Queue, Resource
+from afo.resource_manager import ClusterNode
 from afo.submission import SubmitPlan, submit_plan
+from afo.yarn_queues import Queue, Resource
 from afo_client.yarn.preflight import check_queue, check_sizes
 from afo_client.yarn.staging import StagedFile, stage
 from afo_client.yarn.submit import private_files

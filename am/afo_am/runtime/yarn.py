@@ -19,9 +19,10 @@ from afo import skein_channel
 from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
 from afo.hosts import host_of
-from afo.resource_manager import Queue, ResourceManager, from_configuration
+from afo.resource_manager import ResourceManager, from_configuration
 from afo.rpc.messages import TaskId
 from afo.submission import service_name
+from afo.yarn_queues import Queue
 from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node, QueueUse
 
 _T = TypeVar("_T")

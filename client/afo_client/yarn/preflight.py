@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from afo.errors import ClusterUnreachable, SpecError
 from afo.job import Job
-from afo.resource_manager import GPU, ClusterNode, Queue, Resource, ResourceManager
+from afo.resource_manager import ClusterNode, ResourceManager
 from afo.units import Memory
+from afo.yarn_queues import GPU, Queue, Resource
 
 
 def check(job: Job, manager: ResourceManager) -> Resource:
