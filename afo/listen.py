@@ -15,7 +15,7 @@ _LIBRARY = Path(__file__).parent / "ops" / LISTEN
 
 def place(address: str) -> str:
     """`VARIABLE` for a server at `address` (`host:port`). Raises `Unsupported` where the host is not this machine."""
-    own = ipaddress.ip_address(_own_address(host_of(address)))
+    own = ipaddress.ip_address(own_address(host_of(address)))
     port = address.rpartition(":")[2]
     return f"{own if own.version == 6 else f'::ffff:{own}'} {port}"
 
@@ -29,7 +29,7 @@ def preloaded(already: str) -> str:
     return ":".join(filter(None, [already, str(_LIBRARY)]))
 
 
-def _own_address(host: str) -> str:
+def own_address(host: str) -> str:
     """The first address of `host` that is one of this machine's, IPv4 before IPv6."""
     try:
         found = {str(each[4][0]): each[0] for each in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}

@@ -50,6 +50,9 @@ class TrainTask(Struct, frozen=True, kw_only=True):
     export_url: str
     summary_url: str
     progress_fd: int
+    #: Where others reach this process, and the proxy by which it reaches them (`host:port`); '' without a tunnel.
+    address: str = ""
+    proxy: str = ""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

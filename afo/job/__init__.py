@@ -15,6 +15,7 @@ from afo.job.optimizer import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd
 from afo.job.optimizers import Optimizer, Schedule
 from afo.job.row_optimizer import AdagradDecay, AdamW, GroupFtrl, Momentum, RowOptimizer
 from afo.job.section import ROLES, Role, Section
+from afo.job.security import Security
 from afo.job.training import (
     RANKING,
     ROW_TYPES,
@@ -67,6 +68,7 @@ __all__ = [
     "RowType",
     "Schedule",
     "Section",
+    "Security",
     "Sgd",
     "Shuffle",
     "Slow",

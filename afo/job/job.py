@@ -11,6 +11,7 @@ from afo.job.faults import Restart, Timeouts
 from afo.job.model import Model
 from afo.job.optimizers import Optimizer
 from afo.job.section import Role, Section
+from afo.job.security import Security
 from afo.job.training import Checkpoint, Export, Train
 
 Name = Annotated[
@@ -39,6 +40,7 @@ class Job(Section, frozen=True):
     queue: Annotated[str, Meta(description="YARN queue.")] = "default"
     tags: dict[str, str] = field(default_factory=dict)
     acls: Acls = Acls()
+    security: Security = Security()
     vars: Annotated[dict[str, str], Meta(description="Used as `{{name}}`, `{{name-1}}`, `{{name-6..name}}`.")] = field(
         default_factory=dict
     )
@@ -92,6 +94,10 @@ class Job(Section, frozen=True):
     def _check_program(self) -> None:
         if self.program and self.model != Model():
             raise ValueError("a job has a `model` or a `program`, not both")
+        if self.security.tunnel and self.program:
+            raise ValueError(
+                "`security.tunnel` is for a `model`; a `program` makes connections that are not ours to lead"
+            )
         if self.ends_with != "all" and not self.program:
             raise ValueError("`ends_with` is for a job with a `program`; a model's workers end with the data")
 

@@ -7,6 +7,8 @@ key of P-256 with 128 bits to spare (FIPS 186-5, A.2.1).
 """
 
 import datetime
+import os
+import ssl
 from typing import NamedTuple
 
 import grpc
@@ -17,9 +19,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 #: What each certificate is for; addresses say nothing, as an Application Master may come back anywhere.
-_NAME = "job.afo"
+NAME = "job.afo"
 #: Of each channel.
-OPTIONS = (("grpc.ssl_target_name_override", _NAME),)
+OPTIONS = (("grpc.ssl_target_name_override", NAME),)
 _CURVE = ec.SECP256R1()
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _INFO = b"afo rpc authority 1"
@@ -48,9 +50,32 @@ def channel_credentials(secret: str) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(end.authority, end.key, end.certificate)
 
 
+def server_context(secret: str) -> ssl.SSLContext:
+    """The same for a server that speaks something else than gRPC."""
+    return _context(ssl.PROTOCOL_TLS_SERVER, _end(secret))
+
+
+def client_context(secret: str) -> ssl.SSLContext:
+    """Its clients'; they ask for `NAME`."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, _end(secret))
+
+
+def _context(protocol: int, end: _End) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=end.authority.decode())
+    # The library takes a file alone; this one has no name, and is gone with its descriptor.
+    with os.fdopen(os.memfd_create("afo-end"), "wb") as file:
+        file.write(end.key + end.certificate)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    return context
+
+
 def _end(secret: str) -> _End:
     authority, own = _authority(secret), ec.generate_private_key(_CURVE)
-    signed = _certificate(own.public_key(), authority, x509.SubjectAlternativeName([x509.DNSName(_NAME)]))
+    signed = _certificate(own.public_key(), authority, x509.SubjectAlternativeName([x509.DNSName(NAME)]))
     trusted = _certificate(authority.public_key(), authority, x509.BasicConstraints(ca=True, path_length=0))
     key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return _End(trusted.public_bytes(Encoding.PEM), key, signed.public_bytes(Encoding.PEM))
@@ -65,7 +90,7 @@ def _certificate(
     key: ec.EllipticCurvePublicKey, authority: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
 ) -> x509.Certificate:
     is_authority = isinstance(extension, x509.BasicConstraints)
-    subject = _ISSUER if is_authority else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
+    subject = _ISSUER if is_authority else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     builder = x509.CertificateBuilder(issuer_name=_ISSUER, subject_name=subject, public_key=key)
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(_FROM).not_valid_after(_UNTIL)
     return builder.add_extension(extension, critical=is_authority).sign(authority, hashes.SHA256())

@@ -20,6 +20,8 @@ from afo.train_task import EXIT_RESTART, TrainTask
 #: server binds the port that a socket keeps reserved; peers are never reached through a proxy.
 _ENVIRONMENT = {"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": ""}
 
+#: For whom there is no proxy where there is a tunnel; gRPC takes an empty list for none given.
+_NOBODY = "nobody.invalid"
 #: A restart of a NameNode or a failover is over by then, and a safe mode that is not may last for hours. Seconds.
 STORAGE_PATIENCE_S = 120.0
 
@@ -31,7 +33,10 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     storage.be_patient(STORAGE_PATIENCE_S)
     try:
-        _run(jsonfile.read(arguments[0], TrainTask))
+        task = jsonfile.read(arguments[0], TrainTask)
+        if task.proxy:
+            os.environ.update({"grpc_proxy": f"http://{task.proxy}", "no_grpc_proxy": _NOBODY})
+        _run(task)
     except (ClusterUnreachable, ProtocolError) as error:
         print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return EXIT_RESTART

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import AbstractContextManager, nullcontext
 
 import tensorflow as tf
 
@@ -29,16 +30,14 @@ def is_lost_server(error: BaseException) -> bool:
     return isinstance(error, tf.errors.InvalidArgumentError) and _UNKNOWN_CONTEXT in str(error)
 
 
-def connect(servers: tuple[str, ...]) -> socket.socket:
+def connect(servers: tuple[str, ...], address: str = "") -> AbstractContextManager[object]:
     """Make this process an independent client of the parameter servers.
 
     They pull tensors from the client at the address that it gives them, so that must be one they can reach; the
-    default (localhost) works on one machine only. The returned socket keeps the port until the process ends.
-    Raises ClusterUnreachable.
+    default (localhost) works on one machine only. It is `address`, the entrance of a tunnel, or else one of its own,
+    whose port is kept until what is returned ends. Raises ClusterUnreachable.
     """
-    host = _own_host(servers[0])
-    port, keeper = _reserve_port(host)
-    own = host_port(host, port)
+    own, keeper = (address, nullcontext()) if address else _reserve(servers[0])
     os.environ.setdefault(listen.VARIABLE, listen.place(own))
     cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [own]})
     try:
@@ -60,9 +59,10 @@ def _own_host(server: str) -> str:
         raise ClusterUnreachable(f"cannot find the way to the parameter server {server}: {error}") from error
 
 
-def _reserve_port(host: str) -> tuple[int, socket.socket]:
-    """A free port, held by a bound socket that never listens; TensorFlow joins it by TF_GRPC_REUSE_PORT."""
+def _reserve(server: str) -> tuple[str, AbstractContextManager[object]]:
+    """`host:port` with a free port, held by a bound socket that never listens; TensorFlow may join it."""
+    host = _own_host(server)
     keeper = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     keeper.bind((host, 0))
-    return keeper.getsockname()[1], keeper
+    return host_port(host, keeper.getsockname()[1]), keeper

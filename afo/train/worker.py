@@ -30,7 +30,7 @@ LOSS_WEIGHT = 0.05
 def run(setup: Setup) -> None:
     """Train until the data ends or `train.max_steps` is reached."""
     setup.progress.report(Progress(phase="starting"), now=True)
-    keeper = connect(setup.task.ps)
+    keeper = connect(setup.task.ps, setup.task.address if setup.task.proxy else "")
     with keeper:
         Worker(setup).run()
 

@@ -10,12 +10,14 @@ from afo.errors import AfoError, ClusterUnreachable, StorageError
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
+from afo_child.launch import Way
 from afo_child.model_dir import ModelDir
 from afo_child.orders import Orders
 from afo_child.output import Output
 from afo_child.ports import PortReservation
 from afo_child.termination import EXIT_TERMINATED
 from afo_child.trainer import CannotStart, Trainer
+from afo_child.tunnel import INNER, Tunnel
 from afo_child.usage import UsageMeter
 
 #: For the last copy of a program's model directory.
@@ -30,11 +32,11 @@ class Agent:
 
     def __init__(
         self, config: ChildConfig, task: m.TaskId, host: str, master: Master, trainer: Trainer, orders: Orders,
-        model_dir: ModelDir, output: Output, wake: threading.Event,
+        model_dir: ModelDir, output: Output, wake: threading.Event, tunnel: Tunnel | None,
     ) -> None:  # fmt: skip
         self._job, self._stop_s, self._orphan_s = config.job, config.stop_s, float(config.job.timeouts.orphan)
         self._task, self._host, self._master, self._trainer, self._output = task, host, master, trainer, output
-        self._orders, self._model_dir, self._wake = orders, model_dir, wake
+        self._orders, self._model_dir, self._wake, self._tunnel = orders, model_dir, wake, tunnel
         self._directive = m.Directive(action="wait", generation=-1, heartbeat_s=config.heartbeat_s)
         #: A process that failed may be followed by another one here: not where it would need another address.
         self._may_stay = self._job.restarts_together or task.role not in self._job.listening
@@ -164,7 +166,7 @@ class Agent:
             if self._model_dir.failure:
                 text = f"the model directory of {self._task} could not be filled: {self._model_dir.failure}"
                 raise CannotStart("storage_unreachable", text)
-            self._trainer.start(self._directive, self._port.address if self._port else "")
+            self._trainer.start(self._directive, self._way())
             self._model_dir.started()
             self._reported = self._stays = False
         except CannotStart as error:
@@ -174,6 +176,14 @@ class Agent:
         if self._trainer.pid is not None:
             self._meter.watch(self._trainer.pid)
         return None
+
+    def _way(self) -> Way:
+        """How its TensorFlow and that of other tasks reach each other."""
+        address = self._port.address if self._port else ""
+        if self._tunnel is None or self._task.role == "evaluator":
+            return Way(address)
+        entrance = self._tunnel.enter(int(address.rpartition(":")[2] or 0))
+        return Way(entrance, listen=f"{INNER}:{entrance.rpartition(':')[2]}", proxy=self._tunnel.proxy)
 
     def _heartbeat(self) -> None:
         self._deliver()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from afo import jsonfile, listen
 from afo.child_config import ChildConfig
@@ -21,17 +22,29 @@ MODEL_DIR = "model"
 _LOG = logging.getLogger(__name__)
 
 
+class Way(NamedTuple):
+    """How the TensorFlow of this task and that of others reach each other; each is `host:port`, or '' for none."""
+
+    #: Where others find it: a port that was reserved, or the entrance of the tunnel.
+    address: str = ""
+    #: Where it listens for them behind the tunnel, and the proxy that its own connections go through.
+    listen: str = ""
+    proxy: str = ""
+
+
 def command(
-    config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int
-) -> list[str]:  # fmt: skip
+    config: ChildConfig, task: TaskId, directive: Directive, way: Way, work_dir: Path, progress_fd: int
+) -> list[str]:
     """The command line of a program, or of the trainer, whose task file it writes. Raises `OSError`."""
     python = config.python or sys.executable
     if config.job.program:
         return [python, config.job.program, *config.job.args]
-    return [python, "-m", "afo.train", str(_write_task(config, task, directive, work_dir, progress_fd))]
+    return [python, "-m", "afo.train", str(_write_task(config, task, directive, way, work_dir, progress_fd))]
 
 
-def _write_task(config: ChildConfig, task: TaskId, directive: Directive, work_dir: Path, progress_fd: int) -> Path:
+def _write_task(
+    config: ChildConfig, task: TaskId, directive: Directive, way: Way, work_dir: Path, progress_fd: int
+) -> Path:
     """A file of mode 0600."""
     path = work_dir / TASK_FILE
     jsonfile.write_private(
@@ -43,16 +56,16 @@ def _write_task(config: ChildConfig, task: TaskId, directive: Directive, work_di
             job=config.job, schema_file=config.schema_file, am_address_url=config.am_address_url,
             secret_file=config.secret_file, work_dir=str(work_dir), checkpoint_url=config.checkpoint_url,
             export_url=config.export_url, summary_url=config.summary_url,
-            progress_fd=progress_fd,
+            progress_fd=progress_fd, address=way.address, proxy=way.proxy,
         ),
     )  # fmt: skip
     return path
 
 
 def environment(
-    config: ChildConfig, task: TaskId, directive: Directive, address: str, inherited: Mapping[str, str], work_dir: Path
+    config: ChildConfig, task: TaskId, directive: Directive, way: Way, inherited: Mapping[str, str], work_dir: Path
 ) -> dict[str, str]:
-    """The process's whole environment; `address` is the one that was reserved for it, '' where there is none.
+    """The process's whole environment.
 
     Raises `NotFound` if the library of `environment.preload` cannot be loaded.
     """
@@ -65,15 +78,21 @@ def environment(
         result |= {"AFO_MODEL_DIR": str(work_dir / MODEL_DIR), "AFO_GENERATION": str(directive.generation)}
     if config.job.environment.preload:
         check_preload(result)
-    return {**result, **_listening(result, address)}
+    return {**result, **_listening(result, way)}
 
 
-def _listening(env: Mapping[str, str], address: str) -> dict[str, str]:
-    """What makes its server listen on its own address alone; nothing where that cannot be had."""
+def _listening(env: Mapping[str, str], way: Way) -> dict[str, str]:
+    """What makes its server listen on its own address alone; nothing where that cannot be had.
+
+    Raises `NotFound` where it cannot be had and there is a tunnel, which would be one beside an open door.
+    """
+    address = way.listen or way.address
     try:
         own = {} if listen.VARIABLE in env or not address else {listen.VARIABLE: listen.place(address)}
         return {**own, "LD_PRELOAD": listen.preloaded(env.get("LD_PRELOAD", ""))}
     except Unsupported as reason:
+        if way.listen:
+            raise NotFound(f"`security.tunnel` takes a library that cannot be preloaded here: {reason}") from reason
         _LOG.warning("TensorFlow's server will listen on all addresses: %s", reason)
         return {}
 

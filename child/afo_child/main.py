@@ -28,6 +28,7 @@ from afo_child.orders import Orders
 from afo_child.output import Output
 from afo_child.termination import Termination
 from afo_child.trainer import Trainer
+from afo_child.tunnel import Tunnel
 
 #: For the last upload of the logs; beyond that the file system is taken to hang.
 _UPLOAD_S = 60.0
@@ -65,7 +66,8 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     mirror = Mirror(work_dir / launch.MODEL_DIR, config.checkpoint_url)
     model_dir = ModelDir(mirror, use_of(config.job, task), wake.set)
     orders = Orders(task, trainer, output, work_dir, config.summary_url, wake.set)
-    agent = Agent(config, task, host, Master(client), trainer, orders, model_dir, output, wake)
+    tunnel = Tunnel(read_secret(config.secret_file), host) if config.job.security.tunnel else None
+    agent = Agent(config, task, host, Master(client), trainer, orders, model_dir, output, wake, tunnel)
     if config.job.program:
         model_dir.start()
     Termination(agent.terminate, trainer.kill).start()
@@ -76,6 +78,8 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     finally:
         model_dir.finish(SAVE_S)
         follower.stop()
+        if tunnel is not None:
+            tunnel.close()
         client.close()
         if not output.close(_UPLOAD_S):
             _LOG.error("the logs could not be uploaded to %s in %g s", output.url, _UPLOAD_S)

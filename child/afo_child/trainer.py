@@ -15,6 +15,7 @@ from afo.rpc.messages import Directive, TaskId
 from afo.train_task import Progress
 from afo_child import launch
 from afo_child.facts import memory_kills
+from afo_child.launch import Way
 from afo_child.output import Output
 from afo_child.process import TrainerProcess
 from afo_child.progress import ProgressReader
@@ -90,8 +91,8 @@ class Trainer:
         """What is left of that pause."""
         return max(0.0, self._start_after - time.monotonic())
 
-    def start(self, directive: Directive, address: str) -> None:
-        """Start the process of the directive's generation, to listen at `address` if any. Raises `CannotStart`."""
+    def start(self, directive: Directive, way: Way) -> None:
+        """Start the process of the directive's generation. Raises `CannotStart`."""
         if directive.generation != self.generation:
             self.restarts = 0
         self.generation, self.code = directive.generation, None
@@ -99,7 +100,7 @@ class Trainer:
         self._output.begin_process()
         self._memory_kills = memory_kills()
         try:
-            self._process = self._started(directive, address)
+            self._process = self._started(directive, way)
         except NotFound as error:
             raise CannotStart("preload_missing", str(error)) from error
         except OSError as error:
@@ -153,13 +154,11 @@ class Trainer:
         if (process := self._process) is not None:
             process.kill()
 
-    def _started(self, directive: Directive, address: str) -> TrainerProcess:
-        self.environment = launch.environment(
-            self._config, self._task, directive, address, self._inherited, self._work_dir
-        )
+    def _started(self, directive: Directive, way: Way) -> TrainerProcess:
+        self.environment = launch.environment(self._config, self._task, directive, way, self._inherited, self._work_dir)
         reader, writer = os.pipe()
         try:
-            command = launch.command(self._config, self._task, directive, self._work_dir, writer)
+            command = launch.command(self._config, self._task, directive, way, self._work_dir, writer)
         except OSError:
             os.close(reader)
             os.close(writer)

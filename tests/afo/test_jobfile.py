@@ -197,6 +197,13 @@ def test_an_optimizer_of_hash_tables_needs_them_and_is_one(path: Path) -> None:
         load_job(path, settings=["optimizer.embedding={adam: {}, sgd: {}}"])
 
 
+def test_a_tunnel_is_for_the_connections_of_a_model(path: Path) -> None:
+    assert load_job(path, settings=["security.tunnel=true"]).security.tunnel
+    path.write_text("name: mine\nroles: {worker: {}}\nprogram: train.py\nsecurity: {tunnel: true}\n")
+    with pytest.raises(SpecError, match=r"`security\.tunnel` is for a `model`"):
+        load_job(path)
+
+
 def test_filter_and_evict_are_for_hash_tables(path: Path) -> None:
     evict = "model.embedding.evict={unused_steps: 1000000, capacity: 500, unused_time: 14d}"
     own = ["model.embedding.filter.min_count=3", evict]
