@@ -19,7 +19,7 @@ from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
 from afo.hosts import host_port
 from afo.negotiation import Negotiation
 from afo.storage import hadoop_conf
-from afo.yarn_queues import Queue, Resource, leaves, typed
+from afo.yarn_queues import Queue, Resource, Scheduler, leaves, typed
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
@@ -99,16 +99,12 @@ class ResourceManager:
 
     def queues(self) -> list[Queue]:
         """Leaf queues; empty for a scheduler without any."""
-        info = self._scheduler()
-        return list(leaves(info.get("rootQueue", info)))
+        return self.scheduler().queues
 
-    def makes_queues(self) -> bool:
-        """Whether naming a queue makes it. The FairScheduler's does; that it was told not to, it does not say."""
-        return self._scheduler().get("type") == "fairScheduler"
-
-    def _scheduler(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
-        return found
+    def scheduler(self) -> Scheduler:
+        """What it says of itself."""
+        info: dict[str, Any] = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
+        return Scheduler(list(leaves(info.get("rootQueue", info))), info.get("type") == "fairScheduler")
 
     def largest_container(self) -> Resource:
         """The largest container that the scheduler gives, its own limits and the present nodes considered.

@@ -1,7 +1,7 @@
 """Sizes and queues in the answers of YARN's ResourceManager, whichever its scheduler. Memory in MiB."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -63,6 +63,16 @@ class Queue(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rsplit(".", 1)[-1]
+
+
+class Scheduler(NamedTuple):
+    """Its leaf queues, none where it has no queues.
+
+    `makes_queues`: naming a queue makes it. The FairScheduler's does; that it was told not to, it does not say.
+    """
+
+    queues: list[Queue]
+    makes_queues: bool
 
 
 def leaves(queue: Mapping[str, Any], parent: str = "") -> Iterator[Queue]:

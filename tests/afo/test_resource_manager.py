@@ -106,7 +106,7 @@ def test_what_a_queue_has_and_wants(serve: Callable[..., ResourceManager]) -> No
 
 @pytest.mark.parametrize(("scheduler", "makes"), [("fairScheduler", True), ("capacityScheduler", False)])
 def test_the_fair_scheduler_makes_queues(serve: Callable[..., ResourceManager], scheduler: str, makes: bool) -> None:
-    assert serve({"scheduler": {"schedulerInfo": {"type": scheduler}}}).makes_queues() is makes
+    assert serve({"scheduler": {"schedulerInfo": {"type": scheduler}}}).scheduler().makes_queues is makes
 
 
 def test_queues_of_each_scheduler(serve: Callable[..., ResourceManager]) -> None:

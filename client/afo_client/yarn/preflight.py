@@ -15,8 +15,9 @@ def check(job: Job, manager: ResourceManager) -> Resource:
 
     Raises `SpecError` naming the place in the job file, `ClusterUnreachable` for a cluster without nodes.
     """
-    if not manager.makes_queues():
-        check_queue(job.queue, manager.queues())
+    scheduler = manager.scheduler()
+    if not scheduler.makes_queues:
+        check_queue(job.queue, scheduler.queues)
     largest = manager.largest_container()
     check_sizes(job, manager.nodes(), largest)
     return largest

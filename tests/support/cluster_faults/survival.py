@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pytest
 
@@ -60,19 +59,6 @@ class Run:
     seconds: float
 
 
-class _Went(NamedTuple):
-    """What `Run` says of a job."""
-
-    hits: tuple[Hit, ...]
-    skipped: tuple[str, ...]
-    auc: float
-    restarts: int
-    masters: int
-    generations: int
-    causes: tuple[str, ...]
-    seconds: float
-
-
 def plan(groups: Sequence[Sequence[Fault]], number: int, group: int) -> list[tuple[Phase, Fault]]:
     """Which fault comes in which phase; a group has one for each, and in as many rounds each comes in each."""
     return [(phase, groups[group][(place + number) % len(PHASES)]) for place, phase in enumerate(PHASES)]
@@ -84,20 +70,23 @@ def survive(
     """A job, to which four things happen; the next one, where one of them came too late for its phase."""
     for _ in range(TRIES):
         try:
-            went = _survive_once(f"faults {number}.{group}", plan(groups, number, group), adult, cluster, options)
-            return Run(number, group, *went)
+            return _survive_once((number, group), plan(groups, number, group), adult, cluster, options)
         except Late as late:
             print(late)
     pytest.fail(f"too late {TRIES} times")
 
 
 def _survive_once(
-    name: str, chosen: list[tuple[Phase, Fault]], adult: AdultData, cluster: Cluster, options: Sequence[str]
-) -> _Went:
-    """A job, to which this happens. Raises `Late`."""
+    place: tuple[int, int],
+    chosen: list[tuple[Phase, Fault]],
+    adult: AdultData,
+    cluster: Cluster,
+    options: Sequence[str],
+) -> Run:
+    """A job, the one of this round and group, to which this happens. Raises `Late`."""
     faults = [(phase, fault) for phase, fault in chosen if not fault.missing()]
     skipped = tuple(f"{fault.name}: it takes {fault.missing()}" for _, fault in chosen if fault.missing())
-    settings = [f"--set={setting}" for setting in (f"name={name}", *SETTINGS)]
+    settings = [f"--set={setting}" for setting in ("name=faults {}.{}".format(*place), *SETTINGS)]
     with ExitStack() as undo:
         for _, fault in faults:
             fault.prepare(cluster, undo)
@@ -114,12 +103,12 @@ def _survive_once(
     hits = tuple(Hit(fault.name, phase.name, _recovery(records, at)) for phase, fault, at in struck)
     for phase, fault, at in struck:
         assert phase.was_hit(records, at, TRAIN_FILES * EPOCHS), f"{fault.name} missed {phase.name} at {at}"
-    went = _Went(
-        hits, skipped, verdict.metrics["auc"], verdict.restarts, len(job.events(ev.AmStarted)),
+    run = Run(
+        *place, hits, skipped, verdict.metrics["auc"], verdict.restarts, len(job.events(ev.AmStarted)),
         len(job.events(ev.GenerationStarted)), _causes(job), verdict.seconds,
     )  # fmt: skip
-    _within_limits(went, [fault for _, fault in faults], job)
-    return went
+    _within_limits(run, [fault for _, fault in faults], job)
+    return run
 
 
 def _hit(scene: Scene, phase: Phase, fault: Fault) -> float:
@@ -150,7 +139,7 @@ def _wait_for(scene: Scene, phase: Phase, fault: Fault) -> None:
     scene.job.wait(is_now, f"{phase.name} ({fault.name})")
 
 
-def _within_limits(run: _Went, faults: list[Fault], job: LiveJob) -> None:
+def _within_limits(run: Run, faults: list[Fault], job: LiveJob) -> None:
     """Nothing happened that the faults do not explain."""
     allowed = frozenset[str]().union(*(fault.causes for fault in faults))
     assert set(run.causes) <= allowed, f"{set(run.causes) - allowed}\n{job.story()}"
