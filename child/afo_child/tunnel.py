@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from afo import listen
 from afo.errors import ClusterUnreachable
@@ -35,8 +36,7 @@ class Tunnel:
         self._host, self._address = host, listen.own_address(host)
         self._outward, self._inward = tls.client_context(secret), tls.server_context(secret)
         self._entrance: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._transports = WeakSet[asyncio.WriteTransport]()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tunnel", daemon=True)
         self._thread.start()
@@ -98,17 +98,15 @@ class Tunnel:
         **options: Any,
     ) -> asyncio.Server:  # fmt: skip
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
-            self._writers.add(writer)
+            self._transports.add(writer.transport)
             try:
                 await serve(reader, writer)
             except (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError) as error:
                 _LOG.info("a connection of TensorFlow's ended: %s", error)
+            except asyncio.CancelledError:
+                # By `_stop`. Python 3.11's own callback of such a task fails where it ends as cancelled.
+                _LOG.debug("a connection of TensorFlow's ends with the tunnel")
             finally:
-                self._tasks.discard(task)
-                self._writers.discard(writer)
                 writer.close()
 
         return await asyncio.start_server(connected, host, port, limit=_PIECE, **options)
@@ -116,26 +114,35 @@ class Tunnel:
     async def _join(self, one: _Streams, other: _Streams) -> None:
         """Passes bytes on both ways until one side ends; then both do."""
         ways = [asyncio.ensure_future(_pass(one[0], other[1])), asyncio.ensure_future(_pass(other[0], one[1]))]
-        self._writers.add(other[1])
+        self._transports.add(other[1].transport)
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            other[1].close()
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            self._writers.discard(other[1])
-            other[1].close()
 
     async def _stop(self) -> None:
         for server in (self._exit, self._entrance):
             if server is not None:
                 server.close()
-        writers, tasks = list(self._writers), list(self._tasks)
-        for writer in writers:
-            writer.transport.abort()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
+        # Not those of `connected` alone: a connection that is being made has a task of asyncio's, and may go on to make
+        # another one. What is cancelled before it has begun would close nothing.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await _turns()
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        for transport in self._transports:
+            transport.abort()
+        await _turns()
+
+
+async def _turns() -> None:
+    """Until a task has begun, its transport as well, and that of TLS above it; or these have closed likewise."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 async def _pass(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -1,6 +1,7 @@
 """The tunnel between two tasks: what comes through, and who does not."""
 
 import contextlib
+import gc
 import os
 import socket
 import ssl
@@ -116,6 +117,29 @@ def test_open_connections_end_with_the_tunnel(echo: Echo) -> None:
             assert caller.recv(10) == b"once"
         with caller, contextlib.suppress(OSError):
             assert caller.recv(10) == b""
+
+
+def half_of_a_handshake(address: str) -> socket.socket:
+    """A connection to which the server has said hello, and waits for the end of the client's part."""
+    sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = tls.client_context(SECRET).wrap_bio(received, sent, server_hostname=tls.NAME)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    host, _, port = address.partition(":")
+    caller = socket.create_connection((host, int(port)), timeout=20)
+    caller.sendall(sent.read())
+    assert caller.recv(1)
+    return caller
+
+
+def test_connections_that_are_being_made_end_with_the_tunnel(echo: Echo) -> None:
+    with tunnel() as here, tunnel() as there:
+        address = there.enter(echo.port)
+        halves = [half_of_a_handshake(address) for _ in range(4)]
+        wholes = [through(here.proxy, address)[0] for _ in range(4)]  # which the other end has not connected yet
+    gc.collect()  # what is left open warns, which fails a test
+    for caller in (*halves, *wholes):
+        caller.close()
 
 
 def test_a_task_that_does_not_listen_yet_ends_the_connection() -> None:

@@ -31,6 +31,8 @@ SCHEDULERS = {
     "capacity": f"{_PACKAGE}.capacity.CapacityScheduler",
     "fair": f"{_PACKAGE}.fair.FairScheduler",
 }
+#: The FairScheduler makes the one that is asked for. By itself it takes the user's name, which for root is no leaf.
+QUEUES = {"capacity": "default", "fair": "root.clicks"}
 FOREVER = 100_000
 
 
@@ -94,8 +96,9 @@ def test_a_job_lives_and_dies(setup: Setup, series: NotedRuns[Run], tmp_path: Pa
     with running(setup, tmp_path) as (cluster, up_s):
         assert said_by_manager(cluster) == (setup.hadoop, f"{setup.scheduler}Scheduler")
         lose_nothing_to_bad_requests(cluster, tmp_path, setup.scheduler)
-        back_s, job_s, queue = outlives_a_worker(cluster, tmp_path)
-        wait, kill_s = is_killed_while_it_waits(cluster, tmp_path)
+        place = f"--set=queue={QUEUES[setup.scheduler]}"
+        back_s, job_s, queue = outlives_a_worker(cluster, tmp_path, place)
+        wait, kill_s = is_killed_while_it_waits(cluster, tmp_path, place)
     print(series.add(Run(setup, up_s, job_s, back_s, kill_s, queue, wait, time.monotonic() - begun)))
 
 
@@ -147,9 +150,9 @@ def job_file(cluster: Cluster, folder: Path, epochs: int, workers: int = 2) -> P
     return file
 
 
-def submitted(cluster: Cluster, file: Path) -> LiveJob:
-    """On YARN."""
-    return LiveJob.submit(file, f"{cluster.hdfs_uri}/user/{user_name()}/.afo/jobs", "--runtime", "yarn")
+def submitted(cluster: Cluster, file: Path, place: str) -> LiveJob:
+    """On YARN; `place` is the option of its queue."""
+    return LiveJob.submit(file, f"{cluster.hdfs_uri}/user/{user_name()}/.afo/jobs", "--runtime", "yarn", place)
 
 
 def lose_nothing_to_bad_requests(cluster: Cluster, folder: Path, scheduler: str) -> None:
@@ -162,9 +165,9 @@ def lose_nothing_to_bad_requests(cluster: Cluster, folder: Path, scheduler: str)
         assert (done.returncode, words in done.stderr) == (3, True), done.stderr
 
 
-def outlives_a_worker(cluster: Cluster, folder: Path) -> tuple[float, float, str]:
+def outlives_a_worker(cluster: Cluster, folder: Path, place: str) -> tuple[float, float, str]:
     """A worker's container dies in the middle; the job ends well. Seconds without it, of the job; the queue."""
-    job = submitted(cluster, job_file(cluster, folder, 60))
+    job = submitted(cluster, job_file(cluster, folder, 60), place)
     job.wait(lambda: job.splits_done() >= 2, "two files are read")
     queue = shown_queue(job)
     begun, before = time.monotonic(), registered(job)
@@ -195,9 +198,9 @@ def shown_queue(job: LiveJob) -> str:
     return str(shown["queue"]["path"])
 
 
-def is_killed_while_it_waits(cluster: Cluster, folder: Path) -> tuple[str, float]:
+def is_killed_while_it_waits(cluster: Cluster, folder: Path, place: str) -> tuple[str, float]:
     """One of more workers than there is room for, and then `afo kill`. What it said, and seconds until it was over."""
-    job = submitted(cluster, job_file(cluster, folder, FOREVER, workers=8))
+    job = submitted(cluster, job_file(cluster, folder, FOREVER, workers=8), place)
     job.wait(lambda: bool(job.events(ev.ContainersAwaited)), "it says what it waits for")
     words = job.events(ev.ContainersAwaited)[0].message
     begun = time.monotonic()
