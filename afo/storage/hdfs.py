@@ -113,9 +113,10 @@ class HdfsFiles:
 
     def _root(self, tokens: str | None) -> str:
         """What hdfs-native is asked for: a NameNode as the tokens call it, a mount table, or '' for the default."""
+        url = self._prefix if self._address else ""
         if not tokens:
-            return self._prefix if self._address else ""
-        url = self._prefix if self._address else hadoop_conf.setting("fs.defaultFS") or ""
+            return url
+        url = url or hadoop_conf.setting("fs.defaultFS") or ""
         if not url or url.startswith(f"{VIEWFS}://"):
             return url
         return f"hdfs://{_as_in_a_token(urlsplit(url).netloc, tokens)}"

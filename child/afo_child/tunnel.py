@@ -133,10 +133,15 @@ class Tunnel:
             await _turns()
             for task in others:
                 task.cancel()
+            # `wait_for` of Python 3.11 may lose that; what goes on then meets the end of its stream.
+            self._abort()
             await asyncio.gather(*others, return_exceptions=True)
+        self._abort()
+        await _turns()
+
+    def _abort(self) -> None:
         for transport in self._transports:
             transport.abort()
-        await _turns()
 
 
 async def _turns() -> None:

@@ -57,10 +57,14 @@ def tunnel(secret: str = SECRET, host: str = HOST) -> "closing[Tunnel]":
     return closing(Tunnel(secret, host))
 
 
+def connection(address: str) -> socket.socket:
+    host, _, port = address.partition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
 def ask(proxy: str, request: bytes) -> tuple[socket.socket, bytes]:
     """The connection, and the first line of the proxy's answer."""
-    host, _, port = proxy.partition(":")
-    caller = socket.create_connection((host, int(port)), timeout=20)
+    caller = connection(proxy)
     caller.sendall(request)
     answer = b""
     while not answer.endswith(b"\r\n\r\n") and (byte := caller.recv(1)):
@@ -97,8 +101,7 @@ def test_who_has_another_secret_gets_nowhere(echo: Echo) -> None:
 @pytest.mark.parametrize("believes", [False, True], ids=["plain", "TLS without a certificate"])
 def test_who_has_no_secret_gets_nowhere(echo: Echo, believes: bool) -> None:
     with tunnel() as there:
-        host, _, port = there.enter(echo.port).partition(":")
-        caller = socket.create_connection((host, int(port)), timeout=20)
+        caller = connection(there.enter(echo.port))
         if believes:
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -125,8 +128,7 @@ def half_of_a_handshake(address: str) -> socket.socket:
     client = tls.client_context(SECRET).wrap_bio(received, sent, server_hostname=tls.NAME)
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    host, _, port = address.partition(":")
-    caller = socket.create_connection((host, int(port)), timeout=20)
+    caller = connection(address)
     caller.sendall(sent.read())
     assert caller.recv(1)
     return caller
@@ -136,7 +138,7 @@ def test_connections_that_are_being_made_end_with_the_tunnel(echo: Echo) -> None
     with tunnel() as here, tunnel() as there:
         address = there.enter(echo.port)
         halves = [half_of_a_handshake(address) for _ in range(4)]
-        wholes = [through(here.proxy, address)[0] for _ in range(4)]  # which the other end has not connected yet
+        wholes = [through(here.proxy, address)[0] for _ in range(4)]  # with which the other end may not have begun
     gc.collect()  # what is left open warns, which fails a test
     for caller in (*halves, *wholes):
         caller.close()
