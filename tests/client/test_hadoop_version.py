@@ -47,6 +47,16 @@ def test_a_version_that_is_not_there_is_named() -> None:
         resolve_jars("9.9.9")
 
 
+def test_a_java_without_the_certificate_is_named(maven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = maven.parent / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(maven.parent.parent))
+    maven.write_text("#!/bin/sh\necho 'PKIX path building failed: unable to find valid certification path'; exit 1\n")
+    with pytest.raises(ClusterUnreachable, match=rf"ran Maven \({maven.parent.parent}\) lacks .* JAVA_HOME"):
+        resolve_jars("3.3.6")
+
+
 @pytest.mark.parametrize("version", ["3", "3.3", "newest", "../3.3.6", "3.3.6\n", "3.4.1-SNAPSHOT"])
 def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match=r"--hadoop is .*e\.g\. 3\.3\.6"):

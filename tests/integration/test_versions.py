@@ -18,6 +18,7 @@ from afo import storage
 from afo.config import user_name
 from afo.resource_manager import from_configuration
 from afo_client.hadoop import Cluster, ClusterSpec, processes
+from afo_client.hadoop.jars import resolve_jars
 from click_records import SCHEMA, write_files
 from java_runtimes import runtime
 from live_job import LiveJob, afo
@@ -107,6 +108,8 @@ def running(setup: Setup, folder: Path) -> Iterator[tuple[Cluster, float]]:
     """A cluster of one node, and in how many seconds it came up. This process and its children use it."""
     cluster = Cluster(folder / "hadoop")
     settings = {"yarn.resourcemanager.scheduler.class": SCHEDULERS[setup.scheduler]}
+    # By the machine's own Java: one that a Python package carries does not know the machine's certificates.
+    resolve_jars(setup.hadoop)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(runtime(setup.java)))
         patch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))

@@ -102,5 +102,17 @@ def _run_maven(pom: Path, version: str, output: Path) -> None:
     except subprocess.TimeoutExpired:
         raise ClusterUnreachable(f"Maven did not fetch Hadoop {version} within {_RESOLVE_SECONDS} s: {maven}") from None
     if done.returncode or not output.is_dir():
-        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-        raise ClusterUnreachable(f"Maven could not fetch Hadoop {version} for {pom}:\n{tail}")
+        said = (done.stdout + done.stderr).strip()
+        tail = "\n".join(said.splitlines()[-15:])
+        raise ClusterUnreachable(f"Maven could not fetch Hadoop {version} for {pom}:\n{tail}{_trust_hint(said)}")
+
+
+def _trust_hint(said: str) -> str:
+    """What to do where Maven's Java does not know the certificate of the repository; '' for other failures."""
+    if "PKIX path building failed" not in said:
+        return ""
+    return (
+        f"\nThe trust store of the Java that ran Maven ({java_home()}) lacks the certificate authority of this "
+        "repository. Set JAVA_HOME to a Java that has it for the first `afo cluster start` of a version, or import "
+        "the certificate with keytool"
+    )
