@@ -31,9 +31,9 @@ def _alive() -> dict[str, set[str]]:
 
 def _runs(process: psutil.Process) -> bool:
     try:
-        # Python keeps its one resource tracker for as long as it lives.
-        tracker = any("multiprocessing.resource_tracker" in word for word in process.cmdline())
-        return process.status() != psutil.STATUS_ZOMBIE and not tracker
+        # Python keeps its one resource tracker and its one fork server for as long as it lives.
+        kept = any("multiprocessing.resource_tracker" in word or "forkserver" in word for word in process.cmdline())
+        return process.status() != psutil.STATUS_ZOMBIE and not kept
     except psutil.NoSuchProcess:
         return False
 

@@ -1,11 +1,7 @@
-"""`python server_values.py TASK_JSON FILE.npz`: what the parameter servers of a task hold, by name of the variable."""
+"""What the parameter servers of a task hold, by name of the variable: for a process of its own."""
 
 import os
-import sys
-from pathlib import Path
 from typing import Any
-
-os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": ""})
 
 import numpy as np
 
@@ -17,9 +13,12 @@ from afo.train.variables import VariableIo
 from afo.train_task import TrainTask
 
 
-def write(task_file: str, target: Path) -> None:
-    """Slots and copies of counters are variables too. Of the hash tables `<table>/keys/<server>`, ascending, and
-    `<table>/values/<server>`, weights and slots."""
+def write(task_file: str, target: str) -> None:
+    """Write an .npz and end the process.
+
+    Slots and copies of counters are variables too. Of the hash tables `<table>/keys/<server>`, ascending, and
+    `<table>/values/<server>`, weights and slots.
+    """
     setup = Setup(jsonfile.read(task_file, TrainTask))
     parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
     trained = [
@@ -34,6 +33,7 @@ def write(task_file: str, target: Path) -> None:
         if parameters.embeddings is not None:
             values |= _tables(parameters.embeddings)
         np.savez(target, **values)
+    os._exit(0)  # the interpreter's own end joins TensorFlow's threads
 
 
 def _tables(group: TableGroup) -> dict[str, Any]:
@@ -48,9 +48,3 @@ def _tables(group: TableGroup) -> dict[str, Any]:
             found[f"{name}/keys/{server}"] = keys[order]
             found[f"{name}/values/{server}"] = np.concatenate([each.values for each in held])[order]
     return found
-
-
-if __name__ == "__main__":
-    write(sys.argv[1], Path(sys.argv[2]))
-    sys.stdout.flush()
-    os._exit(0)

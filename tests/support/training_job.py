@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress, TrainTask
+from fork_server import ForkedProcess, start_function, start_task
 
 DEADLINE_S = 300.0
 SECRET = "x" * 64
@@ -138,7 +137,7 @@ class JobRun:
         self.schema_file = schema_file
         self.master = MiniMaster([each.url for each in find_splits(job.data.train)], job.data.epochs, restore)
         self.progress: dict[str, Progress] = {}
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, ForkedProcess] = {}
         self._attempts: dict[str, int] = {}
         master = self.master
         self._server = RpcServer(
@@ -183,8 +182,8 @@ class JobRun:
         role, index = name.split(":")
         work = self.directory / f"{role}-{index}-{self._attempts[name]}-g{self.generation}"
         target = self.directory / "values.npz"
-        script = Path(__file__).with_name("server_values.py")
-        subprocess.run([sys.executable, str(script), str(work / "task.json"), str(target)], check=True, timeout=120)
+        process = start_function("server_values", "write", str(work / "task.json"), str(target))
+        assert process.wait(DEADLINE_S) == 0
         with np.load(target) as values:
             return dict(values)
 
@@ -205,12 +204,7 @@ class JobRun:
             summary_url=str(self.directory / "summaries"), progress_fd=writing,
         )  # fmt: skip
         jsonfile.write_private(work / "task.json", task)
-        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-        with (work / "stderr").open("wb") as errors:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "afo.train", str(work / "task.json")],
-                pass_fds=(writing,), stderr=errors, cwd=work, env=environment,
-            )  # fmt: skip
+        self.processes[name] = start_task(work / "task.json", writing, work / "stderr")
         os.close(writing)
         threading.Thread(target=self._follow, args=(name, reading), daemon=True).start()
         return name
