@@ -6,8 +6,13 @@ INSTALLED := $(VENV)/.installed
 # What has no target of its own. Tests that share the one Hadoop run one after the other.
 QUICK := not soak and not kills and not equivalence and not faults and not compare_faults and not versions and not pairs
 
+TESTED_WITH := python native doctest hadoop kerberos firewall browser
+PYTEST = $(BIN)/python tests/support/rerun.py run
+SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart 0
+DAY := $(shell expr $$(date +%s) / 86400)
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults wheel clean
+.PHONY: help install demo test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,10 +34,30 @@ install: $(INSTALLED) ## Install afo and its tools into .venv
 demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes on this machine
 	$(BIN)/afo demo --dir build/demo
 
-test: $(INSTALLED) ## Run every test; installs what tests need
-	.ci/system-packages python native doctest hadoop kerberos firewall browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 -m "$(QUICK) and not hadoop"
-	$(BIN)/python -m pytest -m "$(QUICK) and hadoop"
+test: $(INSTALLED) ## Run the tests but the slow ones, on a real Hadoop too; installs what they need; twenty minutes
+	.ci/system-packages $(TESTED_WITH)
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not slow and not hadoop"
+	$(PYTEST) -m "$(QUICK) and not slow and hadoop"
+
+test-slice: $(INSTALLED) ## Run the slow tests whose turn it is today: at most ten minutes
+	.ci/system-packages $(TESTED_WITH)
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and slow and not hadoop" --slice $(DAY):480
+	$(PYTEST) -m "$(QUICK) and slow and hadoop" --slice $(DAY):240
+
+test-all: $(INSTALLED) ## Run every test, the slow ones too; two hours
+	.ci/system-packages $(TESTED_WITH)
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not hadoop"
+	$(PYTEST) -m "$(QUICK) and hadoop"
+
+AREAS := test-afo test-am test-child test-client test-core test-history_server test-integration
+.PHONY: $(AREAS) test-hadoop
+$(AREAS): test-%: $(INSTALLED)
+	.ci/system-packages $(TESTED_WITH)
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not hadoop" tests/$*
+
+test-hadoop: $(INSTALLED) ## Run every test on a real Hadoop; also test-afo, -am, -child, -client, -core, -history_server, -integration
+	.ci/system-packages $(TESTED_WITH)
+	$(PYTEST) -m "$(QUICK) and hadoop"
 
 lint: $(INSTALLED) ## Style, imports, layers
 	$(BIN)/ruff check .

@@ -3,10 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from hypothesis import settings
+
+from selection import Selection
 
 # How long an example takes says more about the machine's neighbours than about the code. (Where `CI` is set, hypothesis
 # itself sees to it that the examples depend on the code alone.)
@@ -60,3 +63,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         if time.monotonic() > deadline:
             pytest.fail(f"{item.nodeid} leaked {leaked}")
         time.sleep(0.05)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of `selection`."""
+    parser.addoption("--slice", metavar="DAY:SECONDS", help="of the chosen tests those of a day, a budget of seconds")
+    parser.addoption("--durations-file", type=Path, help="append each test's seconds to this file, in JSON")
+    parser.addoption("--failures-file", type=Path, help="append each failure's output to this file, in JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What the options ask for."""
+    config.pluginmanager.register(Selection(config), "afo-selection")
