@@ -23,12 +23,14 @@ from afo.submission import TAG
 from live_job import LiveJob, submit_and_wait
 from yarn_view import Sample, Sizes, YarnView
 
-# Four whole jobs, on a machine that may be busy.
+# Whole jobs, on a machine that may be busy.
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1800)]
 
 JOB = load_job(JOB_FILE)
 EPOCHS = JOB.data.epochs
 SEEDS = (1, 2, 3)
+#: The AUC that every seed has to reach.
+AIM = 0.910
 SAMPLE_S = 0.5
 PLAIN = REPOSITORY / "tests" / "support" / "plain_tensorflow.py"
 
@@ -71,38 +73,48 @@ def _watch(name: str, command: "Future[dict[str, object]]") -> Iterator[Sample]:
         time.sleep(SAMPLE_S)
 
 
+def _of_seed(data: AdultData, seed: int) -> Trained:
+    """A job whose seed decides the order of the records and the first values of all weights."""
+    return train(data, f"adult seed {seed}", f"data.shuffle.seed={seed}")
+
+
 @pytest.fixture(scope="module")
-def seeds(adult: AdultData) -> list[Trained]:
-    """One job a seed, which decides the order of the records and the first values of all weights."""
-    return [train(adult, f"adult seed {seed}", f"data.shuffle.seed={seed}") for seed in SEEDS]
+def trained(adult: AdultData) -> Trained:
+    """The first seed's job."""
+    return _of_seed(adult, SEEDS[0])
 
 
-def test_worst_seed_reaches_the_aim_and_beats_the_wide_part(seeds: list[Trained], adult: AdultData) -> None:
+@pytest.mark.slow
+def test_worst_seed_reaches_the_aim_and_beats_the_wide_part(trained: Trained, adult: AdultData) -> None:
+    seeds = [trained, *(_of_seed(adult, seed) for seed in SEEDS[1:])]
     wide = train(adult, "adult wide", "model.parts=wide")
     aucs = [each.auc for each in seeds]
     print(f"AUC of seeds {SEEDS}: {aucs}; wide alone {wide.auc}; {[each.answer['seconds'] for each in seeds]} s")
     assert all(each.answer["metrics"]["samples"] == TEST_RECORDS for each in (*seeds, wide))
-    assert min(aucs) >= 0.910
+    assert min(aucs) >= AIM
     assert min(aucs) > wide.auc > 0.88
 
 
-def test_submit_prints_one_object(seeds: list[Trained]) -> None:
-    for trained in seeds:
-        answer = trained.answer
-        assert answer["api"] == "afo/v1"
-        assert str(answer["application_id"]).startswith("application_")
-        assert (answer["state"], answer["cause"], answer["exit_code"]) == ("SUCCEEDED", "succeeded", 0)
-        assert answer["samples"] == EPOCHS * TRAIN_RECORDS
-        assert answer["seconds"] > answer["train_seconds"] > 0
-        for place in ("model", "checkpoints", "summaries", "logs", "events"):
-            assert storage.list_dir(answer["places"][place]), place
+def test_a_job_reaches_the_aim(trained: Trained) -> None:
+    assert trained.answer["metrics"]["samples"] == TEST_RECORDS
+    assert trained.auc >= AIM
 
 
-def test_every_sample_once_an_epoch(seeds: list[Trained], adult: AdultData) -> None:
+def test_submit_prints_one_object(trained: Trained) -> None:
+    answer = trained.answer
+    assert answer["api"] == "afo/v1"
+    assert str(answer["application_id"]).startswith("application_")
+    assert (answer["state"], answer["cause"], answer["exit_code"]) == ("SUCCEEDED", "succeeded", 0)
+    assert answer["samples"] == EPOCHS * TRAIN_RECORDS
+    assert answer["seconds"] > answer["train_seconds"] > 0
+    for place in ("model", "checkpoints", "summaries", "logs", "events"):
+        assert storage.list_dir(answer["places"][place]), place
+
+
+def test_every_sample_once_an_epoch(trained: Trained, adult: AdultData) -> None:
     acks = adult.acks()
     assert sum(count for count, _ in acks) == TRAIN_RECORDS
-    for trained in seeds:
-        assert_every_sample_once(trained.job, acks, EPOCHS)
+    assert_every_sample_once(trained.job, acks, EPOCHS)
 
 
 @dataclass
@@ -143,21 +155,20 @@ def _spans(job: LiveJob) -> dict[str, _Span]:
     return spans
 
 
-def test_what_yarn_holds_is_what_the_event_log_says(seeds: list[Trained]) -> None:
+def test_what_yarn_holds_is_what_the_event_log_says(trained: Trained) -> None:
     exact = 0
-    for trained in seeds:
-        spans = list(_spans(trained.job).values())
-        am = {f"{trained.job.id.replace('application', 'container')}_01_000001": int(JOB.am.memory)}
-        for sample in trained.samples:
-            lasting = [span for span in spans if sample.ended <= span.leaves]
-            granted = am | {span.container: span.memory for span in lasting if span.runs <= sample.begun}
-            up = am | {span.container: span.memory for span in lasting if span.up <= sample.begun}
-            possible = am | {s.container: s.memory for s in spans if s.asked <= sample.ended and sample.begun <= s.over}
-            assert granted.items() <= sample.containers.items() <= possible.items(), (trained.job.id, sample)
-            assert up.items() <= sample.on_nodes.items() <= possible.items(), (trained.job.id, sample)
-            exact += _all_sums_agree(sample, up, possible)
+    spans = list(_spans(trained.job).values())
+    am = {f"{trained.job.id.replace('application', 'container')}_01_000001": int(JOB.am.memory)}
+    for sample in trained.samples:
+        lasting = [span for span in spans if sample.ended <= span.leaves]
+        granted = am | {span.container: span.memory for span in lasting if span.runs <= sample.begun}
+        up = am | {span.container: span.memory for span in lasting if span.up <= sample.begun}
+        possible = am | {s.container: s.memory for s in spans if s.asked <= sample.ended and sample.begun <= s.over}
+        assert granted.items() <= sample.containers.items() <= possible.items(), (trained.job.id, sample)
+        assert up.items() <= sample.on_nodes.items() <= possible.items(), (trained.job.id, sample)
+        exact += _all_sums_agree(sample, up, possible)
     # Between the last registration and the first task's end nothing is on its way, and all views are one.
-    assert exact >= 3 * len(seeds)
+    assert exact >= 3
 
 
 def _all_sums_agree(sample: Sample, sure: Sizes, possible: Sizes) -> bool:
@@ -168,9 +179,8 @@ def _all_sums_agree(sample: Sample, sure: Sizes, possible: Sizes) -> bool:
 
 
 def test_the_exported_model_gives_the_same_auc_in_plain_tensorflow(
-    seeds: list[Trained], adult: AdultData, tmp_path: Path
+    trained: Trained, adult: AdultData, tmp_path: Path
 ) -> None:
-    trained = seeds[0]
     for url, local in (
         (trained.answer["places"]["model"], tmp_path / "model"),
         (f"{adult.url}/test", tmp_path / "test"),

@@ -153,6 +153,7 @@ def _other_version(folder: Path) -> Path:
     return wrapper
 
 
+@pytest.mark.slow
 @pytest.mark.hadoop
 def test_another_version_of_afo_in_the_masters_container(adult: AdultData, tmp_path: Path) -> None:
     setting = f"environment.python={_other_version(tmp_path)}"

@@ -17,7 +17,7 @@ from afo_client.hadoop import Cluster
 from live_job import LiveJob, afo
 from yarn_view import YarnView
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: Done as soon as there is a file.
 PROGRAM = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.1)\n"

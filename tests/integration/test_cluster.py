@@ -78,6 +78,7 @@ def test_other_options_are_refused_while_it_runs(cluster: Cluster) -> None:
         cluster.start(ClusterSpec(nodes=2))
 
 
+@pytest.mark.slow
 def test_a_killed_nodemanager_is_seen_and_comes_back(cluster: Cluster) -> None:
     cluster.kill_daemon("nodemanager-1")
     result = afo_cluster("status", "--dir", str(cluster.directory), "--json")
@@ -90,6 +91,7 @@ def test_a_killed_nodemanager_is_seen_and_comes_back(cluster: Cluster) -> None:
         cluster.kill_daemon("nodemanager-2")
 
 
+@pytest.mark.slow
 def test_stop_leaves_no_process_and_a_restart_finds_the_files(cluster: Cluster) -> None:
     storage.write_bytes(f"{cluster.hdfs_uri}/kept", b"data")
     uri = cluster.hdfs_uri
@@ -106,6 +108,7 @@ def test_stop_leaves_no_process_and_a_restart_finds_the_files(cluster: Cluster) 
     assert storage.read_bytes(f"{uri}/kept") == b"data"
 
 
+@pytest.mark.slow
 def test_a_daemon_that_cannot_start_is_named_with_its_log_and_leaves_nothing(
     hadoop_installation: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +149,7 @@ def test_missing_maven_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         Cluster(tmp_path / "c").start(ClusterSpec())
 
 
+@pytest.mark.slow
 def test_stop_ends_the_containers_that_a_killed_nodemanager_orphaned(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

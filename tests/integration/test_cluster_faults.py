@@ -19,7 +19,7 @@ from cluster_faults import GROUPS
 from cluster_faults.survival import BAND, ROUNDS, TODAYS, UNDISTURBED, Run, survive, tables
 from noted_runs import NotedRuns, circumstances, reported
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 REPORT = Path(os.environ.get("AFO_FAULTS_REPORT") or REPOSITORY / "docs" / "reports" / "faults-part3.md")
 

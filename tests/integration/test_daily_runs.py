@@ -150,6 +150,7 @@ def applied(path: Path, spoiled: set[int]) -> tuple[int, str]:
 
 
 @pytest.mark.hadoop
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_week_of_daily_runs(daily_on_yarn: Daily) -> None:
     daily = daily_on_yarn

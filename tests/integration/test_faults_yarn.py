@@ -1,5 +1,7 @@
-"""`afo kill` leaves nothing, and with `partial` a lost parameter server costs only its own part; on real YARN."""
+"""A kill of each kind is survived, `afo kill` leaves nothing, and with `partial` a lost parameter server costs only its
+own part; on real YARN."""
 
+import random
 import signal
 import socket
 import subprocess
@@ -16,7 +18,7 @@ from afo.resource_manager import FINAL_STATES
 from afo.user_state import UserState
 from afo_client.yarn.staging import cache_url
 from live_job import AFO, LiveJob, afo
-from yarn_faults import EPOCHS, LONG, SMALL
+from yarn_faults import EPOCHS, KINDS, LONG, SMALL
 from yarn_view import YarnView
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1500)]
@@ -38,6 +40,20 @@ def until(condition: Callable[[], object], what: str, seconds: float = 60) -> No
         time.sleep(0.2)
 
 
+def test_a_job_survives_a_kill_of_each_kind(adult: AdultData) -> None:
+    job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *settings("name=kinds", *LONG, *SMALL))
+    job.wait(lambda: bool(job.events(ev.CheckpointWritten)), "a checkpoint")
+    choice = random.Random(1)
+    for kill in KINDS.values():
+        kill(job, choice)
+    verdict = job.verdict(900)
+    assert verdict.state == "SUCCEEDED", job.story()
+    assert_every_sample_once(job, adult.acks(), EPOCHS)
+    assert verdict.metrics["auc"] == pytest.approx(UNDISTURBED, abs=BAND)
+    nothing_is_left(job)
+
+
+@pytest.mark.slow
 def test_with_partial_recovery_the_other_server_goes_on(adult: AdultData) -> None:
     own = settings("name=partial", "checkpoint.on_ps_loss=partial", *LONG, *SMALL)
     job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *own)
@@ -85,6 +101,7 @@ def killed(job: LiveJob) -> None:
     assert len(cached()) >= 2
 
 
+@pytest.mark.slow
 def test_kill_right_after_submit(adult: AdultData) -> None:
     job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options)
     assert YarnView(job.id).state() in ("SUBMITTED", "ACCEPTED")
@@ -101,6 +118,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_answered_with_kill_while_tasks_start(adult: AdultData) -> None:
     command = [*AFO, "submit", str(JOB_FILE), *adult.options, "--kill-on-interrupt"]

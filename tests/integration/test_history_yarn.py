@@ -224,6 +224,7 @@ def test_what_tasks_use_is_drawn_and_told_to_prometheus(page: Page, server: str,
     assert re.search(r'^afo_task_memory_bytes\{task="worker:0"\} [1-9]', text, re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs")
 def test_kill_9_of_the_server_loses_nothing(context: BrowserContext, server: str) -> None:
     page = context.new_page()
@@ -244,6 +245,7 @@ def test_kill_9_of_the_server_loses_nothing(context: BrowserContext, server: str
     assert page.locator("tbody a.name").all_inner_texts() == shown
 
 
+@pytest.mark.slow
 def test_hdfs_that_is_lost_for_a_while(context: BrowserContext, server: str, jobs: Jobs, hadoop: Cluster) -> None:
     page = context.new_page()
     page.goto(server)
@@ -298,6 +300,7 @@ def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: st
     picture(page, "killed")
 
 
+@pytest.mark.slow
 def test_a_job_whose_application_master_is_gone_is_closed(page: Page, server: str, jobs: Jobs) -> None:
     page.goto(f"{server}/jobs/{jobs.vanished.id}")
     expect(page.locator("h1")).to_contain_text("FAILED", timeout=200_000)

@@ -96,6 +96,7 @@ def clicks(home: str) -> str:
     return f"{home}/clicks"
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_local_job_whose_data_and_model_are_in_that_hdfs(
     home: str, clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ from afo.user_state import UserState
 from live_job import afo
 from secured import SecuredCluster, long_job, secured
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ PROXY = {
     "hadoop.proxyuser.yarn.users": "*",
 }
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

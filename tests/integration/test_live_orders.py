@@ -37,7 +37,7 @@ class Place:
         return LiveJob.submit(self.folder / "job.yaml", self.jobs_root, *options)
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("yarn", marks=pytest.mark.hadoop)])
+@pytest.fixture(scope="module", params=["local", pytest.param("yarn", marks=[pytest.mark.hadoop, pytest.mark.slow])])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A directory for all tests of one runtime, and the settings of who submits there."""
     folder = tmp_path_factory.mktemp("live")

@@ -14,7 +14,7 @@ from bare_node import hide_from_nodes, require_namespaces
 from live_job import LiveJob, afo
 
 # Packs TensorFlow, and unpacks it again on the node.
-pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(1800)]
 
 JOB = """name: packed
 vars: {data: data}

@@ -10,7 +10,7 @@ from afo_client.hadoop import Cluster
 from live_job import LiveJob
 from own_programs import CASES, check_result, job_file, kill_after_a_save
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 
 def test_programs_survive_the_kill_of_a_task(hadoop: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

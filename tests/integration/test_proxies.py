@@ -32,7 +32,7 @@ class Place:
     jobs_root: str
 
 
-@pytest.fixture(params=["local", pytest.param("yarn", marks=pytest.mark.hadoop)])
+@pytest.fixture(params=["local", pytest.param("yarn", marks=[pytest.mark.hadoop, pytest.mark.slow])])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """The settings of who submits there."""
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))

@@ -20,7 +20,7 @@ from live_job import submit_and_wait
 from noted_runs import NotedRuns, circumstances, reported
 from secured import SecuredCluster, secured
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 REPORT = REPOSITORY / "docs" / "reports" / "secured-faults-part7.md"
 

@@ -26,7 +26,7 @@ SETTINGS = 4
 FILES = 2
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("yarn", marks=pytest.mark.hadoop)])
+@pytest.fixture(scope="module", params=["local", pytest.param("yarn", marks=[pytest.mark.hadoop, pytest.mark.slow])])
 def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveJob]:
     """Two parameter servers and two workers that train until they are killed."""
     folder = tmp_path_factory.mktemp("tunnel")

@@ -24,7 +24,7 @@ from java_runtimes import runtime
 from live_job import LiveJob, afo
 from noted_runs import NotedRuns, circumstances, reported
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.tensorflow]
+pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow]
 
 REPORT = REPOSITORY / "build" / "versions" / "report.md"
 _PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"

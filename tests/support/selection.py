@@ -18,17 +18,17 @@ UNKNOWN_S = 60.0
 def deal(durations: dict[str, float], budget: float) -> list[list[str]]:
     """Names in slices whose durations sum to at most `budget` each; one that alone is longer has its own.
 
-    Longest first, each into the first slice with room: every name is in exactly one slice.
+    In their order, since tests that are neighbours share jobs and clusters.
     """
-    slices: list[tuple[float, list[str]]] = []
-    for name in sorted(durations, key=lambda each: (-durations[each], each)):
-        for number, (total, names) in enumerate(slices):
-            if total + durations[name] <= budget:
-                slices[number] = (total + durations[name], [*names, name])
-                break
-        else:
-            slices.append((durations[name], [name]))
-    return [names for _, names in slices]
+    slices: list[list[str]] = []
+    left = 0.0
+    for name, seconds in durations.items():
+        if not slices or seconds > left:
+            slices.append([])
+            left = budget
+        slices[-1].append(name)
+        left -= seconds
+    return slices
 
 
 def of_day(slices: list[list[str]], day: int) -> list[str]:
