@@ -145,6 +145,7 @@ def names_in(wheel: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.slow
 def test_one_wheel_runs_where_tensorflows_does_and_one_without_operations_anywhere(wheels: Path) -> None:
     tags = {path.name.partition("-py3-none-")[2] for path in wheels.iterdir()}
     assert tags == {"manylinux_2_27_x86_64.whl", "any.whl"}
@@ -203,6 +204,7 @@ def test_wide_instructions_are_only_in_kernels_that_are_chosen_at_run_time(libra
     assert [name for name in functions if not name.removeprefix("void ").startswith("afo::v4::")] == []
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_build_makes_the_wheel_for_any_system(wheels: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
     without = {**os.environ, "PATH": str(Path(sys.executable).parent)}
@@ -236,6 +238,7 @@ def installed(environment: Path, folder: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_the_wheel_trains_without_a_compiler(without_compiler: Path, tmp_path: Path) -> None:
     says = "from afo.ops import library; library.load(); print(library.available())"
@@ -245,6 +248,7 @@ def test_the_wheel_trains_without_a_compiler(without_compiler: Path, tmp_path: P
     assert answer["verdict"]["samples"] == 2000
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_pages_of_the_history_server(without_compiler: Path, tmp_path: Path) -> None:
     asks = (
         "from afo_history_server.app import close_app, create_app; app = create_app('.');"

@@ -21,7 +21,7 @@ from simulation.shapes import LEAST_OF_LARGE, MOST_OF_SMALL, large, small
 _BLOCK = 100
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(block, marks=pytest.mark.slow) for block in range(4, 20))])
 def test_no_schedule_breaks_a_promise(block: int) -> None:
     summary = run_block("small", range(block * _BLOCK, (block + 1) * _BLOCK))
     assert summary.broken == [], "\n\n".join(told(result) for result in summary.stories[:3])

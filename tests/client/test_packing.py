@@ -36,6 +36,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="packs on Linux")
 def test_it_runs_without_any_python_of_the_machine(archive: Path, tmp_path: Path) -> None:
     root = unpacked(archive, tmp_path / "some where")
@@ -58,6 +59,7 @@ def test_it_runs_without_any_python_of_the_machine(archive: Path, tmp_path: Path
     } == set()
 
 
+@pytest.mark.slow
 def test_modules_come_compiled_whatever_their_times(archive: Path, tmp_path: Path) -> None:
     root = unpacked(archive, tmp_path)
     command = [str(root / "bin" / "python"), "-v", "-B", "-P", "-c", "import afo_child.main"]
@@ -68,6 +70,7 @@ def test_modules_come_compiled_whatever_their_times(archive: Path, tmp_path: Pat
     assert [line for line in loaded if ".pyc" not in line] == []
 
 
+@pytest.mark.slow
 def test_the_same_installation_gives_the_same_bytes(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +84,7 @@ def test_the_same_installation_gives_the_same_bytes(
     assert os.listdir(other.parent) == [other.name]
 
 
+@pytest.mark.slow
 def test_nothing_in_it_names_this_machine(archive: Path) -> None:
     with tarfile.open(archive) as tar:
         for member in tar:

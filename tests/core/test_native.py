@@ -41,7 +41,7 @@ def cmake() -> str:
     return found
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["plain", "address,undefined", pytest.param("thread", marks=pytest.mark.slow)])
 def test_the_engine_does_what_its_tests_say(variant: str, cmake: str) -> None:
     program = _built(variant, cmake)
     inputs = {"AFO_FUZZ_INPUTS": str(VARIANTS[variant])}

@@ -79,7 +79,7 @@ def test_more_bad_records_than_allowed_end_the_job_with_the_place_of_one(folder:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("damage", ["flip", "cut"])
+@pytest.mark.parametrize("damage", ["flip", pytest.param("cut", marks=pytest.mark.slow)])
 def test_a_damaged_file_is_named_with_its_offset(folder: Path, submit: Submit, damage: str) -> None:
     path = folder / "train" / "part-01.tfrecord"
     records = list(read_records(str(path)))
@@ -107,6 +107,7 @@ def test_a_record_that_does_not_fit_the_schema_is_named(folder: Path, submit: Su
     assert "`liked` holds 3 values" in answer["stderr"]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_feature_that_is_not_a_number_is_named(folder: Path, submit: Submit) -> None:
     path = folder / "train" / "part-02.tfrecord"
@@ -133,6 +134,7 @@ def test_the_last_lines_of_a_model_that_raises_are_shown_at_once(folder: Path, s
     assert "the same exception came again" in answer["diagnostics"]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_another_version_of_afo_in_the_container(folder: Path, submit: Submit) -> None:
     wrapper = _other_version(folder)

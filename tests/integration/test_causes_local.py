@@ -49,6 +49,7 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "chief":
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_is_killed_and_one_that_falls_silent(write: Write, tmp_path: Path) -> None:
     go = tmp_path / "go"
     roles = {"chief": {}, "worker": {}}

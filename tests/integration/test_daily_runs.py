@@ -271,6 +271,7 @@ def labelled(path: Path) -> Iterator[tuple[int, int]]:
         yield int(features["sample_id"][0]), int(features["label"][0])
 
 
+@pytest.mark.slow
 def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: Daily) -> None:
     """With more epochs than anybody would wait for; beside it, a save on request and the next job's `max_steps`."""
     daily.write(1)

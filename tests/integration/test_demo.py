@@ -54,6 +54,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(folder: Path, full: dict[
     assert again["verdict"] == full["verdict"]
 
 
+@pytest.mark.slow
 def test_linear_alone_and_few_buckets_stay_behind(folder: Path, full: dict[str, Any]) -> None:
     best = full["best"]["auc"]
     linear = demo(folder, *LINEAR)["verdict"]["metrics"]["auc"]

@@ -62,6 +62,7 @@ def train_together(job: LiveJob, *indices: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_job_is_scaled_up_and_down_and_each_sample_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def slowed(process: psutil.Process) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_slow_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = submit(tmp_path, monkeypatch, restart={"slow": {"below": 0.4, "over": "10s"}})
     train_together(job, 0, 1, 2)

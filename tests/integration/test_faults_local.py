@@ -121,11 +121,17 @@ Fault = Callable[[LiveJob], None]
 @pytest.mark.parametrize(
     ("fault", "in_place", "moved", "generations"),
     [
-        pytest.param(lambda job: job.kill(job.trainer("worker", 1)), ["worker:1"], [], 1, id="worker"),
-        pytest.param(lambda job: job.kill(job.trainer("worker", 0)), ["worker:0"], [], 1, id="chief"),
-        pytest.param(lambda job: job.kill(job.child("worker", 1)), [], ["worker:1"], 1, id="child"),
+        pytest.param(
+            lambda job: job.kill(job.trainer("worker", 1)), ["worker:1"], [], 1, id="worker", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda job: job.kill(job.trainer("worker", 0)), ["worker:0"], [], 1, id="chief", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda job: job.kill(job.child("worker", 1)), [], ["worker:1"], 1, id="child", marks=pytest.mark.slow
+        ),
         pytest.param(kill_ps_after_a_checkpoint, ["ps:1"], [], 2, id="ps"),
-        pytest.param(lambda job: job.kill(job.master()), [], [], 1, id="am"),
+        pytest.param(lambda job: job.kill(job.master()), [], [], 1, id="am", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_killed_comes_back(
@@ -143,6 +149,7 @@ def test_what_is_killed_comes_back(
     job.wait_for_no_process()
 
 
+@pytest.mark.slow
 def test_with_partial_recovery_the_others_keep_what_they_hold(
     job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +191,7 @@ def test_with_partial_recovery_the_others_keep_what_they_hold(
     job.wait_for_no_process()
 
 
+@pytest.mark.slow
 def test_a_task_that_hangs_says_where(job: LiveJob) -> None:
     stopped = job.trainer("worker", 1)
     stopped.suspend()

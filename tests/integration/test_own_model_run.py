@@ -22,6 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
 
 
+@pytest.mark.slow
 def test_deepfm_trains_on_two_servers_and_serves_without_afo(tmp_path: Path) -> None:
     write_small("deepfm", tmp_path / "data", 4000)
     job = MODELS / "deepfm" / "job.yaml"
@@ -40,6 +41,7 @@ def test_deepfm_trains_on_two_servers_and_serves_without_afo(tmp_path: Path) -> 
     assert served["auc"] == pytest.approx(reached, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_last_words_of_a_model_that_raises_are_the_jobs(tmp_path: Path) -> None:
     write_small("deepfm", tmp_path / "data", 100)
     own = tmp_path / "my_ctr.py"

@@ -36,6 +36,7 @@ def train(job: LiveJob, after: int) -> None:
     job.wait(lambda: seen() == {0, 1}, "both train")
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_replaced_and_a_job_in_which_all_hang_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,6 +191,7 @@ QUESTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "question", "part", "answer"), QUESTIONS, ids=[f"{each[0]}: {each[1]}" for each in QUESTIONS]
 )
@@ -203,6 +204,7 @@ def test_the_page_answers(
     assert re.search(answer, text), f"{question}\n{text}"
 
 
+@pytest.mark.slow
 def test_the_list_tells_the_failed_from_the_slow(client: FlaskClient, folder: Folder) -> None:
     found = client.get("/api/v1/jobs?state=FAILED").json["jobs"]
     assert {job["name"] for job in found} == {begin.__name__.replace("_", " ") for begin in JOBS[:5]}

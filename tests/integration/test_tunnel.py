@@ -124,7 +124,7 @@ def test_who_holds_the_secret_comes_to_tensorflow_s_server(job: LiveJob, ours: b
         tunnel.close()
 
 
-@pytest.mark.parametrize(("role", "generations"), [("worker", 0), ("ps", 1)])
+@pytest.mark.parametrize(("role", "generations"), [("worker", 0), pytest.param("ps", 1, marks=pytest.mark.slow)])
 def test_a_process_that_dies_comes_back_behind_it(job: LiveJob, role: str, generations: int) -> None:
     before = job.events(ev.GenerationStarted)[-1].generation
     ends = len(job.events(ev.ProcessEnded)) + len(job.events(ev.TaskEnded))

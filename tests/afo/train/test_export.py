@@ -114,7 +114,9 @@ def bytes_of_variables(model: Path) -> int:
     return sum(path.stat().st_size for path in (model / "variables").iterdir())
 
 
-@pytest.mark.parametrize("rows", ROW_TYPES)
+@pytest.mark.parametrize(
+    "rows", ["int8", pytest.param("float32", marks=pytest.mark.slow), pytest.param("bfloat16", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("which", sorted(MODELS))
 def test_plain_tensorflow_serves_what_was_evaluated(
     trained: Callable[[str], Trained], which: str, rows: RowType
@@ -135,9 +137,9 @@ def test_plain_tensorflow_serves_what_was_evaluated(
     ("which", "rows", "loader"),
     [
         ("hashed", "float32", "functions"),
-        ("hashed", "float32", "session"),
-        ("hashed", "int8", "functions"),
-        ("own", "float32", "functions"),
+        pytest.param("hashed", "float32", "session", marks=pytest.mark.slow),
+        pytest.param("hashed", "int8", "functions", marks=pytest.mark.slow),
+        pytest.param("own", "float32", "functions", marks=pytest.mark.slow),
         ("own", "bfloat16", "session"),
     ],
 )

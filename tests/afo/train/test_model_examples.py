@@ -25,7 +25,9 @@ TABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
+@pytest.mark.parametrize(
+    "name", ["mmoe", pytest.param("din", marks=pytest.mark.slow), pytest.param("dlrm", marks=pytest.mark.slow)]
+)
 def test_a_port_trains_and_is_evaluated(name: str, tmp_path: Path, run_job: Callable[..., JobRun]) -> None:
     # Histories of 2,000 users are learnt by heart in a second epoch over so few.
     records, epochs = (10_000, 1) if is_sequence_model(name) else (3000, 4)

@@ -73,6 +73,7 @@ def test_a_filter_and_evictions_are_of_the_tables_of_layers_too(job: Job) -> Non
     assert {(*table.filter[:3], table.eviction.capacity) for table in group.tables} == {(3, 1.0, 0.5, 9)}
 
 
+@pytest.mark.slow
 def test_a_module_of_tensorflow_trains(job: Job, schema_file: Path, run_job: RunJob) -> None:
     model = Model(entry=f"{OWN}:build_module", from_logits=True)
     roles = {"ps": RoleSpec(instances=2), "worker": RoleSpec(), "evaluator": RoleSpec()}

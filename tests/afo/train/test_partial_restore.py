@@ -93,7 +93,7 @@ def finish(run: JobRun) -> None:
     ]
 
 
-@pytest.mark.parametrize("lost", [(0,), (1, 2)])
+@pytest.mark.parametrize("lost", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)])
 def test_what_was_not_lost_keeps_its_values(run: JobRun, tmp_path: Path, lost: tuple[int, ...]) -> None:
     before, after = recover(run, lost)
     kept = [name for name in before if server_of(name) not in lost]

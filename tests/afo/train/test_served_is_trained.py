@@ -41,7 +41,13 @@ def served_loss(export: Path, records: Path, *libraries: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    ("which", "tables"), [("dense", "frozen"), ("hash_table", "frozen"), ("hash_table", "native"), ("own", "native")]
+    ("which", "tables"),
+    [
+        ("hash_table", "native"),
+        pytest.param("dense", "frozen", marks=pytest.mark.slow),
+        pytest.param("hash_table", "frozen", marks=pytest.mark.slow),
+        pytest.param("own", "native", marks=pytest.mark.slow),
+    ],
 )
 def test_the_next_step_loses_what_is_served(
     which: str, tables: TableKind, tmp_path: Path, schema_file: Path, run_job: Callable[..., JobRun]

@@ -95,6 +95,7 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     )
 
 
+@pytest.mark.slow
 @NEEDS_IPV6
 def test_a_job_trains_over_ipv6(job: Job, schema_file: Path, run_job: RunJob) -> None:
     run = run_job(job, schema_file, host="::1")
@@ -142,6 +143,7 @@ def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_
     assert served == pytest.approx(final.metrics["auc"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_that_are_unused_for_longer_than_a_time_go_at_a_checkpoint(
     job: Job, schema_file: Path, run_job: RunJob
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     assert_every_sample_was_applied_once_an_epoch(run)
 
 
+@pytest.mark.slow
 def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_file: Path, run_job: RunJob) -> None:
     run = run_job(replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
     run.start_servers()
@@ -225,6 +228,7 @@ def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint
     assert find_manifests(str(tmp_path / "job" / "checkpoints"))[-1].generation == 2
 
 
+@pytest.mark.slow
 def test_training_stops_at_max_steps(job: Job, schema_file: Path, run_job: RunJob) -> None:
     roles = {"ps": RoleSpec(), "worker": RoleSpec()}
     run = run_job(replace(job, roles=roles, train=Train(max_steps=9)), schema_file)

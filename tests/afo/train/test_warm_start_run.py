@@ -141,6 +141,7 @@ def test_what_is_kept_has_the_same_numbers_under_another_number_of_servers(
         assert new.whole("statistics")[0, 0] == old.whole("statistics")[0, 0] + 64, "the sums go on"
 
 
+@pytest.mark.slow
 def test_hash_tables_are_kept_table_by_table(tmp_path: Path, run_job: Callable[..., JobRun]) -> None:
     data, tables = tmp_path / "data", Embedding(dim=4, storage="hash_table")
     write_day(data, 1, 2, 700)
