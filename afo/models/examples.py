@@ -1,7 +1,7 @@
 """Serialized `tf.Example` records to columns, by our operation or by TensorFlow's.
 
 Both give the same; ours is faster (`benchmarks/bench_input.py`). TensorFlow's is for processes without our operations
-and for exported models, which are served without us. It refuses more than protobuf does: a value in front of its key,
+and for exported models that are served without us. It refuses more than protobuf does: a value in front of its key,
 or fields that it does not know. And 2.21's may abort its process for more floats than a feature of a fixed length has,
 if they are not packed: it writes them before it counts them.
 """

@@ -51,12 +51,12 @@ class RecordParser:
         parsed = self._parsed(records, self._outputs | self._inputs)
         return Parsed(self._chosen(parsed), *self._known(records, parsed))
 
-    def inputs(self, records: Any) -> dict[str, Any]:
+    def inputs(self, records: Any, by: Parse = parse_by_tensorflow) -> dict[str, Any]:
         """The features alone, of `records` (string [B]) that need hold neither label nor weight.
 
-        In TensorFlow's own operations: for a model that is served without ours.
+        By TensorFlow's own operations unless another parser is named, for a model that is served without ours.
         """
-        return parse_by_tensorflow(records, self._inputs)
+        return by(records, self._inputs)
 
     def keyed_inputs(self, records: Any) -> tuple[dict[str, Any], Any]:
         """The features of `records` (string [B]), which need hold no label, and their sample ids, int64 [B].

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from afo import storage
 from afo.job import RowType, TableKind
+from afo.models.examples import Parse, parse, parse_by_tensorflow
 from afo.models.records import RecordParser
 from afo.train import exported
 from afo.train.checkpoint import CheckpointReader
@@ -34,7 +35,9 @@ def export(
         shutil.rmtree(each, ignore_errors=True)
     model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None))
     labels, saved = parts.model.labels, reader.manifest
-    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts.parser))
+    # Who serves native tables has our operations, whose parser is safe with records of strangers.
+    by = parse if files.is_dir() else parse_by_tensorflow
+    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts.parser, by))
     shutil.rmtree(files, ignore_errors=True)
     _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
                                lineage=saved.lineage))  # fmt: skip
@@ -60,7 +63,7 @@ def _beside(url: str, source: Exported) -> str:
     return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 
-def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser) -> dict[str, Any]:
+def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser, by: Parse) -> dict[str, Any]:
     def probabilities(features: dict[str, Any]) -> dict[str, Any]:
         found = model.probabilities(features)
         if len(labels) == 1:
@@ -68,7 +71,7 @@ def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser
         return {**dict(zip(labels, tf.unstack(found, axis=1), strict=True)), "probabilities": found}
 
     def from_examples(examples: Any) -> dict[str, Any]:
-        return probabilities(parser.inputs(examples))
+        return probabilities(parser.inputs(examples, by))
 
     def from_features(**features: Any) -> dict[str, Any]:
         return probabilities(features)

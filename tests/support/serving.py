@@ -29,7 +29,16 @@ def beside_another(model_dir: str, examples: list[bytes]) -> np.ndarray:
     return served
 
 
-LOADERS = {"beside": beside_another, "functions": by_functions, "session": by_session}
+def refused(model_dir: str, examples: list[bytes]) -> np.ndarray:
+    model = tf.saved_model.load(model_dir)
+    try:
+        model.signatures["serving_default"](examples=tf.constant(examples))
+    except tf.errors.InvalidArgumentError as error:
+        sys.exit(f"refused: {error.message}")
+    raise AssertionError("served")
+
+
+LOADERS = {"refused": refused, "beside": beside_another, "functions": by_functions, "session": by_session}
 
 
 def main(loader: str, model_dir: str, records: str, output: str, *libraries: str) -> None:

@@ -180,8 +180,39 @@ def test_native_tables_without_the_operations_are_an_error_that_names_what_is_mi
     model = trained("hashed")
     done = model.serving(model.exported("float32", "native"))
     assert done.returncode == 1
-    # It depends on the order of the functions which of the three it meets first.
-    assert re.search("Op type not registered 'Afo(ServedTable|LoadServedTable|LookupServed)'", done.stderr), done.stderr
+    # It depends on the order of the functions which of the four it meets first.
+    assert re.search(
+        "Op type not registered 'Afo(ParseExample|ServedTable|LoadServedTable|LookupServed)'", done.stderr
+    ), done.stderr
+
+
+def test_a_record_that_aborts_tensorflows_parser_is_refused_by_a_model_with_native_tables(
+    trained: Callable[[str], Trained],
+) -> None:
+    model = trained("hashed")
+    # Floats that are not packed, more than the feature has: field 1 of a FloatList, each with a tag of its own.
+    floats = b"\x0d\x00\x00\x00\x00" * 200_000
+    model.records.unlink()
+    with RecordWriter(str(model.records)) as writer:
+        writer.write(_example("age", _field(2, floats)))
+    done = model.serving(model.exported("float32", "native"), available(), loader="refused")
+    assert done.returncode == 1
+    refusal = done.stderr.partition("\nrefused: ")[2]
+    assert "feature `age` holds 200000 values where 1 is read" in refusal, done.stderr
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of protobuf that holds bytes."""
+    length, varint = len(content), b""
+    while length >= 128:
+        varint += bytes([length % 128 + 128])
+        length //= 128
+    return bytes([number * 8 + 2]) + varint + bytes([length]) + content
+
+
+def _example(name: str, feature: bytes) -> bytes:
+    """A tf.Example with one feature; `feature` is its list with the field's number."""
+    return _field(1, _field(1, _field(1, name.encode()) + _field(2, feature)))
 
 
 def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str], Trained]) -> None:
