@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import storage
+from afo.decoding import UNDECODABLE
 from afo.events import AnyEvent
 
 #: Version of the log's format.
@@ -59,13 +60,13 @@ def decode_line(line: bytes) -> Record | UnknownRecord | None:
     """The record of a line, or None when it is no record at all (a torn or foreign line)."""
     try:
         return _decoder.decode(line)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         pass
     try:
         raw = _raw_decoder.decode(line)
         event = raw.pop("event")
         return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+    except (*UNDECODABLE, KeyError, TypeError, AttributeError):
         return None
 
 

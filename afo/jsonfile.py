@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from afo.decoding import UNDECODABLE, reason
 from afo.errors import NotFound, SpecError
 from afo.units import Duration, Memory, parse_quantity
 
@@ -22,8 +23,8 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     """The struct that `encode` wrote. Raises `SpecError` naming `where` and the field that does not fit."""
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=parse_quantity)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where}: no {kind.__name__} of this version of afo: {error}") from error
+    except UNDECODABLE as error:
+        raise SpecError(f"{where}: no {kind.__name__} of this version of afo: {reason(error)}") from error
 
 
 def write_private(path: str | Path, value: object) -> None:

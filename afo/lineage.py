@@ -9,9 +9,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from afo import storage
+from afo import decoding, storage
 from afo.data.byte_range import ByteRange
-from afo.errors import DataError
 
 _T = TypeVar("_T")
 
@@ -148,7 +147,7 @@ def write_files(url: str, files: Iterable[InputFile]) -> None:
 
 def read_files(url: str) -> tuple[InputFile, ...]:
     """Raises NotFound, or DataError for a malformed list."""
-    return _decoded(url, tuple[InputFile, ...])
+    return decoding.read(url, tuple[InputFile, ...])
 
 
 def write_ancestry(url: str, ancestry: Ancestry) -> None:
@@ -158,11 +157,4 @@ def write_ancestry(url: str, ancestry: Ancestry) -> None:
 
 def read_ancestry(url: str) -> Ancestry:
     """Raises NotFound, or DataError."""
-    return _decoded(url, Ancestry)
-
-
-def _decoded(url: str, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(storage.read_bytes(url), type=kind)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url} is malformed: {error}") from error
+    return decoding.read(url, Ancestry)

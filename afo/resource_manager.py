@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from afo import hadoop_tokens
+from afo.decoding import UNDECODABLE
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
 from afo.hosts import host_port
 from afo.negotiation import Negotiation
@@ -206,7 +207,7 @@ def _web_address(settings: Mapping[str, str], secure: bool, suffix: str) -> str:
 def _object(text: bytes, url: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         # A standby ResourceManager and a stranger's web server answer with a page.
         raise ClusterUnreachable(f"{url} answers, but not as a ResourceManager does: {error}") from error
 
@@ -214,7 +215,7 @@ def _object(text: bytes, url: str) -> dict[str, Any]:
 def _translated(url: str, error: urllib.error.HTTPError) -> AfoError:
     try:
         words = msgspec.json.decode(error.read())["RemoteException"]["message"]
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*UNDECODABLE, KeyError, TypeError):
         if error.code == 401:
             return PermissionDenied(f"{url} takes neither token nor ticket of this process: HTTP 401 {error.reason}")
         return ClusterUnreachable(f"{url} answers, but not as a ResourceManager does: HTTP {error.code} {error.reason}")

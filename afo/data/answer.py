@@ -4,7 +4,8 @@ from typing import TypeVar
 
 import msgspec
 
-from afo import storage
+from afo import decoding, storage
+from afo.decoding import Malformed
 from afo.errors import DataError, NotFound
 
 ANSWER = "answer.json"
@@ -16,11 +17,11 @@ def read_answer(directory: str, kind: type[_Answer]) -> _Answer | None:
     """The answer of the data set in a directory, or None where there is no complete one. Raises DataError."""
     url = storage.join(directory, ANSWER)
     try:
-        return msgspec.json.decode(storage.read_bytes(url), type=kind)
+        return decoding.read(url, kind)
     except NotFound:
         return None
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url}: not an answer file: {error}; delete it to write the data anew") from error
+    except Malformed as error:
+        raise DataError(f"{error}; delete it to write the data anew") from error
 
 
 def write_answer(directory: str, answer: msgspec.Struct) -> None:

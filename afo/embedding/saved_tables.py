@@ -11,7 +11,7 @@ import google_crc32c
 import msgspec
 import numpy as np
 
-from afo import storage
+from afo import decoding, storage
 from afo.embedding import row_block
 from afo.errors import DataError
 
@@ -53,10 +53,7 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 def read_manifest(url: str) -> TablesManifest:
     """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
-    try:
-        manifest = msgspec.json.decode(storage.read_bytes(url), type=TablesManifest)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url}: malformed manifest of embedding tables: {error}") from error
+    manifest = decoding.read(url, TablesManifest)
     if manifest.version not in READABLE:
         known = f"{READABLE[0]} to {READABLE[-1]}"
         raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads formats {known}")

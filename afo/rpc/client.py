@@ -9,7 +9,8 @@ from typing import cast
 import grpc
 import msgspec
 
-from afo import storage
+from afo import decoding, storage
+from afo.decoding import Malformed
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, StorageError
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
@@ -57,9 +58,9 @@ def write_address(url: str, address: AmAddress) -> None:
 def read_address(url: str) -> AmAddress:
     """Raises `NotFound` before the AM first wrote it, `ProtocolError` for a malformed file."""
     try:
-        return msgspec.json.decode(storage.read_bytes(url), type=AmAddress)
-    except msgspec.MsgspecError as error:
-        raise ProtocolError(f"malformed address file {url}: {error}") from error
+        return decoding.read(url, AmAddress)
+    except Malformed as error:
+        raise ProtocolError(f"malformed address file: {error}") from error
 
 
 class AmClient:

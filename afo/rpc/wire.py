@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from afo.decoding import UNDECODABLE, reason
 from afo.errors import PermissionDenied, ProtocolError
 from afo.rpc import messages as m
 
@@ -41,8 +42,8 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     """Raises `ProtocolError` naming the message and the field that does not fit."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # the latter for a key that is no UTF-8
-        raise ProtocolError(f"malformed {kind.__name__}: {error}") from error
+    except UNDECODABLE as error:
+        raise ProtocolError(f"malformed {kind.__name__}: {reason(error)}") from error
 
 
 def encode(message: m.Message) -> bytes:

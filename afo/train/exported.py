@@ -1,10 +1,8 @@
 """What an exported model says of itself: `assets.extra/afo.json` beside TensorFlow's own files. No TensorFlow here."""
 
-import msgspec
 from msgspec import Struct
 
-from afo import storage
-from afo.errors import DataError
+from afo import decoding, storage
 from afo.job import RowType, TableKind
 from afo.lineage import Lineage
 
@@ -25,8 +23,4 @@ class Exported(Struct, frozen=True, kw_only=True):
 
 def read(url: str) -> Exported:
     """Of the SavedModel in the directory `url`. Raises NotFound, or DataError if it is malformed."""
-    place = storage.join(url, *FILE)
-    try:
-        return msgspec.json.decode(storage.read_bytes(place), type=Exported)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{place} is malformed: {error}") from error
+    return decoding.read(storage.join(url, *FILE), Exported)

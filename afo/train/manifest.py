@@ -17,7 +17,7 @@ from typing import TypeVar
 import google_crc32c
 import msgspec
 
-from afo import storage
+from afo import decoding, storage
 from afo.errors import AlreadyExists, DataError, NotFound
 from afo.lineage import Evaluation, Lineage
 from afo.train.sections import Section
@@ -126,10 +126,7 @@ def parse_name(url: str) -> Found:
 
 def read_manifest(url: str) -> Manifest:
     """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
-    try:
-        manifest = msgspec.json.decode(storage.read_bytes(url), type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url}: malformed manifest: {error}") from error
+    manifest = decoding.read(url, Manifest)
     if manifest.version not in READABLE:
         raise DataError(
             f"{url}: checkpoint of format {manifest.version}; this version of afo reads formats"
@@ -232,11 +229,9 @@ def _evaluation_url(manifest_url: str) -> str:
 
 def _read_beside(url: str, kind: type[_T]) -> _T | None:
     try:
-        return msgspec.json.decode(storage.read_bytes(url), type=kind)
+        return decoding.read(url, kind)
     except NotFound:
         return None
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{url} is malformed: {error}") from error
 
 
 def fetch_part(manifest_url: str, manifest: Manifest, part: Part, scratch: Path) -> Path:

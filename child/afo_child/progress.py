@@ -2,6 +2,7 @@
 
 import msgspec
 
+from afo.decoding import UNDECODABLE
 from afo.train_task import Progress
 
 #: Longer lines are no progress reports; bounds the memory that a broken writer can take.
@@ -29,5 +30,5 @@ class ProgressReader:
     def _take(self, line: bytes) -> None:
         try:
             self.newest = self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNDECODABLE:
             self.malformed += 1

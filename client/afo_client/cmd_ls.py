@@ -77,7 +77,7 @@ def _view(config: Config, job_id: str) -> JobView:
     try:
         return watch.glance()
     except AfoError as error:
-        return JobView(job_id=job_id, state="UNKNOWN", message=str(error))
+        return JobView(job_id=job_id, state="UNREADABLE", message=str(error))
     finally:
         watch.close()
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from afo.decoding import UNDECODABLE
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
 
 _TIMEOUT_S = 60.0
@@ -57,7 +58,7 @@ class HistoryApi:
         body = self._get(f"/api/v1/jobs?{urllib.parse.urlencode(query, doseq=True)}")
         try:
             return body, msgspec.json.decode(body, type=JobsPage)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ProtocolError(f"{self._address} answers, but not as a history server does: {error}") from error
 
     def _get(self, path: str) -> bytes:
@@ -77,6 +78,6 @@ class HistoryApi:
 def _translated(address: str, error: urllib.error.HTTPError) -> AfoError:
     try:
         words = str(msgspec.json.decode(error.read())["error"]["message"])
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*UNDECODABLE, KeyError, TypeError):
         words = f"HTTP {error.code} {error.reason}"
     return _KINDS.get(error.code, ProtocolError)(f"the history server at {address} says: {words}")

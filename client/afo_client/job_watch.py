@@ -1,11 +1,10 @@
 """Where a job stands: its verdict, else what its Application Master says, else the runtime and the event log."""
 
-import msgspec
 from msgspec import structs
 
-from afo import storage
+from afo import decoding, storage
 from afo.am_config import AmConfig
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
 from afo.events import JobFinished
 from afo.jsonfile import decode
 from afo.rpc.client import AmClient, read_address
@@ -83,13 +82,9 @@ class JobWatch:
 
     def _verdict(self) -> JobFinished | None:
         try:
-            data = storage.read_bytes(self.ref.paths.verdict)
+            return decoding.read(self.ref.paths.verdict, JobFinished)
         except NotFound:
             return None
-        try:
-            return msgspec.json.decode(data, type=JobFinished)
-        except msgspec.MsgspecError as error:
-            raise ProtocolError(f"malformed {self.ref.paths.verdict}: {error}") from error
 
     def _ask_master(self) -> JobView | None:
         if self._master is None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
 from afo.config import Config
-from afo.errors import NotFound, WaitTimeout
+from afo.errors import AfoError, NotFound, WaitTimeout
 from afo.events import JobFinished
 from afo.paths import JobPaths
 from afo.storage.url import parse
@@ -49,13 +49,20 @@ class LocalJobs:
 
     def applications(self) -> list[Application]:
         """All jobs with a directory."""
-        return [self.application(file.parent.parent.name) for file in self._files()]
+        return [self._seen(file.parent.parent.name) for file in self._files()]
+
+    def _seen(self, job_id: str) -> Application:
+        """One of many: what lies in its directory must not hide the others."""
+        try:
+            return self.application(job_id)
+        except AfoError as error:
+            return Application(job_id=job_id, state="UNREADABLE", diagnostics=str(error))
 
     def marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""
         needle = mark.encode()  # most files need not be decoded, and one of another version cannot be
         files = (file for file in self._files() if needle in file.read_bytes())
-        return next((file.parent.parent.name for file in files if jsonfile.read(file, AmConfig).once == mark), None)
+        return next((file.parent.parent.name for file in files if _once(file) == mark), None)
 
     def kill(self, job_id: str) -> None:
         """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
@@ -77,6 +84,14 @@ class LocalJobs:
         """What the Application Master of each job was started with."""
         root = Path(parse(self._config.jobs_root("local")).path)
         return sorted(root.glob(f"local_*/am/{AM_CONFIG}")) if root.is_dir() else []
+
+
+def _once(file: Path) -> str | None:
+    """The mark that an Application Master was started with, None where the file cannot be understood."""
+    try:
+        return jsonfile.read(file, AmConfig).once
+    except AfoError:
+        return None
 
 
 def _container_locks(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from afo.config import load_config
+from afo.decoding import UNDECODABLE
 from afo.errors import AfoError, UsageError
 from afo.exits import CAUSES
 from afo.job import ROLES
@@ -114,5 +115,5 @@ def _submission(state: UserState | None, job_id: str) -> _Job:
     try:
         kept = state.submission(job_id) if state else None
         return msgspec.json.decode(kept, type=_Submission).job if kept else _Job()
-    except (msgspec.MsgspecError, AfoError):  # of another version, or no job's id: nothing is offered
+    except (*UNDECODABLE, AfoError):  # of another version, or no job's id: nothing is offered
         return _Job()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from afo.decoding import UNDECODABLE
 from afo_history_server.job_summary import JobSummary
 
 #: What a line holds; a file with another number was written by another version.
@@ -35,7 +36,7 @@ class EndedJobs:
                     job_id: msgspec.json.decode(line, type=JobSummary)
                     for job_id, line in file.execute("SELECT id, line FROM ended")
                 }
-        except (sqlite3.Error, msgspec.MsgspecError, OSError) as error:
+        except (sqlite3.Error, *UNDECODABLE, OSError) as error:
             self._give_up(self._path, error)
             return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ from afo_history_server.job_files import JobFiles
 from afo_history_server.job_ids import JobIds, age_of_id
 from afo_history_server.job_summary import JobSummary
 
+_LOG = logging.getLogger(__name__)
 #: Jobs of which nothing was heard for `QUIET_S`, and those that cannot be read, are looked at every `QUIET_EVERY_S`.
 QUIET_S = 600.0
 QUIET_EVERY_S = 30.0
@@ -136,6 +138,9 @@ class JobIndex:
             return error
         except AfoError as error:
             return JobSummary(job_id=job_id, state="UNREADABLE", problem=str(error))
+        except Exception as error:  # a fault of ours that one job's files bring to light
+            _LOG.exception("%s cannot be read", job_id)
+            return JobSummary(job_id=job_id, state="UNREADABLE", problem=f"{type(error).__name__}: {error}"[:500])
 
 
 def line_of(job: JobSummary) -> Line:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from afo.errors import SpecError
+from afo.decoding import from_json
 
 #: Names whose values are not shown.
 _SECRET = re.compile(r"secret|passw(?:or)?d|token|credential|(?:^|[._-])?key$", re.IGNORECASE)
@@ -46,11 +46,8 @@ class _Document(Struct):
 
 
 def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
-    """In the order of the job file. Raises `SpecError` for what is no `job.json`."""
-    try:
-        document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SpecError(f"{url}: no job that this version of afo understands: {error}") from error
+    """In the order of the job file. Raises `Malformed` for what is no `job.json`."""
+    document = from_json(data, _Document, url)
     source = document.source or _Source()
     leaves = (Setting(".".join(steps), _shown(steps, value), _origin(steps, source)) for steps, value in
               _leaves(document.job, ()))  # fmt: skip

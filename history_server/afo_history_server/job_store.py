@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from afo.decoding import Malformed
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.job import Acls
 from afo.paths import JobPaths, checked_job_id
@@ -116,7 +117,7 @@ class JobStore:
         return job, self._opened(self.paths(job_id)).files()
 
     def settings(self, job_id: str) -> tuple[Setting, ...]:
-        """The job as submitted. Raises `NotFound`, `SpecError` and what `afo.storage` raises."""
+        """The job as submitted. Raises `NotFound`, `Malformed` and what `afo.storage` raises."""
         return settings_of(*self._document(job_id))
 
     def train_files(self, job_id: str) -> tuple[str, ...]:
@@ -136,7 +137,7 @@ class JobStore:
             raise NotFound(f"there is no job {paths.job_id} in {self.files.root}")
         try:
             head = read_head(self.files, paths)
-        except SpecError:
+        except Malformed:
             self._telemetry.count_errors(1)
             return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, None)))
         if known and head is None:
@@ -150,6 +151,6 @@ class JobStore:
         """The line of a job, whatever its state; an ended one takes two small files. Raises as `job`."""
         try:
             ended = summary_of_ended(self.files, self.paths(job_id))
-        except SpecError:
+        except Malformed:
             ended = None  # counted where the rest of the job is read
         return ended or of_history(self.job(job_id)[0])

@@ -2,11 +2,10 @@
 
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from afo import events as ev
-from afo.errors import SpecError
+from afo.decoding import from_json
 from afo.job import Acls
 from afo_history_server.job_history import FINAL, JobHistory, finished
 
@@ -81,17 +80,17 @@ class _TrainFiles(Struct):
 
 
 def train_files(data: bytes, url: str) -> tuple[str, ...]:
-    """The training files that a `job.json` names, by their row. Raises `SpecError`."""
+    """The training files that a `job.json` names, by their row. Raises `Malformed`."""
     return _decode(data, _TrainFiles, url).train_files
 
 
 def decode_head(data: bytes, url: str) -> JobHead:
-    """Raises `SpecError`."""
+    """Raises `Malformed`."""
     return _decode(data, JobHead, url)
 
 
 def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
-    """Raises `SpecError`."""
+    """Raises `Malformed`."""
     return _decode(data, ev.JobFinished, url)
 
 
@@ -123,9 +122,4 @@ def of_verdict(job_id: str, head: JobHead, verdict: ev.JobFinished) -> JobSummar
 
 
 def _decode(data: bytes, kind: type[T], url: str) -> T:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"{url}: no {kind.__name__.lstrip('_')} that this version of afo understands: {error}"
-        ) from error
+    return from_json(data, kind, url)

@@ -5,7 +5,8 @@ import threading
 from msgspec import structs
 
 from afo import events as ev
-from afo.errors import NotFound, SpecError
+from afo.decoding import Malformed
+from afo.errors import NotFound
 from afo.paths import JobPaths
 from afo_history_server.event_log import EventLog
 from afo_history_server.history_fold import HistoryFold
@@ -18,7 +19,7 @@ MAX_DOCUMENT = 64 << 20
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
-    """The job as submitted, None while it is not there. Raises `SpecError` and what `afo.storage` raises.
+    """The job as submitted, None while it is not there. Raises `Malformed` and what `afo.storage` raises.
 
     Where owners are checked it has to be there and be its user's: it decides who may see the job.
     """
@@ -33,7 +34,7 @@ def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
 
 
 def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
-    """The verdict, None while the job has none. Raises `SpecError` and what `afo.storage` raises."""
+    """The verdict, None while the job has none. Raises `Malformed` and what `afo.storage` raises."""
     try:
         return decode_verdict(files.read(paths.verdict, MAX_DOCUMENT), paths.verdict)
     except NotFound:
@@ -76,7 +77,7 @@ class LiveJob:
         try:
             # Before the log: what is read after it is the whole log.
             self._verdict = read_verdict(self._files, self._paths)
-        except SpecError:
+        except Malformed:
             self._damaged = 1
         for record in self._log.poll():
             self._fold.take(record)
@@ -85,7 +86,7 @@ class LiveJob:
 
 
 def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
-    """The line of a job that has a verdict, from its two small files. Raises `SpecError` and what storage raises."""
+    """The line of a job that has a verdict, from its two small files. Raises `Malformed` and what storage raises."""
     verdict = read_verdict(files, paths)
     head = read_head(files, paths) if verdict else None
     return of_verdict(paths.job_id, head, verdict) if verdict and head else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from afo import storage
-from afo.errors import NotFound, PermissionDenied, StorageError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, StorageError
 from afo.history_site import Keep
 from afo.paths import JobPaths
 from afo_history_server.job_actions import DELETED, remove_job
@@ -59,12 +59,21 @@ class Retention:
     def _ended(self) -> Iterable[Ended]:
         for job in self._store.jobs().jobs:
             if job.ended and job.since and job.job_id not in self._done:
-                size = self._size(job.job_id) if self._keep.bytes is not None else 0
-                yield Ended(job.job_id, job.since + (job.seconds or 0.0), size)
+                yield Ended(job.job_id, job.since + (job.seconds or 0.0), self._size(job.job_id))
 
     def _size(self, job_id: str) -> int:
+        """0 where no bytes are limited, or of a job that cannot be looked at."""
+        if self._keep.bytes is None:
+            return 0
         if job_id not in self._bytes:
-            self._bytes[job_id] = sum(_size(self._store.files, place) for place in _passing(self._store.paths(job_id)))
+            places = _passing(self._store.paths(job_id))
+            try:
+                self._bytes[job_id] = sum(_size(self._store.files, place) for place in places)
+            except ClusterUnreachable:
+                raise
+            except AfoError as error:
+                _LOG.warning("how much %s takes cannot be said: %s", job_id, error)
+                self._bytes[job_id] = 0
         return self._bytes[job_id]
 
     def _forget(self, job_id: str) -> bool:
@@ -76,7 +85,9 @@ class Retention:
                 self._done.add(job_id)
             else:
                 remove_job(self._store.files, paths)
-        except (PermissionDenied, NotFound, StorageError) as error:
+        except ClusterUnreachable:
+            raise
+        except AfoError as error:
             _LOG.warning("%s is older than what is kept, and cannot be deleted: %s", job_id, error)
             return False
         self._store.forget(job_id)

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from afo import storage
-from afo.errors import AlreadyExists, NotFound, PermissionDenied, StorageError
+from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
 from afo.events import JobFinished
 from afo.resource_manager import Application
 from afo_history_server.job_history import JobHistory
@@ -56,7 +56,9 @@ class VanishedJobs:
     def _closes(self, job_id: str, cluster: Cluster) -> bool:
         try:
             return self._close(job_id, cluster)
-        except (PermissionDenied, NotFound, StorageError) as error:
+        except ClusterUnreachable:
+            raise
+        except AfoError as error:
             self._refused.add(job_id)
             _LOG.warning("%s may have vanished, and cannot be closed from here: %s", job_id, error)
             return False

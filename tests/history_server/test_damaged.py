@@ -18,6 +18,7 @@ from afo_history_server import event_log as reader
 from afo_history_server.app import create_app
 from afo_history_server.event_log import EventLog
 from afo_history_server.job_files import JobFiles
+from damage import NESTED, damaged
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import browser
 
@@ -61,7 +62,7 @@ def test_damaged_lines_are_counted_and_passed_over(client: FlaskClient, running:
 
 
 @pytest.mark.parametrize("name", ["job.json", "verdict.json"])
-@pytest.mark.parametrize("data", [b"", b"{", b'"text"', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"{", b'"text"', b"\xff", b"[" * 100_000, NESTED, b'{"\xff": 1}'])
 def test_damaged_documents_do_not_hide_a_job(
     client: FlaskClient, failed: JobWriter, done: JobWriter, name: str, data: bytes
 ) -> None:
@@ -70,6 +71,50 @@ def test_damaged_documents_do_not_hide_a_job(
     assert FAILED in page
     assert DONE in page
     assert "user_exception" in client.get(f"/jobs/{FAILED}").text
+
+
+def test_lines_whose_keys_are_no_text_hurt_nobody(client: FlaskClient, failed: JobWriter, done: JobWriter) -> None:
+    failed.raw(b'{"\xff": 1}\n' + NESTED + b"\n")
+    for address in ("/", "/metrics", f"/jobs/{FAILED}", f"/api/v1/jobs/{FAILED}/events"):
+        assert client.get(address).status_code == 200, address
+    assert "2 lines of the event log are damaged" in client.get(f"/jobs/{FAILED}").text
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), which=st.sampled_from(["job", "verdict", "events"]))
+def test_what_lies_in_a_directory_hurts_that_job_alone(
+    failed: JobWriter, done: JobWriter, data: st.DataObject, which: str
+) -> None:
+    paths = failed.paths
+    url = {"job": paths.job, "verdict": paths.verdict, "events": paths.events_segment(1, 1)}[which]
+    whole = storage.read_bytes(url)
+    try:
+        storage.write_bytes(url, data.draw(damaged(whole)))
+        fresh = browser(create_app(paths.root))
+        for address in ("/", "/api/v1/jobs", "/metrics"):
+            answer = fresh.get(address)
+            assert answer.status_code == 200
+        assert {DONE, FAILED} == {job["job_id"] for job in fresh.get("/api/v1/jobs").json["jobs"]}
+        assert fresh.get(f"/jobs/{FAILED}").status_code < 500
+    finally:
+        storage.write_bytes(url, whole)
+
+
+def test_a_fault_of_ours_in_one_job_does_not_hide_the_others(
+    client: FlaskClient, failed: JobWriter, done: JobWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = JobFiles.read
+
+    def broken(files: JobFiles, url: str, limit: int) -> bytes:
+        if FAILED in url:
+            raise ZeroDivisionError("a fault")
+        return read(files, url, limit)
+
+    monkeypatch.setattr(JobFiles, "read", broken)
+    jobs = {job["job_id"]: job for job in client.get("/api/v1/jobs").json["jobs"]}
+    assert jobs[FAILED]["state"] == "UNREADABLE"
+    assert "ZeroDivisionError: a fault" in jobs[FAILED]["problem"]
+    assert jobs[DONE]["state"] == "SUCCEEDED"
 
 
 def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobWriter) -> None:

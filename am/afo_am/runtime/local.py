@@ -22,6 +22,7 @@ import psutil
 
 from afo import locked_process
 from afo.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
+from afo.decoding import UNDECODABLE
 from afo.errors import StorageError
 from afo.rpc.messages import TaskId
 from afo_am.runtime import local_container as container_files
@@ -157,5 +158,5 @@ def _exit(path: Path) -> container_files.Exit | None:
         return msgspec.json.decode(path.read_bytes(), type=container_files.Exit)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise StorageError(f"cannot read {path}: {error}") from error
