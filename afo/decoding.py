@@ -24,17 +24,20 @@ class Malformed(DataError):
     """Bytes are no JSON, or not of the shape that was expected; the text names where they came from."""
 
 
-def from_json(data: bytes, kind: type[T], where: str, *, dec_hook: Callable[[type, Any], Any] | None = None) -> T:
-    """The value of some JSON. Raises Malformed, which begins with `where`."""
+def from_json(
+    data: bytes, kind: type[T], where: str, *, what: str = "", dec_hook: Callable[[type, Any], Any] | None = None
+) -> T:
+    """The value of some JSON. Raises Malformed, which names `where`, and `what` it is for people (else its type)."""
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
     except UNDECODABLE as error:
-        raise Malformed(f"{where}: no {kind_name(kind)} of this version of afo: {reason(error)}") from error
+        name = what or kind_name(kind)
+        raise Malformed(f"{where}: no {name} that this version of afo understands: {reason(error)}") from error
 
 
-def read(url: str, kind: type[T]) -> T:
+def read(url: str, kind: type[T], *, what: str = "") -> T:
     """The value in a file. Raises Malformed, also for one of over MOST_BYTES, and what `afo.storage` raises."""
-    return from_json(whole(url), kind, url)
+    return from_json(whole(url), kind, url, what=what)
 
 
 def whole(url: str) -> bytes:

@@ -24,7 +24,7 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=parse_quantity)
     except UNDECODABLE as error:
-        raise SpecError(f"{where}: no {kind.__name__} of this version of afo: {reason(error)}") from error
+        raise SpecError(f"{where}: no {kind.__name__} that this version of afo understands: {reason(error)}") from error
 
 
 def write_private(path: str | Path, value: object) -> None:

@@ -17,7 +17,7 @@ def read_answer(directory: str, kind: type[_Answer]) -> _Answer | None:
     """The answer of the data set in a directory, or None where there is no complete one. Raises DataError."""
     url = storage.join(directory, ANSWER)
     try:
-        return decoding.read(url, kind)
+        return decoding.read(url, kind, what="answer file")
     except NotFound:
         return None
     except Malformed as error:

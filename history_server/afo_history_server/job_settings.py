@@ -47,7 +47,7 @@ class _Document(Struct):
 
 def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
     """In the order of the job file. Raises `Malformed` for what is no `job.json`."""
-    document = from_json(data, _Document, url)
+    document = from_json(data, _Document, url, what="job")
     source = document.source or _Source()
     leaves = (Setting(".".join(steps), _shown(steps, value), _origin(steps, source)) for steps, value in
               _leaves(document.job, ()))  # fmt: skip

@@ -100,7 +100,7 @@ def test_processes_write_the_same_bytes(tmp_path: Path) -> None:
 def test_an_unfinished_data_set_has_no_answer(tmp_path: Path) -> None:
     assert read_answer(str(tmp_path), Answer) is None
     (tmp_path / "answer.json").write_text("{")
-    with pytest.raises(DataError, match=r"answer.json: not an answer file"):
+    with pytest.raises(DataError, match=r"answer.json: no answer file that this version of afo understands"):
         read_answer(str(tmp_path), Answer)
 
 
