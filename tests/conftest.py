@@ -1,5 +1,6 @@
 """What holds for every test: no leaked process, thread or listening port; hypothesis without a clock."""
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ from selection import Selection
 # itself sees to it that the examples depend on the code alone.)
 settings.register_profile("afo", deadline=None)
 settings.load_profile("afo")
+
+# A shell starts what runs in the background with Ctrl-C ignored, and programs of tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: What a test started may need this long to go away by itself.
 GRACE_S = 5.0
