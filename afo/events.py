@@ -128,7 +128,7 @@ class VariablesReady(Event, frozen=True):
     """The chief initialised the variables, or restored them, those of the parameter servers in `kept` aside.
 
     Then the data go on at `positions` (row, epoch, count, xor), and the other servers lack the updates of the
-    `lost_samples` that were applied after `restored`.
+    `lost_samples` that were applied after `restored`. `passed_over`: why newer checkpoints were not taken.
     """
 
     task: TaskId
@@ -138,6 +138,7 @@ class VariablesReady(Event, frozen=True):
     kept: tuple[int, ...] = ()
     lost_samples: int = 0
     positions: tuple[tuple[int, int, int, int], ...] = ()
+    passed_over: tuple[str, ...] = ()
 
 
 class WarmStarted(Event, frozen=True):

@@ -22,14 +22,20 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
         case ev.ExportDecided() if event.checks:
             word = "passed" if event.allowed else "refused"
             return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
-        case ev.VariablesReady() if event.kept:
-            return (
-                f"generation {event.generation}: only what was lost was restored, out of {event.restored}; "
-                f"{_named(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
-                f"the updates of {event.lost_samples:,} samples are missing in the restored part",
-            )
+        case ev.VariablesReady():
+            return (*(f"restore: passed over {each}" for each in event.passed_over), *_partly_restored(event))
         case _:
             return ()
+
+
+def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
+    if not event.kept:
+        return ()
+    return (
+        f"generation {event.generation}: only what was lost was restored, out of {event.restored}; "
+        f"{_named(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
+        f"the updates of {event.lost_samples:,} samples are missing in the restored part",
+    )
 
 
 def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:

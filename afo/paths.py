@@ -3,9 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from afo.errors import SpecError
+from afo.errors import DataError, SpecError
 
 _JOB_ID = re.compile(r"(application|local)_[0-9]+_[0-9]+")
+#: One name in a directory: nothing that leads elsewhere, and what file systems take.
+_NAME = re.compile(r"(?!\.*\Z)[^/\\\x00-\x1f\x7f]{1,255}")
 
 
 def checked_job_id(text: str) -> str:
@@ -13,6 +15,19 @@ def checked_job_id(text: str) -> str:
     if not _JOB_ID.fullmatch(text):
         raise SpecError(
             f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001"
+        )
+    return text
+
+
+def checked_name(text: str, where: str) -> str:
+    """`text` if it is the name of an entry of a directory: of what a file names, nothing else is opened or deleted.
+
+    Raises `DataError`, which begins with `where`.
+    """
+    if not _NAME.fullmatch(text):
+        raise DataError(
+            f"{where}: {text!r} is no name of a file in its own directory, so it was not written by afo; use another"
+            " copy of it"
         )
     return text
 

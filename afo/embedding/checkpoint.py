@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import google_crc32c
-import msgspec
 import numpy as np
 
-from afo import storage
+from afo import manifest_file, storage
 from afo.embedding import row_block, saved_tables, snapshot
 from afo.embedding.group import TableGroup
 from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
@@ -79,7 +78,7 @@ class TableSaver:
             files=files,
         )
         path = storage.join(url, saved_tables.MANIFEST)
-        storage.write_bytes(path, msgspec.json.format(msgspec.json.encode(manifest), indent=1), overwrite=False)
+        storage.write_bytes(path, manifest_file.encode(manifest), overwrite=False)
         self._base = path, epochs
         self._deltas = 0 if base is None else self._deltas + 1
         for server in range(group.servers):
@@ -87,14 +86,17 @@ class TableSaver:
         return path
 
 
-def restore(group: TableGroup, url: str, servers: Sequence[int] | None = None) -> int:
+def restore(
+    group: TableGroup, url: str, servers: Sequence[int] | None = None, within: str | None = None
+) -> int:  # fmt: skip
     """Fills the tables of a group out of the manifest at `url` and those that it stands on; returns the rows read.
 
     `servers`: only these. What they held before is dropped, also where an error ends it: no table is left half read.
-    Raises NotFound, or DataError for damaged files or tables of another kind.
+    `within`: the directory that all of these manifests lie in. Raises NotFound, or DataError for damaged files or
+    tables of another kind.
     """
     wanted = list(range(group.servers)) if servers is None else list(servers)
-    chain = saved_tables.chain(url)
+    chain = saved_tables.chain(url, within)
     for path, manifest in chain:
         _check_tables(group, path, manifest)
     targets = {number: _Target(number) for number in range(len(group.tables))}
@@ -109,13 +111,15 @@ def restore(group: TableGroup, url: str, servers: Sequence[int] | None = None) -
     return rows
 
 
-def take_over(group: TableGroup, url: str, names: Collection[str], with_slots: Collection[str]) -> int:
+def take_over(
+    group: TableGroup, url: str, names: Collection[str], with_slots: Collection[str], within: str | None = None
+) -> int:  # fmt: skip
     """Adds to the tables of a group the rows of those saved ones that have these names; returns the rows read.
 
-    Both have the same width. A table that is not in `with_slots` begins with its own optimizer's first slots. Raises
-    NotFound, or DataError for damaged files; what was read until then is there.
+    Both have the same width. A table that is not in `with_slots` begins with its own optimizer's first slots.
+    `within`: as for `restore`. Raises NotFound, or DataError for damaged files; what was read until then is there.
     """
-    chain = saved_tables.chain(url)
+    chain = saved_tables.chain(url, within)
     saved = chain[-1][1].tables
     numbers = {table.name: number for number, table in enumerate(group.tables)}
     targets = {

@@ -11,14 +11,16 @@ import google_crc32c
 import msgspec
 import numpy as np
 
-from afo import decoding, storage
+from afo import manifest_file, storage
 from afo.embedding import row_block
 from afo.errors import DataError
+from afo.manifest_file import Formats
+from afo.paths import checked_name
 
 MANIFEST = "tables.json"
-#: Format 1 names the base of a delta by its URL; 2 has no filters of keys.
-FORMAT_VERSION = 3
-READABLE = (1, 2, 3)
+#: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.
+FORMAT_VERSION = 4
+_FORMATS = Formats("tables", newest=FORMAT_VERSION, sealed=4)
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
 
@@ -52,16 +54,19 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def read_manifest(url: str) -> TablesManifest:
-    """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
-    manifest = decoding.read(url, TablesManifest)
-    if manifest.version not in READABLE:
-        known = f"{READABLE[0]} to {READABLE[-1]}"
-        raise DataError(f"{url}: tables of format {manifest.version}; this version of afo reads formats {known}")
+    """Raises NotFound, or DataError for one that is damaged, malformed, of a format this program does not know, or that
+    names files elsewhere."""
+    manifest = manifest_file.read(url, TablesManifest, _FORMATS)
+    for entry in manifest.files:
+        checked_name(entry.file, url)
     return manifest
 
 
-def chain(url: str) -> list[tuple[str, TablesManifest]]:
-    """The whole checkpoint first, then its deltas up to `url`."""
+def chain(url: str, within: str | None = None) -> list[tuple[str, TablesManifest]]:
+    """The whole checkpoint first, then its deltas up to `url`.
+
+    `within`: the directory that all of them lie in; a delta that stands on another place is a DataError.
+    """
     found: list[tuple[str, TablesManifest]] = []
     following: str | None = url
     while following is not None:
@@ -69,8 +74,16 @@ def chain(url: str) -> list[tuple[str, TablesManifest]]:
             raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
         manifest = read_manifest(following)
         found.append((following, manifest))
-        following = manifest.base and storage.resolve(storage.parent(following), manifest.base)
+        following = None if manifest.base is None else _base_of(following, manifest.base, within)
     return found[::-1]
+
+
+def _base_of(url: str, reference: str, within: str | None) -> str:
+    base = storage.resolve(storage.parent(url), reference)
+    if storage.name(base) != MANIFEST or (within is not None and not storage.is_below(base, within)):
+        place = f"one in {within}" if within else f"one, which is called {MANIFEST}"
+        raise DataError(f"{url}: it stands on {reference!r}, where a checkpoint of tables stands on {place}")
+    return base
 
 
 class SavedBlock(NamedTuple):
@@ -113,14 +126,14 @@ class Rows(NamedTuple):
     weights: Any
 
 
-def read_rows(url: str) -> dict[str, Rows]:
-    """All tables that the manifest at `url` and those that it stands on hold, by name.
+def read_rows(url: str, within: str | None = None) -> dict[str, Rows]:
+    """All tables that the manifest at `url` and those that it stands on, `within` a directory, hold, by name.
 
     Raises NotFound, or DataError for damaged files.
     """
     tables = read_manifest(url).tables
     held = [Rows(np.empty(0, np.int64), np.empty((0, table.dim), np.float32)) for table in tables]
-    for path, manifest in chain(url):
+    for path, manifest in chain(url, within):
         changes: list[list[row_block.RowBlock]] = [[] for _ in tables]
         for entry in manifest.files:
             for block in file_blocks(path, manifest, entry):

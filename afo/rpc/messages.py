@@ -228,7 +228,8 @@ class ReadyReport(Message, frozen=True):
     """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL).
 
     A warm start is an initialisation: `restored` names a checkpoint of this job alone. `positions` (row, epoch, count,
-    xor) say where the data stand if some parameter servers kept what they held.
+    xor) say where the data stand if some parameter servers kept what they held. `passed_over`: why newer checkpoints
+    were not taken.
     """
 
     task: TaskId
@@ -237,6 +238,7 @@ class ReadyReport(Message, frozen=True):
     step: int = 0
     warm_start: WarmStart | None = None
     positions: tuple[tuple[int, int, int, int], ...] = ()
+    passed_over: tuple[str, ...] = ()
 
 
 class ReadyRequest(Message, frozen=True):

@@ -23,7 +23,7 @@ from afo.storage.operations import (
     write_bytes,
 )
 from afo.storage.patience import be_patient, patiently
-from afo.storage.url import join, name, parent, relative, resolve
+from afo.storage.url import is_below, join, name, parent, relative, resolve
 
 __all__ = [
     "FileInfo",
@@ -34,6 +34,7 @@ __all__ = [
     "exists",
     "glob",
     "info",
+    "is_below",
     "join",
     "list_dir",
     "make_dirs",

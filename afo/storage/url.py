@@ -97,6 +97,12 @@ def resolve(directory: str, reference: str) -> str:
     return parse(posixpath.join(directory, reference)).url
 
 
+def is_below(url: str, directory: str) -> bool:
+    """Whether `url` is in `directory` or deeper, by its name alone."""
+    inner, outer = parse(url), parse(directory)
+    return inner.prefix == outer.prefix and inner.path.startswith(outer.path.rstrip("/") + "/")
+
+
 def parent(url: str) -> str:
     """The URL of the directory that holds `url`."""
     return parse(url).parent.url

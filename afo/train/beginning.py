@@ -26,10 +26,10 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     report = m.ReadyReport(task=setup.id, generation=setup.task.generation)
     if reply.restore:
         setup.progress.report(Progress(phase="restoring"), now=True)
-        restored, step = _restored(setup, parameters, reply.restore, reply.kept)
+        restored, step, passed_over = _restored(setup, parameters, reply.restore, reply.kept)
         origin.resume(reply.first_step)
         positions = reported(VariableIo(parameters.positions).read()) if reply.kept else ()
-        return replace(report, restored=restored, step=step, positions=positions)
+        return replace(report, restored=restored, step=step, positions=positions, passed_over=passed_over)
     setup.progress.report(Progress(phase="initializing"), now=True)
     setup.model.initialize(parameters)
     warm = setup.job.checkpoint.warm
@@ -39,14 +39,19 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     return _warm_started(setup, parameters, origin, warm, report)
 
 
-def _restored(setup: Setup, parameters: Parameters, manifest_url: str, kept: tuple[int, ...]) -> tuple[str, int]:
-    """Out of `manifest_url`, or the newest complete checkpoint before it; all but the servers in `kept`."""
+def _restored(
+    setup: Setup, parameters: Parameters, manifest_url: str, kept: tuple[int, ...]
+) -> tuple[str, int, tuple[str, ...]]:
+    """Out of `manifest_url`, or the newest complete checkpoint before it; all but the servers in `kept`.
+
+    Returns the manifest that was taken, its step, and why others were not.
+    """
     taken, step, problems = from_newest_complete(
         manifest_url, setup.task.checkpoint_url, setup.work_dir, lambda reader: restore(parameters, reader, kept)
     )
     for problem in problems:
         print(f"warning: {problem}; taking {taken}", file=sys.stderr)
-    return taken, step
+    return taken, step, tuple(problems)
 
 
 def _warm_started(

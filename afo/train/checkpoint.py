@@ -244,6 +244,11 @@ class CheckpointReader:
         ]
 
     @property
+    def directory(self) -> str:
+        """That of all checkpoints beside it, which hold what its hash tables stand on."""
+        return storage.parent(self.url)
+
+    @property
     def tables_url(self) -> str:
         """Manifest of its hash tables. Raises DataError where it has none."""
         url = manifest.tables_url(self.url, self.manifest)
@@ -259,7 +264,7 @@ class CheckpointReader:
 
         Raises NotFound, or DataError for damaged files, a table that is not there, or one of another width.
         """
-        tables = read_rows(self.tables_url)
+        tables = read_rows(self.tables_url, self.directory)
         for name, dim in dims.items():
             found = tables[name].weights.shape[1] if name in tables else None
             if found != dim:
@@ -301,7 +306,10 @@ def from_newest_complete(
                 return candidate, use(reader), problems
         except (NotFound, DataError) as error:
             problems.append(str(error))
-    raise DataError(f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}")
+    raise DataError(
+        f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}; put back copies that are whole, or"
+        " submit the job again, to begin anew or with `checkpoint.warm_start`"
+    )
 
 
 def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[int] = ()) -> int:
@@ -320,7 +328,7 @@ def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[i
         cut(reader.whole(name), shards, reader.url, kept)
     if parameters.embeddings is not None:
         lost = [server for server in range(parameters.servers) if server not in kept]
-        tables.restore(parameters.embeddings, reader.tables_url, lost)
+        tables.restore(parameters.embeddings, reader.tables_url, lost, reader.directory)
     step = 0
     for variable in parameters.counters:
         value = _restore_counter(parameters, variable, reader, kept)

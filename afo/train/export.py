@@ -11,6 +11,7 @@ from afo import storage
 from afo.job import RowType, TableKind
 from afo.models.examples import Parse, parse, parse_by_tensorflow
 from afo.models.records import RecordParser
+from afo.paths import checked_name
 from afo.train import exported
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exported import Exported
@@ -59,7 +60,7 @@ def _send(local: Path, url: str, source: Exported) -> None:
 
 def _beside(url: str, source: Exported) -> str:
     """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
-    owner = source.lineage.own.job_id if source.lineage else "model"
+    owner = checked_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
     return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 

@@ -5,6 +5,7 @@ from msgspec import Struct
 from afo import decoding, storage
 from afo.job import RowType, TableKind
 from afo.lineage import Lineage
+from afo.train.manifest import parse_name
 
 FILE = ("assets.extra", "afo.json")
 
@@ -22,5 +23,7 @@ class Exported(Struct, frozen=True, kw_only=True):
 
 
 def read(url: str) -> Exported:
-    """Of the SavedModel in the directory `url`. Raises NotFound, or DataError if it is malformed."""
-    return decoding.read(storage.join(url, *FILE), Exported)
+    """Of the SavedModel in the directory `url`. Raises NotFound, or DataError if it is malformed or of no manifest."""
+    found = decoding.read(storage.join(url, *FILE), Exported)
+    parse_name(found.manifest)
+    return found

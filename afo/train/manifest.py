@@ -6,10 +6,12 @@
     <checkpoint url>/evaluation-g000001-s000000001234[-final].json        what the evaluator found of it
     <checkpoint url>/refused.json                                         the quality gate refused this job's model
 
-Readers take the manifest of the highest generation and step; a directory without one is not a checkpoint.
+Readers take the manifest of the highest generation and step; a directory without one is not a checkpoint. A manifest
+names what lies in a directory of its own generation alone, and is refused, before anything is read or deleted, if not.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -17,20 +19,24 @@ from typing import TypeVar
 import google_crc32c
 import msgspec
 
-from afo import decoding, storage
+from afo import decoding, manifest_file, storage
 from afo.errors import AlreadyExists, DataError, NotFound
 from afo.lineage import Evaluation, Lineage
+from afo.manifest_file import Formats
+from afo.paths import checked_name
 from afo.train.sections import Section
 
-#: Raised when a reader of an older version could not read what this one writes.
-FORMAT_VERSION = 3
-#: Formats that are read: 1 says neither what is in the model nor which part is which, 2 has no hash tables.
-READABLE = (1, 2, 3)
+#: Raised when a reader of an older version could not read what this one writes. 1 says neither what is in the model nor
+#: which part is which, 2 has no hash tables, 3 no checksum of itself.
+FORMAT_VERSION = 4
+_FORMATS = Formats("checkpoint", newest=FORMAT_VERSION, sealed=4)
 #: Directory of the hash tables (`afo.embedding.saved_tables`) in that of the other files.
 TABLES = "tables"
 REFUSAL = "refused.json"
 _NAME = re.compile(r"^manifest-g(\d{6,})-s(\d{12,})(-final)?\.json$")
-_DIRECTORY = re.compile(r"^g(\d{6,})-")
+_DIRECTORY = re.compile(r"g(\d{6,})-[A-Za-z0-9-]+")
+#: Of the hash tables' own manifest in the directory.
+_TABLES_FILE = re.compile(rf"{TABLES}/\w+\.json")
 _BLOCK = 1 << 20
 _T = TypeVar("_T")
 
@@ -125,14 +131,26 @@ def parse_name(url: str) -> Found:
 
 
 def read_manifest(url: str) -> Manifest:
-    """Raises NotFound, or DataError for one that is malformed or of a version this program does not know."""
-    manifest = decoding.read(url, Manifest)
-    if manifest.version not in READABLE:
-        raise DataError(
-            f"{url}: checkpoint of format {manifest.version}; this version of afo reads formats"
-            f" {READABLE[0]} to {READABLE[-1]}"
-        )
+    """Raises NotFound, or DataError for one that is damaged, malformed, of a format this program does not know, or that
+    names what is not its own."""
+    manifest = manifest_file.read(url, Manifest, _FORMATS)
+    _check_names(url, manifest)
     return manifest
+
+
+def _check_names(url: str, manifest: Manifest) -> None:
+    """Everything that is later joined to a path, opened or deleted."""
+    named = parse_name(url)
+    if named.age != (manifest.generation, manifest.step, manifest.final):
+        raise manifest_file.damaged(url, f"it says generation {manifest.generation}, step {manifest.step}")
+    for directory in (manifest.directory, manifest.base):
+        match = None if directory is None else _DIRECTORY.fullmatch(directory)
+        if directory is not None and (match is None or int(match[1]) != named.generation):
+            raise manifest_file.damaged(url, f"{directory!r} is no directory of generation {named.generation}")
+    if manifest.tables is not None and not _TABLES_FILE.fullmatch(manifest.tables):
+        raise manifest_file.damaged(url, f"{manifest.tables!r} is no manifest of hash tables")
+    for part in manifest.parts:
+        checked_name(part.file, url)
 
 
 def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:
@@ -142,7 +160,7 @@ def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:
     """
     url = storage.join(checkpoint_url, manifest_name(manifest.generation, manifest.step, manifest.final))
     try:
-        storage.write_bytes(url, msgspec.json.format(msgspec.json.encode(manifest), indent=1), overwrite=False)
+        storage.write_bytes(url, manifest_file.encode(manifest), overwrite=False)
     except AlreadyExists:
         storage.delete(storage.join(checkpoint_url, manifest.directory), recursive=True)
         return url, False
@@ -153,14 +171,17 @@ def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) 
     """Delete all but the newest `keep` checkpoints, those whose manifests are `protected`, and what both stand on.
 
     The manifest goes first, so that none names missing files. What an earlier generation began and did not come to the
-    end of goes as well. Returns what is wrong with manifests that cannot be read; they stay, and with them what an
-    earlier generation left, since its files might be theirs.
+    end of goes as well. Returns what is wrong with manifests that cannot be read, or have another's directory: they
+    stay, and with them what an earlier generation left, since its files might be theirs. Nothing is deleted where one
+    that is left stands on such a one, which alone says what is below it.
     """
     urls = _urls(checkpoint_url)
     legible, problems = _legible(_manifests(urls))
     left = [manifest for found, manifest in legible if found.url in protected]
     left += [manifest for _, manifest in legible[-keep:]]
     named = _with_bases(left, {manifest.directory: manifest for _, manifest in legible})
+    if named is None:
+        return problems
     for found, manifest in legible:
         if manifest.directory not in named:
             storage.delete(found.url)
@@ -179,24 +200,31 @@ def _legible(manifests: list[Found]) -> tuple[list[tuple[Found, Manifest]], list
             legible.append((found, read_manifest(found.url)))
         except DataError as error:
             problems.append(str(error))
-    return legible, problems
+    named = Counter(manifest.directory for _, manifest in legible)
+    shared = [(found, manifest) for found, manifest in legible if named[manifest.directory] > 1]
+    problems += [f"{found.url}: another checkpoint has its directory, {each.directory}, too" for found, each in shared]
+    return [each for each in legible if each not in shared], problems
 
 
-def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str]:
-    """Directories of these checkpoints and of all that they stand on."""
+def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str] | None:
+    """Directories of these checkpoints and of all that they stand on; None where that is not known to the end."""
     named: set[str] = set()
     for manifest in left:
-        following: Manifest | None = manifest
-        while following is not None and following.directory not in named:
+        following = manifest
+        while following.directory not in named:
             named.add(following.directory)
-            following = by_directory.get(following.base) if following.base else None
+            if following.base is None:
+                break
+            if following.base not in by_directory:
+                return None
+            following = by_directory[following.base]
     return named
 
 
 def _remove_unfinished(urls: list[str], newest: int, named: Collection[str]) -> None:
     """Of what lay there, the directories that no manifest that is left names."""
     # A try of the newest generation may still be under way.
-    tries = [url for url in urls if (match := _DIRECTORY.match(storage.name(url))) and int(match[1]) < newest]
+    tries = [url for url in urls if (match := _DIRECTORY.fullmatch(storage.name(url))) and int(match[1]) < newest]
     for url in tries:
         if storage.name(url) not in named:
             storage.delete(url, recursive=True)

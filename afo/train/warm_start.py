@@ -67,7 +67,7 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
             _move_rows(table, moves, table.name in found.with_slots, reader)
     kept = {table.name for table in _hash_tables(parameters) if found.of(table.name)}
     if parameters.embeddings is not None and kept:
-        checkpoint.take_over(parameters.embeddings, reader.tables_url, kept, found.with_slots)
+        checkpoint.take_over(parameters.embeddings, reader.tables_url, kept, found.with_slots, reader.directory)
     _move_dense(parameters.dense, found.of(DENSE), DENSE in found.with_slots, reader)
     for variable in parameters.state:
         _move_columns(variable, found.of(variable.name.removeprefix("afo/")), reader)

@@ -113,7 +113,10 @@ class Trainers:
 
     def _variables_ready(self, task: m.TaskId, report: m.ReadyReport) -> ev.VariablesReady:
         state = self._core.state
-        ready = ev.VariablesReady(task=task, generation=report.generation, restored=report.restored, step=report.step)
+        ready = ev.VariablesReady(
+            task=task, generation=report.generation, restored=report.restored, step=report.step,
+            passed_over=report.passed_over,
+        )  # fmt: skip
         if not state.holders:
             return ready
         saved = state.splits.samples_at(state.checkpoints.get(report.restored, ()))

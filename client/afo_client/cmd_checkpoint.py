@@ -5,10 +5,11 @@ from contextlib import closing
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from afo import storage
 from afo.config import load_config, user_name
-from afo.errors import NotFound, PermissionDenied, UsageError, WaitTimeout
+from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.rpc import messages as m
 from afo.train.manifest import Found, find_manifests, read_evaluation, read_manifest, read_refusal
 from afo_client.console import iso, print_json, print_result, size_text, table
@@ -24,7 +25,7 @@ _POLL_S = 0.3
 
 
 class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint; `metrics` are empty where the evaluator passed it over."""
+    """One checkpoint; `metrics` are empty where the evaluator passed it over. `problem`: why it cannot be used."""
 
     manifest: str
     generation: int
@@ -33,6 +34,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     written: str
     metrics: dict[str, float]
+    problem: str = ""
 
 
 @click.group()
@@ -57,6 +59,9 @@ def ls(job: str | None, as_json: bool) -> None:
         print_json({"directory": place, "checkpoints": msgspec.to_builtins(found), "refused": reasons})
         return
     print_result(_table(found) if found else f"{place} holds no checkpoint")
+    for each in found:
+        if each.problem:
+            print_result(f"cannot be used: {each.problem}")
     for reason in reasons:
         print_result(f"not exported, refused by the quality gate: {reason}")
 
@@ -110,16 +115,16 @@ def _directories(place: str) -> list[str]:
 
 
 def _described(found: Found) -> CheckpointLine:
-    manifest, evaluation = read_manifest(found.url), read_evaluation(found.url)
-    return CheckpointLine(
-        manifest=found.url,
-        generation=found.generation,
-        step=found.step,
-        final=found.final,
-        bytes=sum(part.size for part in manifest.parts),
-        written=iso(storage.info(found.url).modified) or "",
-        metrics=evaluation.metrics if evaluation else {},
-    )
+    line = CheckpointLine(
+        manifest=found.url, generation=found.generation, step=found.step, final=found.final, bytes=0,
+        written=iso(storage.info(found.url).modified) or "", metrics={},
+    )  # fmt: skip
+    try:
+        manifest, evaluation = read_manifest(found.url), read_evaluation(found.url)
+    except DataError as error:
+        return replace(line, problem=str(error))
+    size = sum(part.size for part in manifest.parts)
+    return replace(line, bytes=size, metrics=evaluation.metrics if evaluation else {})
 
 
 def _table(found: list[CheckpointLine]) -> str:

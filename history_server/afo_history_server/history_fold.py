@@ -142,8 +142,8 @@ class HistoryFold:
                 what = f"{whom}, generation {event.generation + 1}"
                 self._returns.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
                 self._restarts.append(self._returns[-1])
-            case ev.VariablesReady() if event.kept:
-                why = f"the updates of {event.lost_samples:,} samples are missing in what was restored"
+            case ev.VariablesReady() if event.kept or event.passed_over:
+                why = "; ".join((*_missing(event), *(f"passed over {each}" for each in event.passed_over)))
                 self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
             case _:
                 return
@@ -229,6 +229,12 @@ class HistoryFold:
 
 def _place(attempt: Attempt) -> tuple[int, int, int]:
     return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _missing(event: ev.VariablesReady) -> tuple[str, ...]:
+    if not event.kept:
+        return ()
+    return (f"the updates of {event.lost_samples:,} samples are missing in what was restored",)
 
 
 def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:

@@ -71,6 +71,21 @@ def test_a_lost_parameter_server_returns_the_job_to_its_newest_manifest(make_clu
     every_split_once(cluster)
 
 
+def test_a_damaged_manifest_takes_the_data_further_back_and_everybody_is_told(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=20))
+
+    def kill_after_checkpoint(cluster: FakeCluster, turn: int) -> None:
+        if len(cluster.model.saved) == 3 and cluster.core.state.generation == 1:
+            cluster.model.damaged = {"manifest-2"}
+            cluster.end_container(cluster.live("ps")[0].handle)
+
+    assert cluster.run(each=kill_after_checkpoint) == "SUCCEEDED"
+    _, ready = cluster.events(ev.VariablesReady)
+    assert (ready.restored, ready.passed_over) == ("manifest-1", ("manifest-2 is damaged",))
+    assert "restore: passed over manifest-2 is damaged" in cluster.core.state.evaluations.notes
+    every_split_once(cluster)
+
+
 def test_a_restarted_am_goes_on_without_asking_for_containers_again(make_cluster: Make) -> None:
     cluster = make_cluster()
     for _ in range(8):

@@ -106,6 +106,13 @@ def test_what_a_partial_recovery_lost_is_told(job: JobWriter, capsys: pytest.Cap
     assert note in out(capsys, "status")
 
 
+def test_a_checkpoint_that_was_passed_over_is_told(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    chief = task_id("worker")
+    job.log(ev.VariablesReady(task=chief, generation=2, restored="m-4", step=4, passed_over=("m-5 is damaged: why",)))
+    job.end("SUCCEEDED", "succeeded")
+    assert "restore: passed over m-5 is damaged: why" in out(capsys, "explain").splitlines()
+
+
 @pytest.mark.parametrize(
     ("cause", "budget"),
     [("memory_limit", "budget `restart.<role>`: 5 in 1h unless"), ("node_lost", "uses no budget, 100 times"),

@@ -30,7 +30,7 @@ def model(tmp_path: Path) -> Path:
         file.write_bytes(b"records")
     before = Ancestry(jobs=(training("local_1_1", (files[0],), manifest="/m", metrics={"auc": 0.81}),))
     manifest = Manifest(
-        version=2, generation=1, step=20, final=True, directory="g", rows={},
+        version=2, generation=1, step=20, final=True, directory="g000001-x", rows={},
         parts=(Part("dense", "d", 0, 1, 2048, 7),),
         lineage=Lineage(own=training("local_1_2", (files[1],)), before=before),
     )  # fmt: skip
@@ -70,6 +70,19 @@ def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, caps
     answer = json.loads(capsys.readouterr().out)
     assert [each["step"] for each in answer["checkpoints"]] == [20]
     assert answer["refused"] == ["auc 0.5 is not within >=0.7"]
+
+
+def test_a_damaged_checkpoint_is_listed_with_its_problem(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [manifest] = (model / "day" / "local_1_2").glob("manifest-*")
+    damaged = manifest.with_name("manifest-g000001-s000000000010.json")
+    damaged.write_bytes(manifest.read_bytes()[:-20])
+    assert run(["checkpoint", "ls", str(model / "day")]) == 0
+    _, first, second, problem = capsys.readouterr().out.splitlines()
+    assert [first.split()[0], second.split()[0]] == ["10", "20"]
+    assert problem.startswith(f"cannot be used: {damaged}")
+    assert run(["checkpoint", "ls", str(model / "day"), "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["checkpoints"]
+    assert [bool(each["problem"]) for each in lines] == [True, False]
 
 
 @pytest.mark.parametrize(

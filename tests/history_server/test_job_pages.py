@@ -179,6 +179,12 @@ def test_with_partial_recovery_data_stay(client: FlaskClient, writer: Callable[.
     assert "Passes over files 1 of 1" in words(page(client, job, "/data"))
 
 
+def test_a_restore_from_further_back_says_why(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job, chief = writer(RUNNING).begin(), task_id("worker")
+    job.log(ev.VariablesReady(task=chief, generation=2, restored="m-4", step=4, passed_over=("m-5 is damaged",)))
+    assert "training, generation 2 passed over m-5 is damaged" in words(page(client, job))
+
+
 def test_many_files_come_in_pages(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     job = writer(RUNNING, files=tuple(f"file-{number}" for number in range(450))).begin()
     assert "Page 2 of 3" in page(client, job, "/data?page=2")

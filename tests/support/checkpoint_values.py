@@ -16,7 +16,7 @@ class CheckpointValues:
     """`whole`: the tensors of one part by name; the dense vector is of as many weights as `dense` says."""
 
     url = "nowhere/manifest.json"
-    manifest = Manifest(version=3, generation=1, step=7, final=True, directory="g", rows={}, parts=())
+    manifest = Manifest(version=3, generation=1, step=7, final=True, directory="g000001-x", rows={}, parts=())
 
     def __init__(self, seed: int, dense: int, whole: Mapping[str, Any] | None = None, keys: int = 6) -> None:
         self._random = np.random.default_rng(seed)

@@ -342,11 +342,13 @@ class FakeCluster:
         servers = {each.id.index: each.process for each in self.live("ps") if each.running}
         if len(servers) < self.config.job.roles["ps"].count:
             return  # it cannot connect
-        self.model.restore(ready.restore, servers, ready.kept)
+        taken = self.model.newest_complete(ready.restore)
+        self.model.restore(taken, servers, ready.kept)
         self.tell(
             m.ReadyReport(
-                task=child.id, generation=child.generation, restored=ready.restore,
+                task=child.id, generation=child.generation, restored=taken,
                 positions=self.model.positions() if ready.kept else (),
+                passed_over=() if taken == ready.restore else (f"{ready.restore} is damaged",),
             )
         )  # fmt: skip
 

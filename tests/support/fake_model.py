@@ -19,6 +19,8 @@ class FakeModel:
     saved: dict[str, dict[Pass, int]] = field(default_factory=lambda: {"": {}})
     #: Processes of the parameter servers that the chief has given their variables, by index.
     holders: dict[int, Process] = field(default_factory=dict)
+    #: Manifests that the chief cannot read.
+    damaged: set[str] = field(default_factory=set)
     #: Samples that the chief found to be lost, at each partial recovery.
     lost_samples: list[int] = field(default_factory=list)
 
@@ -32,6 +34,11 @@ class FakeModel:
         manifest = f"manifest-{len(self.saved)}"
         self.saved[manifest] = dict(self.applied)
         return manifest
+
+    def newest_complete(self, manifest: str) -> str:
+        """What the chief takes in place of `manifest`: the newest up to it that it can read."""
+        saved = list(self.saved)
+        return next(each for each in reversed(saved[: saved.index(manifest) + 1]) if each not in self.damaged)
 
     def restore(self, manifest: str, servers: Mapping[int, Process], kept: tuple[int, ...]) -> None:
         """The chief gives all parameter servers their variables, or those that came back without them."""

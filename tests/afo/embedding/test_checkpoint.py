@@ -13,10 +13,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec.structs import replace
 
 tf = pytest.importorskip("tensorflow")
 
-from afo import embedding  # noqa: E402
+from afo import embedding, manifest_file  # noqa: E402
 from afo.embedding import optimizers  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
 from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
@@ -341,8 +342,8 @@ class TestDamage:
         saver = TableSaver(old[0].group)
         saver.save(str(tmp_path / "0"))
         delta = saver.save(str(tmp_path / "1"), incremental=True)
-        text = Path(delta).read_text()
-        Path(delta).write_text(text.replace("../0/", "../1/"))
+        around = replace(read_manifest(delta), base="../1/tables.json")
+        Path(delta).write_bytes(manifest_file.encode(around))
         self.refused(new_group, delta, "do not lead to a whole checkpoint")
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from afo import storage
+from afo import manifest_file, storage
 from afo.errors import DataError, NotFound
 from afo.lineage import Evaluation
 from afo.train import manifest
@@ -48,10 +49,10 @@ def test_the_newest_is_that_of_the_highest_generation_then_step(tmp_path: Path) 
 
 def test_of_two_writers_of_a_manifest_the_first_counts(tmp_path: Path) -> None:
     url = save(tmp_path, 7)
-    stale = tmp_path / "stale"
+    stale = tmp_path / "g000001-stale"
     stale.mkdir()
     (stale / "deep.0.npy").touch()
-    second = Manifest(version=1, generation=1, step=7, final=False, directory="stale", rows={}, parts=())
+    second = Manifest(version=1, generation=1, step=7, final=False, directory="g000001-stale", rows={}, parts=())
     assert manifest.commit(str(tmp_path), second) == (url, False)
     assert manifest.read_manifest(url).rows == {"deep": 5}
     assert not stale.exists()
@@ -107,6 +108,21 @@ def test_what_a_kept_one_stands_on_stays_until_nothing_needs_it(tmp_path: Path) 
     assert left() == [4]
 
 
+def test_what_lies_below_one_that_cannot_be_read_stays(tmp_path: Path) -> None:
+    urls = [save(tmp_path, 0), save(tmp_path, 1)]
+    for step in (2, 3):
+        urls.append(save(tmp_path, step, base=manifest.read_manifest(urls[-1]).directory))
+    damaged = Path(urls[2])
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    [problem] = manifest.remove_old(str(tmp_path), keep=1)
+    assert str(damaged) in problem
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == urls
+    assert len(list(tmp_path.glob("*/deep.0.npy"))) == 4
+    newest = save(tmp_path, 4)
+    manifest.remove_old(str(tmp_path), keep=1)
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == [str(damaged), newest]
+
+
 def test_one_that_cannot_be_read_stays_and_does_not_keep_the_others(tmp_path: Path) -> None:
     urls = [save(tmp_path, step, generation=2) for step in range(4)]
     damaged = Path(urls[1])
@@ -121,14 +137,14 @@ def test_one_that_cannot_be_read_stays_and_does_not_keep_the_others(tmp_path: Pa
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_another_format_is_refused_and_an_earlier_one_is_read(tmp_path: Path) -> None:
-    url = save(tmp_path, 1)
-    text = Path(url).read_text()
-    Path(url).write_text(text.replace('"version": 3', '"version": 99'))
-    with pytest.raises(DataError, match=r"format 99; this version of afo reads formats 1 to 3"):
-        manifest.read_manifest(url)
-    Path(url).write_text(text.replace('"version": 3', '"version": 1'))
-    assert manifest.read_manifest(url).rows == {"deep": 5}
+def test_two_that_name_one_directory_stay_with_it(tmp_path: Path) -> None:
+    urls = [save(tmp_path, step) for step in range(4)]
+    first, second = (manifest.read_manifest(url) for url in urls[:2])
+    Path(urls[0]).write_bytes(manifest_file.encode(replace(first, directory=second.directory)))
+    problems = manifest.remove_old(str(tmp_path), keep=1)
+    assert [problem.partition(": another checkpoint has its directory")[0] for problem in problems] == urls[:2]
+    assert [each.url for each in manifest.find_manifests(str(tmp_path))] == [*urls[:2], urls[3]]
+    assert (tmp_path / second.directory / "deep.0.npy").exists()
 
 
 @pytest.mark.tensorflow
@@ -146,7 +162,7 @@ class TestReading:
                 reader.table("wide", 5, 1)
         assert not (tmp_path / "restore").exists()
 
-    @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest"])
+    @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest", "manifest"])
     def test_a_torn_one_is_passed_over_for_an_older_one(self, tmp_path: Path, damage: str) -> None:
         from afo.train.checkpoint import from_newest_complete
 
@@ -160,6 +176,8 @@ class TestReading:
             part.write_bytes(content)
         elif damage == "cut":
             part.write_bytes(content[:-1])
+        elif damage == "manifest":
+            Path(torn).write_text(Path(torn).read_text().replace('"deep": 5', '"deep": 4'))
         else:
             storage.delete(str(part) if damage == "missing" else torn)
         taken, first, problems = from_newest_complete(
@@ -174,7 +192,7 @@ class TestReading:
 
         url = save(tmp_path / "all", 10)
         storage.delete(str(tmp_path / "all" / manifest.read_manifest(url).directory), recursive=True)
-        with pytest.raises(DataError, match=r"no complete checkpoint is left .*deep\.0\.npy"):
+        with pytest.raises(DataError, match=r"no complete checkpoint is left .*deep\.0\.npy.*; put back copies"):
             from_newest_complete(url, str(tmp_path / "all"), tmp_path, lambda reader: reader)
         with pytest.raises(NotFound):
             manifest.read_manifest(str(tmp_path / manifest.manifest_name(1, 1, False)))

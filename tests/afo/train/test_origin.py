@@ -19,7 +19,7 @@ def test_the_clock_goes_on_from_the_newest_manifest_that_can_be_read(tmp_path: P
     assert begun_again(tmp_path / "none").clock.ticks == ()
     for step, ticks in ((10, ((1.0, 10),)), (20, ((1.0, 10), (2.0, 20)))):
         saved = Manifest(
-            version=3, generation=1, step=step, final=False, directory="d", rows={}, parts=(), clock=ticks
+            version=3, generation=1, step=step, final=False, directory="g000001-d", rows={}, parts=(), clock=ticks
         )  # fmt: skip
         commit(str(tmp_path), saved)
     assert begun_again(tmp_path).clock.ticks == ((1.0, 10), (2.0, 20))

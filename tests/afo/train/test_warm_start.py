@@ -95,7 +95,7 @@ def test_hash_tables_are_moved_whole_and_not_out_of_dense_ones() -> None:
 def write_checkpoint(directory: Path, step: int, *, final: bool = False) -> str:
     directory.mkdir(parents=True, exist_ok=True)
     manifest = Manifest(
-        version=2, generation=1, step=step, final=final, directory=f"g1-{step}", rows={}, parts=()
+        version=2, generation=1, step=step, final=final, directory=f"g000001-{step}", rows={}, parts=()
     )  # fmt: skip
     return commit(str(directory), manifest)[0]
 
