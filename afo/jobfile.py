@@ -156,7 +156,11 @@ class _Resolver:
         return tuple(one for index, text in enumerate(texts) for one in self._expanded(text, (*steps, index)))
 
     def _expand(self, text: str, steps: Steps) -> list[str]:
-        return [self.path(one, steps) for one in self._expanded(text, steps)]
+        """Paths. One of nothing but empty variables would mean what the key means where it is left out."""
+        expanded = self._expanded(text, steps)
+        if text and not all(expanded):
+            raise self.error(steps, f"nothing is left of {text!r}, as its variables are empty; give them values")
+        return [self.path(one, steps) for one in expanded]
 
     def _expanded(self, text: str, steps: Steps) -> list[str]:
         try:

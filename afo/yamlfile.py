@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import inspect
 from afo.errors import SpecError
 from afo.typetext import allowed, bare, type_at, type_info
 from afo.units import parse_quantity
-from afo.yamltree import Document, Steps, Value, path_text, read_yaml
+from afo.yamltree import Document, Steps, Value, path_text
 
 _T = TypeVar("_T")
 _WHERE = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
@@ -20,11 +19,6 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _KEY = re.compile(r"Invalid enum value '(.*)'", re.DOTALL)
 _NAMED = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*)`")
-
-
-def load_yaml(path: str | Path, kind: type[_T]) -> _T:
-    """Read a local file into a msgspec type. Raises `NotFound` or `SpecError` with file, line and `$.path`."""
-    return convert(read_yaml(path), kind)
 
 
 def convert(document: Document, kind: type[_T]) -> _T:

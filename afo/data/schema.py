@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Meta
 
 from afo.data.example import ListKind, Values, kind_of
-from afo.errors import DataError
-from afo.yamlfile import convert, load_yaml
-from afo.yamltree import parse_yaml
+from afo.errors import DataError, SpecError
+from afo.yamlfile import convert
+from afo.yamltree import Document, parse_yaml, read_yaml
 
 Kind = Literal["categorical", "string", "dense"]
 Combiner = Literal["mean", "sum", "sqrtn"]
@@ -224,12 +224,21 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 def read_schema(path: str | Path) -> Schema:
     """The schema in a local file. Raises NotFound or SpecError with file and line."""
-    return load_yaml(path, Schema)
+    return _schema_of(read_yaml(path))
 
 
 def parse_schema(text: str | bytes, source: str) -> Schema:
     """The schema in a text that errors call `source`. Raises SpecError with its line."""
-    return convert(parse_yaml(text, source), Schema)
+    return _schema_of(parse_yaml(text, source))
+
+
+def _schema_of(document: Document) -> Schema:
+    if document.value is None:
+        raise SpecError(
+            f"{document.name}: $: the schema says nothing; write its `features`, or leave `data.schema` out to have one"
+            " inferred from the first records"
+        )
+    return convert(document, Schema)
 
 
 def _flow(value: object) -> str:

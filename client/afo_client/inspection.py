@@ -52,7 +52,7 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
     # Before the files, which take longer to list.
     text = _schema_text(job.data.schema) if job.data.schema else b""
-    schema = parse_schema(text, job.data.schema) if text else None
+    schema = parse_schema(text, job.data.schema) if job.data.schema else None
     _check_own_files(job)
     begins_with = first_of(job.checkpoint.warm) if job.checkpoint.warm and not job.program else ""
     found = Inspection(text, (), ()) if job.program else _inspect_data(job, text, schema)

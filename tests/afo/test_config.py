@@ -5,7 +5,8 @@ import pytest
 from afo.config import RUNTIMES, Site, load_config, runtime_of
 from afo.errors import NotFound, SpecError, UsageError
 from afo.jobfile import load_job
-from afo.yamlfile import load_yaml
+from afo.yamlfile import convert
+from afo.yamltree import read_yaml
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -77,7 +78,7 @@ def test_the_runtime_of_an_id() -> None:
 
 
 def test_every_sample_is_right() -> None:
-    load_yaml(CONF / "afo-site.yaml", Site)
+    convert(read_yaml(CONF / "afo-site.yaml"), Site)
     jobs = sorted((CONF / "jobs").glob("*.yaml"))
     assert jobs
     for path in jobs:

@@ -117,6 +117,14 @@ def test_the_users_code_is_found_from_the_job_file(path: Path) -> None:
     assert (model.kind, model.params) == ("entry", {"dim": 8})
 
 
+@pytest.mark.parametrize("key", ["data.schema", "checkpoint.dir", "export.dir"])
+def test_a_path_of_which_empty_variables_leave_nothing_is_refused(path: Path, key: str) -> None:
+    with pytest.raises(
+        SpecError, match=rf"\$\.{key}: nothing is left of '\{{\{{where\}}\}}', as its variables are empty"
+    ):
+        load_job(path, settings=[f"{key}='{{{{where}}}}'"], variables={"where": ""})
+
+
 def test_a_programs_arguments_have_variables_but_are_no_paths(path: Path) -> None:
     path.write_text(JOB + 'program: ../train.py\nargs: ["--day={{dt}}", "{{dt-1..dt}}", "in/out"]\n')
     job = load_job(path)

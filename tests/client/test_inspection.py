@@ -83,6 +83,13 @@ def test_without_a_schema_one_is_inferred(folder: Path) -> None:
     assert not inspected(folder).inferred
 
 
+@pytest.mark.parametrize("content", ["", "\n", "# features: later\n", "null\n", "---\n"])
+def test_a_schema_that_says_nothing_is_refused_and_none_inferred(folder: Path, content: str) -> None:
+    (folder / "schema.yaml").write_text(content)
+    with pytest.raises(SpecError, match=r"schema\.yaml: \$: the schema says nothing; write its `features`, or leave"):
+        inspected(folder)
+
+
 def submit(folder: Path, *arguments: str) -> int:
     return run(["submit", str(folder / "job.yaml"), "--runtime", "local", "--var", "dt=2026-01-02", *arguments])
 
