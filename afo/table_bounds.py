@@ -1,5 +1,7 @@
-"""What the engine allows of a table's filter and eviction: the bounds of the job file and of the Python interface."""
+"""What the engine allows of a table: the bounds of the job file and of the Python interface."""
 
+#: Width of a row: `kMaxDim` of afo/core/optimizer.h.
+MOST_DIM = 4096
 #: Times that a key is met, counted exactly: `kMaxFrequency` of afo/core/row_store.h.
 MOST_COUNT = (1 << 24) - 1
 #: The same in a counting Bloom filter: `kMaxBloomCount` of afo/core/counting_bloom.h.

@@ -13,8 +13,6 @@ namespace afo {
 namespace AFO_ISA_NAME {
 namespace {
 
-constexpr int32_t kMaxDim = 4096;
-
 inline float Sign(float x) { return x < 0 ? -1.0f : 1.0f; }
 // Of `a` and a bound; a NaN in `a` stays one, so that no clipping hides it.
 inline float Least(float a, float b) { return b < a ? b : a; }

@@ -17,6 +17,9 @@ enum class Rule : std::int32_t {
 };
 constexpr int kRules = 8;
 
+// Widest row, in weights: `MOST_DIM` of afo/table_bounds.py.
+constexpr std::int32_t kMaxDim = 4096;
+
 // What a table's rule is made of. A field that a rule does not name is not read.
 struct OptimizerOptions {
   Rule rule = Rule::kSgd;

@@ -25,7 +25,6 @@
 
 namespace afo {
 
-constexpr std::int32_t kMaxDim = 4096;
 constexpr std::int32_t kMaxShards = 1 << kMaxShardBits;
 
 enum class [[nodiscard]] Status { kOk, kOutOfMemory };

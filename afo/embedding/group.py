@@ -11,9 +11,7 @@ from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
 from afo.ops.handles import unordered
 from afo.ops.library import load
-
-#: Widest row, as `kMaxDim` of afo/core/table.h.
-MAX_DIM = 4096
+from afo.table_bounds import MOST_DIM
 
 
 class TableGroup:
@@ -93,8 +91,7 @@ class TableGroup:
 
     def _declare(self, table: Table, tables: int) -> int:
         """`tables`: how many there are to be, as far as is known."""
-        if not 1 <= table.dim <= MAX_DIM:
-            raise SpecError(f"embedding variable `{table.name}`: embedding_dim must be 1 to {MAX_DIM}, not {table.dim}")
+        check_dim(table.name, table.dim)
         table.filter.check()
         table.eviction.check()
         if any(each.name == table.name for each in self.tables):
@@ -105,6 +102,12 @@ class TableGroup:
 
     def _place(self, server: int) -> Place:
         return Place(server, self.servers, self.devices[server], f"{self.name}/{server}", self._client)
+
+
+def check_dim(name: str, dim: int) -> None:
+    """Raises SpecError for a width that no table has."""
+    if not 1 <= dim <= MOST_DIM:
+        raise SpecError(f"embedding variable `{name}`: embedding_dim must be 1 to {MOST_DIM}, not {dim}")
 
 
 def _shard_bits(tables: int) -> int:

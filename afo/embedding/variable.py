@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding.group import TableGroup
+from afo.embedding.group import TableGroup, check_dim
 from afo.embedding.initializers import initializer_of
 from afo.embedding.optimizers import Adagrad, RowOptimizer
 from afo.embedding.policies import Eviction, Filter
@@ -74,6 +74,7 @@ def get_embedding_variable(
         if not _default:
             _default.append(TableGroup())
         group = _default[0]
+    check_dim(name, embedding_dim)
     first = initializer_of(initializer, embedding_dim, seed)
     rule = optimizer or Adagrad()
     table = Table(name, embedding_dim, rule, first, filter=filter_option, eviction=evict_option)

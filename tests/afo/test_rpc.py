@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 import grpc
@@ -13,13 +13,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from afo.errors import ClusterUnreachable, PermissionDenied, ProtocolError
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
 from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master
-from afo.rpc.server import RpcServer
+from afo.rpc.server import Handler, RpcServer
 from ipv6 import NEEDS_IPV6
 
 SECRET = wire.new_secret()
@@ -252,6 +253,35 @@ def test_a_malformed_body_is_refused_by_name(server: RpcServer) -> None:
             call(b"\xc1", timeout=5)
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "malformed SplitRequest" in caught.value.details()
+
+
+def long_text(size: int, others: int) -> str:
+    """Makes a message of `size` bytes, of which all but this text has `others`; in msgpack such a text has 5 more."""
+    return "x" * (size - others - len(msgspec.msgpack.encode("x" * 70_000)) + 70_000)
+
+
+@pytest.mark.parametrize("size", [(4 << 20) + 1, 4 << 20])
+def test_a_message_has_at_most_4_mib_both_ways(tmp_path: Path, size: int) -> None:
+    request = m.KillRequest(user="ann", reason="")
+    reply = m.SplitReply(state="lease", url="")
+    request = replace(request, reason=long_text(size, len(wire.encode(request)) - 1))
+    reply = replace(reply, url=long_text(size, len(wire.encode(reply)) - 1))
+    assert {len(wire.encode(each)) for each in (request, reply)} == {size}
+    killed: list[m.Message] = []
+    handlers: dict[str, Handler] = {
+        "Kill": lambda asked: killed.append(asked) or m.Empty(), "NextSplit": lambda _asked: reply
+    }  # fmt: skip
+    server = RpcServer(handlers, SECRET, "127.0.0.1")
+    server.start()
+    write_address(str(tmp_path / "address"), AmAddress(server.address, 1))
+    with closing(AmClient(str(tmp_path / "address"), SECRET, patience_s=10.0)) as client:
+        refused = pytest.raises(ProtocolError, match=rf"(?i)larger than max \({size} vs\. {4 << 20}\)")
+        with refused if size > 4 << 20 else nullcontext():
+            client.call("Kill", request)
+        with refused if size > 4 << 20 else nullcontext():
+            assert client.call("NextSplit", m.SplitRequest(task=TASK, generation=1)) == reply
+    server.stop(0)
+    assert killed == ([] if size > 4 << 20 else [request])
 
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(wire.METHODS)))

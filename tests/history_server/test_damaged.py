@@ -137,6 +137,16 @@ def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, mon
     assert list(short.poll()) == []
 
 
+@pytest.mark.parametrize(("size", "unreadable"), [(4 << 20, 0), ((4 << 20) + 1, 1)])
+def test_a_line_of_an_event_has_at_most_4_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
+    before = len(list(EventLog(JobFiles(root), running.paths.events).poll()))
+    line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode() + b"\n"
+    running.raw(line.replace(b'"to": "', b'"to": "' + b"x" * (size - len(line))))
+    log = EventLog(JobFiles(root), running.paths.events)
+    assert len(list(log.poll())) - before == 1 - unreadable
+    assert log.unreadable == unreadable
+
+
 def test_a_directory_of_a_job_that_may_not_be_read(
     client: FlaskClient, done: JobWriter, root: str, tmp_path: Path
 ) -> None:

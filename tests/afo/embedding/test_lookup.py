@@ -263,8 +263,10 @@ def test_what_cannot_be_is_said(new_group: Any) -> None:
     variable = embedding.get_embedding_variable("v", 4, group=group)
     with pytest.raises(SpecError, match="there is an embedding variable `v` already"):
         embedding.get_embedding_variable("v", 4, group=group)
-    with pytest.raises(SpecError, match="embedding_dim must be 1 to 4096, not 5000"):
-        embedding.get_embedding_variable("wide", 5000, group=group)
+    for dim in (0, 4097):
+        with pytest.raises(SpecError, match=f"embedding_dim must be 1 to 4096, not {dim}"):
+            embedding.get_embedding_variable("wide", dim, group=group)
+    assert embedding.get_embedding_variable("widest", 4096, group=group).embedding_dim == 4096
     with pytest.raises(Unsupported, match="cannot begin with GlorotUniform"):
         embedding.get_embedding_variable("glorot", 4, initializer="glorot_uniform", group=group)
     with pytest.raises(SpecError, match=r"Adam: beta_1 must be from 0 to 0.999999 and is 1.0"):

@@ -9,6 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.embedding.optimizers import Sgd  # noqa: E402
 from afo.ops.library import load  # noqa: E402
+from afo.table_bounds import MOST_DIM  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -43,8 +44,9 @@ def test_a_table_is_created_once_and_alike(ops: Any, tables: Any) -> None:
     for changed in ({"rule": 99}, {"distribution": 4}, {"shard_bits": 9}, {"initializer": [1.0]}, {"optimizer": [1.0]}):
         with pytest.raises(InvalidArgument, match="out of its range"):
             add(ops, tables, 5, 2, **changed)
+    add(ops, tables, 2, MOST_DIM)
     with pytest.raises(InvalidArgument, match="out of its range"):
-        add(ops, tables, 5, 5000)
+        add(ops, tables, 5, MOST_DIM + 1)
     good = [1.0, 1.0, 0.0, 0.0, 0.01]
     bad = [(0, 0.0), (0, 2.0**24), (0, np.nan), (1, 0.0), (1, 1.5), (3, -1.0), (3, 1e13), (4, 0.0), (4, 1.0)]
     for admission in ([], *([*good[:place], value, *good[place + 1 :]] for place, value in bad)):
