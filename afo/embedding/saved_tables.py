@@ -5,17 +5,19 @@
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import google_crc32c
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from afo import manifest_file, storage
 from afo.embedding import row_block
 from afo.errors import DataError
 from afo.manifest_file import Formats
 from afo.paths import checked_name
+from afo.table_bounds import MOST_DIM
 
 MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.
@@ -25,21 +27,24 @@ _FORMATS = Formats("tables", newest=FORMAT_VERSION, sealed=4)
 MOST_DELTAS = 200
 
 
+Count = Annotated[int, Meta(ge=0)]
+
+
 class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table as it was saved. `optimizer`: class of its rule. `powers`: most updates that a server had counted."""
 
     name: str
-    dim: int
+    dim: Annotated[int, Meta(ge=1, le=MOST_DIM)]
     optimizer: str
-    powers: int
+    powers: Count
 
 
 class RowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of rows that server `server` of the manifest's `servers` held."""
 
     file: str
-    server: int
-    size: int
+    server: Count
+    size: Count
     crc32c: int
 
 
@@ -47,7 +52,7 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """All of one checkpoint. `base`: where the one is whose changes it holds, from its directory; None: it is whole."""
 
     version: int
-    servers: int
+    servers: Annotated[int, Meta(ge=1)]
     base: str | None
     tables: tuple[SavedTable, ...]
     files: tuple[RowsFile, ...]

@@ -135,6 +135,7 @@ def read_manifest(url: str) -> Manifest:
     names what is not its own."""
     manifest = manifest_file.read(url, Manifest, _FORMATS)
     _check_names(url, manifest)
+    _check_parts(url, manifest.parts)
     return manifest
 
 
@@ -151,6 +152,16 @@ def _check_names(url: str, manifest: Manifest) -> None:
         raise manifest_file.damaged(url, f"{manifest.tables!r} is no manifest of hash tables")
     for part in manifest.parts:
         checked_name(part.file, url)
+
+
+def _check_parts(url: str, parts: tuple[Part, ...]) -> None:
+    """Each tensor is there to its last row."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for part in parts:
+        found.setdefault(part.tensor, []).append((part.part, part.parts))
+    for tensor, places in found.items():
+        if sorted(places) != [(number, len(places)) for number in range(len(places))]:
+            raise manifest_file.damaged(url, f"of `{tensor}` it has not each part once")
 
 
 def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:

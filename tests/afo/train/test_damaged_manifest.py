@@ -1,5 +1,6 @@
 """A manifest is as it was written, and names what is its own, or nothing is read or deleted by it."""
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +94,16 @@ class TestChecksum:
         other = commit(tmp_path).rename(tmp_path / manifest.manifest_name(1, 8, False))
         with pytest.raises(DataError, match="it says generation 1, step 7"):
             manifest.read_manifest(str(other))
+
+
+@pytest.mark.parametrize("places", [[(0, 2)], [(0, 2), (0, 2)], [(0, 0)], [(1, 1)], [(0, 1), (1, 2)], [(-1, 1)]])
+def test_a_tensor_that_is_not_there_to_its_last_row_is_refused(tmp_path: Path, places: list[tuple[int, int]]) -> None:
+    url = commit(tmp_path)
+    rewritten(
+        url, version=3, parts=tuple(Part("deep", f"{number}.npy", *place, 1, 1) for number, place in enumerate(places))
+    )
+    with pytest.raises(DataError, match=r"is damaged: of `deep` it has not each part once"):
+        manifest.read_manifest(str(url))
 
 
 class TestNames:
@@ -242,6 +253,16 @@ class TestHashTables:
         url.write_bytes(manifest_file.encode(replace(whole, files=(replace(whole.files[0], file=outside),))))
         with pytest.raises(DataError, match="is no name of a file in its own directory"):
             saved_tables.read_rows(str(url))
+
+    @pytest.mark.parametrize("number", ['"servers": 0', '"dim": 0', '"dim": 4097', '"server": -1'])
+    def test_numbers_that_cannot_be_are_refused(self, tmp_path: Path, number: str) -> None:
+        from afo.embedding import saved_tables
+
+        url, _ = self.golden(tmp_path)
+        key = number.partition(":")[0]
+        url.write_text(re.sub(rf"{key}: \d+", number, url.read_text()))
+        with pytest.raises(DataError, match=r"no TablesManifest of this version of afo"):
+            saved_tables.read_manifest(str(url))
 
     @pytest.mark.parametrize(
         "outside",
