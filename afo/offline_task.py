@@ -1,29 +1,33 @@
-"""What the command asks of `python -m afo.train.offline`: work with a saved model on this machine."""
+"""What the command asks of `python -m afo.train.offline`: work on this machine with a saved model, or with its data."""
 
 from typing import Literal
 
 from msgspec import Struct
 
+from afo.data.byte_range import ByteRange
 from afo.job import Job, RowType, TableKind
 
-Kind = Literal["evaluate", "predict", "export"]
+Kind = Literal["evaluate", "predict", "export", "recount"]
 
 
 class NumberedFile(Struct, frozen=True):
-    """An input of a prediction, and the number in the name of its output."""
+    """An input of a prediction, and the number in the name of its output; or a split of the training by its number."""
 
     number: int
     url: str
+    #: None: the whole file.
+    part: ByteRange | None = None
 
 
 class OfflineTask(Struct, frozen=True, kw_only=True):
-    """One run of that process. `output` is a directory; of `evaluate` nothing is written."""
+    """One run of that process. `output` is a directory of what `predict` and `export` write."""
 
     kind: Kind
     job: Job
     #: Text of the feature schema (YAML) as the model was trained with it.
     schema_file: str
-    manifest: str
+    #: Of the saved model; a recount needs none.
+    manifest: str = ""
     files: tuple[NumberedFile, ...] = ()
     output: str = ""
     #: How embedding tables are kept: in the export, or while the model computes.
@@ -46,10 +50,21 @@ class ScoredFile(Struct, frozen=True):
     records: int
 
 
+class RecountedSplit(Struct, frozen=True, kw_only=True):
+    """What a split holds: records, the xor of their hashed ids, and bad ones, of which `unread` are not in `count`."""
+
+    number: int
+    count: int
+    xor: int
+    bad: int = 0
+    unread: int = 0
+
+
 class OfflineResult(Struct, frozen=True, kw_only=True):
     """What came of a task; `error` is the name of a class of `afo.errors` and its text."""
 
     metrics: dict[str, float] = {}
     coverage: dict[str, float] = {}
     parts: tuple[ScoredFile, ...] = ()
+    splits: tuple[RecountedSplit, ...] = ()
     error: tuple[str, str] | None = None

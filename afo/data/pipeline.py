@@ -16,21 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from afo.data import sampling
 from afo.data.bad_records import BadRecords
 from afo.data.examples import first_examples, validate_first
-from afo.data.judge import Judge, misfit
-from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, as_tensors, joined, sifted
+from afo.data.judge import Judge
+from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined
 from afo.data.schema import Schema
+from afo.data.sieve import Sieve, require_bad
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
 from afo.data.stages import Stages
 from afo.input_wait import InputWait
 from afo.job import Data
-from afo.models import hashing
 from afo.models.records import RecordParser
 
 #: Splits that are mixed with one another.
@@ -110,9 +108,8 @@ class _Batcher(threading.Thread):
         self._schema = schema
         self._data = data
         self._bad = BadRecords(data.max_bad_records)
-        self._parser = parser
         self._prepare = prepare
-        self._judge = Judge(schema, data, self._bad, parser)
+        self._sieve = Sieve(data, parser, Judge(schema, data, self._bad, parser))
         self._open: deque[SplitReader] = deque()
         #: Files of splits that are read or wait for their last batch: a bad record is looked for in its file.
         self._files: dict[Lease, Fetched] = {}
@@ -187,7 +184,7 @@ class _Batcher(threading.Thread):
             piece = Piece.whole(lease, block).cut(0, left)
             left -= piece.size
             nowhere = Carry()
-            self._sound(self._sampled(piece, nowhere), nowhere)
+            self._sieve.sound(self._sieve.sampled(piece, path, nowhere), path, nowhere)
 
     def _check_schema(self, path: Path, lease: Lease) -> None:
         # Damage is the reader's business, who has a budget for it.
@@ -208,26 +205,12 @@ class _Batcher(threading.Thread):
         reader = self._open.popleft()
         block = reader.next_block()
         if block is not None:
-            self._pending.add(self._sampled(Piece.whole(reader.lease, block), self._unsampled))
+            piece = Piece.whole(reader.lease, block)
+            self._pending.add(self._sieve.sampled(piece, self._path(reader.lease), self._unsampled))
             self._open.append(reader)
             return
         self._pending.add_end(self._unsampled.into_end(Ended(reader.lease)))
         self._fetcher.done()
-
-    def _sampled(self, piece: Piece, carry: Carry) -> Piece:
-        """The piece without the negatives that are not trained on, which go into `carry`."""
-        chosen = self._data.negative_sampling
-        if chosen is None or not piece.size:
-            return piece
-        try:
-            parsed = self._parser.outputs(as_tensors(piece.block))
-        except tf.errors.InvalidArgumentError as error:
-            good = self._sound(piece, carry)
-            _require_bad([piece], [good], error)
-            return self._sampled(good, carry)
-        identity = parsed.identity.numpy()
-        keep = sampling.kept(parsed.labels.numpy(), identity, chosen, self._data.shuffle.seed)
-        return sifted(piece, keep, identity, carry)
 
     def _emit(self) -> None:
         pieces, ended = self._pending.take(self._data.batch_size)
@@ -237,8 +220,8 @@ class _Batcher(threading.Thread):
         try:
             inputs = self._prepared(pieces)
         except tf.errors.InvalidArgumentError as error:
-            good = [self._sound(piece, self._pending.taken) for piece in pieces]
-            _require_bad(pieces, good, error)
+            good = [self._sieve.sound(piece, self._path(piece.lease), self._pending.taken) for piece in pieces]
+            require_bad(pieces, good, error)
             pieces = [piece for piece in good if piece.size]
             inputs = self._prepared(pieces)
         ends = tuple(self._pending.taken.into_end(each)._replace(bad=self._bad.pop(each.lease)) for each in ended)
@@ -249,15 +232,8 @@ class _Batcher(threading.Thread):
     def _prepared(self, pieces: list[Piece]) -> Any:
         return self._prepare(*joined(pieces)) if pieces else None
 
-    def _sound(self, piece: Piece, carry: Carry) -> Piece:
-        """The piece without the records that cannot be parsed, which go into `carry`. Raises DataError if none may."""
-        keep = self._judge.kept(piece.block, piece.lease, self._files[piece.lease].file.path)
-        identity = np.zeros(piece.size, np.int64)
-        if not keep.all():
-            # Its id may be what is wrong with it, so such a record is known by its bytes.
-            hashed = hashing.hash_strings(tf.boolean_mask(piece.block, ~keep))
-            identity[~keep] = tf.bitcast(hashed, tf.int64).numpy()
-        return sifted(piece, keep, identity, carry)
+    def _path(self, lease: Lease) -> Path:
+        return self._files[lease].file.path
 
     def _put(self, item: Any) -> None:
         while not self._stop_asked.is_set():
@@ -265,9 +241,3 @@ class _Batcher(threading.Thread):
                 return self.batches.put(item, timeout=0.2)
             except queue.Full:
                 continue
-
-
-def _require_bad(before: list[Piece], after: list[Piece], error: tf.errors.OpError) -> None:
-    """Raises DataError if it was no record that `error` complains of."""
-    if sum(piece.size for piece in before) == sum(piece.size for piece in after):
-        raise misfit(sorted({piece.lease.url for piece in before}), error) from error

@@ -1,4 +1,5 @@
-"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, without a cluster.
+"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, or recount
+the training data, without a cluster.
 
 Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.offline_task`).
 """
@@ -17,6 +18,7 @@ from afo.process_death import die_with_parent
 from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
 from afo.train.prediction import Prediction
+from afo.train.recount import Recount
 from afo.train.scoring import Scorer
 from afo.train.setup import JobParts
 from afo.train.table_form import TableForm
@@ -37,6 +39,8 @@ def main(arguments: list[str]) -> int:
 def run(task: OfflineTask) -> OfflineResult:
     """Raises AfoError."""
     parts, scratch = JobParts(task.job, task.schema_file), Path(task.work_dir)
+    if task.kind == "recount":
+        return OfflineResult(splits=tuple(Recount(parts, scratch).splits(task.files)))
     with CheckpointReader(task.manifest, scratch) as reader:
         if task.kind == "export":
             export(parts, reader, task.output, scratch, task.rows, task.tables)

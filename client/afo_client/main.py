@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "predict": ("afo_client.cmd_predict", "Score files with a saved model."),
     "export": ("afo_client.cmd_export", "Make a SavedModel of a checkpoint."),
     "checkpoint": ("afo_client.cmd_checkpoint", "List a job's checkpoints, or have it write one now."),
+    "check": ("afo_client.cmd_check", "Recount a job's records: applied once, again, or not."),
     "lineage": ("afo_client.cmd_lineage", "Show what files are in a model, through all its warm starts."),
     "history": ("afo_client.cmd_history", "Show jobs in a browser."),
     "data": ("afo_client.cmd_data", "Make, convert and inspect training data."),

@@ -76,10 +76,11 @@ def run(
                     tables=tables, work_dir=str(work_dir),
                 )
             )  # fmt: skip
-        return _all(tasks)
+        return run_tasks(tasks)
 
 
-def _all(tasks: list[OfflineTask]) -> list[OfflineResult]:
+def run_tasks(tasks: list[OfflineTask]) -> list[OfflineResult]:
+    """Run each in a process of its own, all at once. Raises the error of the first that fails."""
     running = [(task, _start(task, len(tasks))) for task in tasks]
     try:
         return [_result(task, process) for task, process in running]

@@ -48,6 +48,24 @@ def test_wide_and_deep_comes_within_a_hundredth_of_the_best_reachable(full: dict
     assert full["verdict"]["samples"] == full["best"]["train_records"]
 
 
+def test_each_record_is_recounted_and_a_file_that_changed_is_not(folder: Path, full: dict[str, Any]) -> None:
+    done = afo("check", full["job_id"], "--json", timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["records"], found["not_acknowledged"]) == (full["best"]["train_records"], 0)
+    assert found["recounted_splits"] > 1
+    assert found["problems"] == []
+    (file, *_) = sorted((folder / "demo").rglob("train/part-*"))
+    held = file.read_bytes()
+    file.write_bytes(held[:-1])
+    try:
+        refused = afo("check", full["job_id"])
+    finally:
+        file.write_bytes(held)
+    assert refused.returncode != 0
+    assert f"{file} has {len(held) - 1:,} bytes and had {len(held):,}" in refused.stderr
+
+
 def test_a_second_run_trains_nothing_and_says_the_same(folder: Path, full: dict[str, Any]) -> None:
     again = demo(folder)
     assert again["job_id"] == full["job_id"]

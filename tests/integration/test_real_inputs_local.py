@@ -64,3 +64,6 @@ def test_a_job_reads_inputs_as_they_are(tmp_path: Path, monkeypatch: pytest.Monk
     [spoilt] = [event for event in splits if event["row"] == 1]
     assert (spoilt["bad"], spoilt["unread"]) == (3, 3)
     assert "part-01.snappy.parquet: row 13: it lacks a value of `label`" in spoilt["first_bad"]
+    recount = afo("check", answer["application_id"], "--json")
+    assert recount.returncode == 0, recount.stdout + recount.stderr
+    assert json.loads(recount.stdout)["records"] == sum(expected.values()), "sampled negatives and bad records as read"

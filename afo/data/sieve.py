@@ -1,0 +1,54 @@
+"""Which records of a piece are trained on: without the negatives that are not sampled and what cannot be parsed.
+
+What is left out is accounted for by whatever comes behind it (`afo.data.pieces`).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from afo.data import sampling
+from afo.data.judge import Judge, misfit
+from afo.data.pieces import Carry, Piece, as_tensors, sifted
+from afo.job import Data
+from afo.models import hashing
+from afo.models.records import RecordParser
+
+
+class Sieve:
+    """Sifts the pieces of a job's splits. `path` is where a piece's split lies locally."""
+
+    def __init__(self, data: Data, parser: RecordParser, judge: Judge) -> None:
+        self._data, self._parser, self._judge = data, parser, judge
+
+    def sampled(self, piece: Piece, path: Path, carry: Carry) -> Piece:
+        """The piece without the negatives that are not trained on, which go into `carry`."""
+        chosen = self._data.negative_sampling
+        if chosen is None or not piece.size:
+            return piece
+        try:
+            parsed = self._parser.outputs(as_tensors(piece.block))
+        except tf.errors.InvalidArgumentError as error:
+            good = self.sound(piece, path, carry)
+            require_bad([piece], [good], error)
+            return self.sampled(good, path, carry)
+        identity = parsed.identity.numpy()
+        keep = sampling.kept(parsed.labels.numpy(), identity, chosen, self._data.shuffle.seed)
+        return sifted(piece, keep, identity, carry)
+
+    def sound(self, piece: Piece, path: Path, carry: Carry) -> Piece:
+        """The piece without the records that cannot be parsed, which go into `carry`. Raises DataError if none may."""
+        keep = self._judge.kept(piece.block, piece.lease, path)
+        identity = np.zeros(piece.size, np.int64)
+        if not keep.all():
+            # Its id may be what is wrong with it, so such a record is known by its bytes.
+            hashed = hashing.hash_strings(tf.boolean_mask(piece.block, ~keep))
+            identity[~keep] = tf.bitcast(hashed, tf.int64).numpy()
+        return sifted(piece, keep, identity, carry)
+
+
+def require_bad(before: list[Piece], after: list[Piece], error: tf.errors.OpError) -> None:
+    """Raises DataError if it was no record that `error` complains of."""
+    if sum(piece.size for piece in before) == sum(piece.size for piece in after):
+        raise misfit(sorted({piece.lease.url for piece in before}), error) from error

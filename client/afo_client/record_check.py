@@ -1,0 +1,83 @@
+"""What `afo check` finds: the account of a job's records against its newest checkpoint and its files. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from afo.accounting import Account, Acknowledged, Position
+from afo.offline_task import RecountedSplit
+
+#: Of findings of one kind, as many are named.
+NAMED = 10
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """`problems`: what must not be; `recounted`: how many splits were read again."""
+
+    account: Account
+    recounted: int
+    problems: tuple[str, ...]
+
+
+def findings(
+    account: Account, saved: Sequence[Position] | None, recounted: Sequence[RecountedSplit], *, complete: bool,
+    sifted: bool,
+) -> Findings:  # fmt: skip
+    """Compare. `saved`: positions as the newest checkpoint itself has them; None: unknown.
+
+    `complete`: the job read all of its data. `sifted`: it may leave records out, sampled negatives or bad ones; those
+    behind the last one that is trained on are in a split's acknowledgement, and in no position.
+    """
+    problems = [*_against_files(account, recounted), *_against_checkpoint(account, saved)]
+    if complete:
+        problems += [f"{account.splits[row]}: epoch {epoch} was never acknowledged" for row, epoch in account.missing]
+        problems += _against_final(account, sifted)
+    return Findings(account=account, recounted=len(recounted), problems=tuple(problems))
+
+
+def _against_files(account: Account, recounted: Sequence[RecountedSplit]) -> list[str]:
+    """Every epoch of a split holds what the file holds."""
+    held = {each.number: Acknowledged(each.count, each.xor, each.bad, each.unread) for each in recounted}
+    return [
+        f"{account.splits[row]}: epoch {epoch} was acknowledged with {_text(done)}, "
+        f"and the file holds {_text(held[row])}"
+        for (row, epoch), done in sorted(account.acknowledged.items())
+        if row in held and held[row] != done
+    ]
+
+
+def _against_checkpoint(account: Account, saved: Sequence[Position] | None) -> list[str]:
+    if saved is None or sorted(saved) == sorted(account.positions):
+        return []
+    logged = {row: rest for row, *rest in account.positions}
+    stored = {row: rest for row, *rest in saved}
+    rows = sorted(row for row in logged.keys() | stored.keys() if logged.get(row) != stored.get(row))
+    return [
+        f"{account.manifest}: of {account.splits[row]} it holds (epoch, count, xor) {stored.get(row)}, "
+        f"and the event log says {logged.get(row)}"
+        for row in rows
+    ]
+
+
+def _against_final(account: Account, sifted: bool) -> list[str]:
+    """The model that a job ends with stands at the end of every split."""
+    if not account.final:
+        return []
+    last, reached = account.epochs - 1, {row: tuple(rest) for row, *rest in account.positions}
+    return [
+        f"{account.splits[row]}: the final checkpoint stands at (epoch, count, xor) {reached.get(row)}, "
+        f"and {_text(done)} were acknowledged in epoch {last}"
+        for (row, epoch), done in sorted(account.acknowledged.items())
+        if epoch == last and not _is_end(reached.get(row), epoch, done, sifted)
+    ]
+
+
+def _is_end(reached: tuple[int, ...] | None, epoch: int, done: Acknowledged, sifted: bool) -> bool:
+    if reached == (epoch, done.count, done.xor):
+        return True
+    return sifted and reached is not None and reached[0] == epoch and reached[1] < done.count
+
+
+def _text(done: Acknowledged) -> str:
+    bad = f", {done.bad:,} bad" if done.bad else ""
+    return f"{done.count:,} records (xor {done.xor:016x}{bad})"
