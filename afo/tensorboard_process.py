@@ -11,45 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from afo import process_death, storage
+from afo import process_death, tensorboard_program
 from afo.errors import AfoError, NotFound, WaitTimeout
-from afo.storage.url import LOCAL, parse
 
 #: TensorBoard imports much; on a cold disk it takes its time.
 START_S = 120.0
 STOP_S = 5.0
 _POLL_S = 0.2
 _LAST_LINES = 8
-
-
-class SummaryFolder:
-    """A folder with a job's summaries: the job's own where it is local, else a copy that `refresh` keeps up to date."""
-
-    def __init__(self, url: str, scratch: Path) -> None:
-        location = parse(url)
-        self._url = url
-        self.is_copy = location.scheme != LOCAL
-        self.path = scratch if self.is_copy else Path(location.path)
-        self._sizes: dict[str, int] = {}
-
-    def refresh(self) -> None:
-        """Copy what has grown. Raises what `afo.storage` raises, but a job without summaries has none yet."""
-        if not self.is_copy:
-            return
-        for run in self._listed(self._url):
-            for file in self._listed(run.url) if run.is_dir else []:
-                if self._sizes.get(file.url) != file.size:
-                    folder = self.path / storage.name(run.url)
-                    folder.mkdir(exist_ok=True)
-                    storage.download(file.url, str(folder / storage.name(file.url)))
-                    self._sizes[file.url] = file.size
-
-    @staticmethod
-    def _listed(url: str) -> list[storage.FileInfo]:
-        try:
-            return storage.list_dir(url)
-        except NotFound:
-            return []
 
 
 class TensorBoard:
@@ -86,13 +55,15 @@ class TensorBoard:
 def tensorboard(python: str, folder: Path, port: int | None, *options: str) -> Iterator[TensorBoard]:
     """TensorBoard of the interpreter `python` over a folder, on `port` or a free one; gone with the block.
 
+    Of its plugins those alone that read nothing but event files: `tensorboard_program`.
+
     `options` are more of TensorBoard's own. Its own session keeps Ctrl-C from it: we end it, and with it what it has
     started.
     Raises `NotFound` when there is no such interpreter.
     """
     port = port or _free_port()
-    command = [python, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port),
-               "--load_fast", "false", *options]  # fmt: skip
+    command = [python, "-P", tensorboard_program.__file__, "--logdir", str(folder), "--host", "127.0.0.1",
+               "--port", str(port), "--load_fast", "false", *options]  # fmt: skip
     with tempfile.TemporaryFile() as log:
         try:
             popen = subprocess.Popen(

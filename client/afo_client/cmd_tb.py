@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from afo.config import Config, load_config
-from afo.tensorboard_process import SummaryFolder, TensorBoard, tensorboard
+from afo.summary_folder import SummaryFolder
+from afo.tensorboard_process import TensorBoard, tensorboard
 from afo_client.console import print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
@@ -23,8 +24,8 @@ _LOOK_S = 0.5
 
 @click.command(
     help="Start TensorBoard over a job's summaries, print its address on stdout, and end it on Ctrl-C. It is that of "
-    "the job's own interpreter if that is on this machine, else that of afo. Summaries in HDFS are copied here and "
-    "kept up to date. JOB left out: the one submitted last.",
+    "the job's own interpreter if that is on this machine, else that of afo. Its event files, and nothing else, are "
+    "copied here and kept up to date. JOB left out: the one submitted last.",
     epilog=examples("afo tb", "afo tb application_1700000000000_0001 --port 6006"),
 )
 @click.argument("job", required=False, type=JobType())

@@ -11,14 +11,15 @@ import psutil
 from msgspec import Struct
 
 from afo.errors import AfoError
-from afo.tensorboard_process import SummaryFolder, TensorBoard, tensorboard
+from afo.summary_folder import SummaryFolder
+from afo.tensorboard_process import TensorBoard, tensorboard
 
 #: TensorBoards at a time, and seconds without a request after which one ends.
 LIMIT = 4
 IDLE_S = 1800.0
 #: Resident bytes of one with all its processes, above which it ends.
 MAX_RSS = 2 << 30
-#: Seconds between looks at one, and between copies of what has grown in HDFS.
+#: Seconds between looks at one, and between copies of what has grown.
 _LOOK_S = 1.0
 _REFRESH_S = 15.0
 #: Seconds that one may take to end with the server, and ended ones whose reason is remembered.
@@ -80,25 +81,15 @@ class Board:
             self.stop("it ended by a bug; the history server's own log says more")  # unless a reason is known
 
     def _serve(self, scratch: Path) -> None:
-        folders = [self._folder(scratch, each) for each in self._shown]
+        folders = [SummaryFolder(each.summaries, scratch / each.label) for each in self._shown]
         for folder in folders:
             folder.refresh()
         options = ("--path_prefix", self._prefix, "--window_title", self.title, *_OPTIONS)
-        with tensorboard(sys.executable, scratch / "runs", None, *options) as board:
+        with tensorboard(sys.executable, scratch, None, *options) as board:
             board.await_listening()
             self.pid = board.pid
             self.port = 0 if self._stop.is_set() else board.port
             self._keep(board, folders)
-
-    @staticmethod
-    def _folder(scratch: Path, shown: Shown) -> SummaryFolder:
-        """The job's runs as a directory of the one that TensorBoard shows."""
-        runs, copy = scratch / "runs", scratch / "copies" / shown.label
-        runs.mkdir(exist_ok=True)
-        copy.mkdir(parents=True)
-        folder = SummaryFolder(shown.summaries, copy)
-        (runs / shown.label).symlink_to(folder.path, target_is_directory=True)
-        return folder
 
     def _keep(self, board: TensorBoard, folders: list[SummaryFolder]) -> None:
         refreshed = self._clock()

@@ -11,10 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from afo import storage
 from afo.errors import AfoError
 from afo.paths import JobPaths
-from afo.tensorboard_process import SummaryFolder, tensorboard
+from afo.tensorboard_process import tensorboard
 from afo_client.main import run
 
 JOB = "local_1_0001"
@@ -53,26 +52,6 @@ def test_its_last_words_are_shown(tmp_path: Path) -> None:
         board.await_listening()
     assert "No module named tensorboard" in str(caught.value)
     assert "pip install tensorboard" in str(caught.value)
-
-
-def test_summaries_elsewhere_are_copied_as_they_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url, scratch = f"{tmp_path}/summaries", tmp_path / "scratch"
-    scratch.mkdir()
-    folder = SummaryFolder(url, scratch)
-    assert (folder.is_copy, folder.path) == (False, Path(url))
-    monkeypatch.setattr("afo.tensorboard_process.LOCAL", "no scheme")
-    folder = SummaryFolder(url, scratch)
-    folder.refresh()
-    assert list(scratch.iterdir()) == []
-    copied: list[str] = []
-    download = storage.download
-    monkeypatch.setattr(storage, "download", lambda url, path: (copied.append(url), download(url, path)))
-    for content in (b"one", b"one", b"one two"):
-        storage.write_bytes(f"{url}/worker_0/events", content)
-        storage.write_bytes(f"{url}/eval/events", b"same")
-        folder.refresh()
-        assert (scratch / "worker_0" / "events").read_bytes() == content
-    assert [storage.name(storage.parent(each)) for each in copied] == ["eval", "worker_0", "worker_0"]
 
 
 def test_a_job_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import psutil
 import pytest
 from flask import Flask, request
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
+from afo import tensorboard_program
 from afo.errors import AfoError
 from afo_history_server import proxy, tensorboards
 from afo_history_server.tensorboards import LIMIT, Shown, TensorBoards
@@ -91,6 +93,50 @@ def test_two_jobs_in_one_tensorboard_through_the_proxy(client: FlaskClient) -> N
     script = re.search(r'src="([^"]*\.js[^"]*)"', page.text)
     assert script
     assert len(client.get(f"{address}{script[1]}", base_url=TENSORBOARD).data) > 100_000
+
+
+HOSTILE = """
+import sys
+import tensorflow as tf
+job, outside = sys.argv[1:]
+for folder in (f"{job}/worker_0", f"{outside}/run"):
+    with tf.summary.create_file_writer(folder).as_default():
+        tf.summary.scalar("train/loss", 0.5, step=1)
+tf.raw_ops.SaveV2(prefix=f"{outside}/model", tensor_names=["weights"], shape_and_slices=[""], tensors=[[[7.0, 7.5]]])
+"""
+#: Each names a file outside, once as it is and once by a link.
+CONFIG = """
+model_checkpoint_path: "{outside}/model"
+embeddings {{ tensor_name: "weights" metadata_path: "{outside}/secret" bookmarks_path: "secret" }}
+embeddings {{ tensor_name: "t" tensor_path: "{outside}/secret" sprite {{ image_path: "{outside}/secret" }} }}
+"""
+
+
+@pytest.mark.tensorflow
+def test_what_lies_beside_event_files_leads_to_no_file_of_the_server_s_user(
+    client: FlaskClient, done: JobWriter, tmp_path: Path
+) -> None:
+    summaries, outside = Path(done.paths.summaries), tmp_path / "outside"
+    subprocess.run([sys.executable, "-c", HOSTILE, summaries, outside], check=True, capture_output=True)
+    (outside / "secret").write_text("root:x:0:0\n")
+    for place in ("", "worker_0", "worker_0/plugins/org_tensorflow_tensorboard_projector"):
+        (summaries / place).mkdir(parents=True, exist_ok=True)
+        (summaries / place / "projector_config.pbtxt").write_text(CONFIG.format(outside=outside))
+        (summaries / place / "secret").symlink_to(outside / "secret")
+    (summaries / "linked").symlink_to(outside / "run", target_is_directory=True)
+    address, run = opened(client, DONE), f"feeds-ctr {DONE}/worker_0"
+
+    def ask(path: str) -> TestResponse:
+        return client.get(f"{address}{path}", base_url=TENSORBOARD)
+
+    until(lambda: ask("data/runs").json == [run])
+    for where in (run, run.rpartition("/")[0], "."):
+        for kind in ("info", "tensor", "metadata", "bookmarks", "sprite_image"):
+            for name in ("weights", "t"):
+                answer = ask(f"data/plugin/projector/{kind}?{urlencode({'run': where, 'name': name})}")
+                assert (answer.status_code, "root:" in answer.text) == (404, False)
+    assert set(ask("data/plugins_listing").json) == tensorboard_program.PLUGINS
+    assert ask("data/runs").json == [run], "what a link leads to is not shown"
 
 
 @pytest.mark.parametrize(
