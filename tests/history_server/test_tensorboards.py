@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import psutil
 import pytest
-from flask import Flask, request
+from flask import Flask, Response, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
@@ -245,6 +245,10 @@ class Upstream(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+#: What says who somebody is.
+CREDENTIALS = {"Authorization", "Cookie", "X-Remote-User"}
+
+
 @pytest.fixture
 def proxied() -> Iterator[FlaskClient]:
     """Everything goes to `Upstream`."""
@@ -254,7 +258,13 @@ def proxied() -> Iterator[FlaskClient]:
     thread.start()
     app = Flask(__name__)
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-    app.add_url_rule("/<path:_>", "x", lambda _: proxy.forward(request, server.server_port), methods=methods)
+
+    def pass_on(_: str) -> Response:
+        response = proxy.forward(request, server.server_port)
+        response.headers["X-Came"] = ",".join(sorted({name for name, _ in request.headers} & CREDENTIALS))
+        return response
+
+    app.add_url_rule("/<path:_>", "x", pass_on, methods=methods)
     yield browser(app)
     server.shutdown()
     thread.join()
@@ -263,12 +273,15 @@ def proxied() -> Iterator[FlaskClient]:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_each_method_goes_on_with_its_body_and_without_credentials(proxied: FlaskClient, method: str) -> None:
-    headers = {"Cookie": "ours=1", "Authorization": "Basic x", "X-XSRF-Protected": "1", "X-Remote-User": "eve"}
+    # As a header it would be dropped: the client sends its own cookies.
+    proxied.set_cookie("ours", "1", domain="127.0.0.1")
+    headers = {"Authorization": "Basic x", "X-XSRF-Protected": "1", "X-Remote-User": "eve"}
     answer = proxied.open("/tb/a b%2Fc?x=%20&y", method=method, data=b"body", headers=headers)
     command, path, seen, body = answer.json
     assert (command, path, body) == (method, "/tb/a%20b/c?x=%20&y", "body")
     assert seen["X-XSRF-Protected"] == "1"
-    assert not {"Cookie", "Authorization", "X-Remote-User"} & set(seen)
+    assert answer.headers["X-Came"] == "Authorization,Cookie,X-Remote-User"
+    assert not CREDENTIALS & set(seen)
     assert seen["Host"].startswith("127.0.0.1:")
     assert answer.headers["X-Theirs"] == "yes"
     assert "Set-Cookie" not in answer.headers
