@@ -7,6 +7,7 @@ from afo.data.inspect import FeatureReport
 from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
 from afo.job import Data
+from afo.plain_text import plain
 
 _KIND: dict[ListKind, Kind] = {"int64": "categorical", "bytes": "string", "float": "dense"}
 _LABEL_NAMES = ("label", "click", "clicked")
@@ -50,7 +51,8 @@ def infer_for_job(features: Iterable[FeatureReport], looked_at: int, data: Data)
 
 def text_of(schema: Schema, notes: Iterable[str]) -> str:
     """The schema file, notes first."""
-    return "".join(f"# {note}\n" for note in notes) + schema.to_yaml()
+    # A note may hold a feature's name, and that any character: it stays a line, and a comment.
+    return "".join(f"# {' '.join(plain(note).split())}\n" for note in notes) + schema.to_yaml()
 
 
 def _described(features: Iterable[FeatureReport], looked_at: int) -> tuple[tuple[Feature, ...], list[str]]:

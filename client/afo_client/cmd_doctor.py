@@ -21,7 +21,8 @@ def command(cluster: bool, as_json: bool) -> int:
         for finding in checks:
             findings.append(finding)
             if not as_json:
-                print_result(_line(finding))
+                level = click.style(f"{finding.level:4}", fg=_COLOURS[finding.level])
+                print_result(_line(finding), head=level)
     code = next((finding.code for finding in findings if finding.level == "fail"), 0)
     if as_json:
         print_json({"findings": msgspec.to_builtins(findings), "exit_code": code})
@@ -29,6 +30,5 @@ def command(cluster: bool, as_json: bool) -> int:
 
 
 def _line(finding: Finding) -> str:
-    level = click.style(f"{finding.level:4}", fg=_COLOURS[finding.level])
     advice = f"\n     → {finding.advice}" if finding.advice else ""
-    return f"{level} {finding.name}: {finding.text}{advice}"
+    return f" {finding.name}: {finding.text}{advice}"

@@ -4,7 +4,7 @@ import click
 
 from afo.config import load_config
 from afo.errors import UsageError
-from afo_client.console import print_json, print_result, say, without_control
+from afo_client.console import print_json, print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.live_task import carry_out, parse_task
@@ -35,7 +35,7 @@ def command(words: tuple[str, ...], raw: bool, as_json: bool) -> int:
                     "truncated": reply.truncated})  # fmt: skip
     elif reply.output:
         text = reply.output.removesuffix("\n")
-        print_result(text if raw else "\n".join(map(without_control, text.split("\n"))), raw=raw)
+        print_result(text, raw=raw)
     if reply.truncated:
         say("it wrote more than is kept; write to a file and copy it, or print less")
     return code if code >= 0 else 128 - code

@@ -10,7 +10,7 @@ import click
 from afo import storage
 from afo.config import load_config
 from afo.errors import NotFound, UsageError
-from afo_client.console import print_result, say, without_control
+from afo_client.console import print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
@@ -79,7 +79,7 @@ class _Printer:
         for growing in self._growing.values():
             head = _label(growing.log, labels) if len(labels) > 1 else ""
             for line in growing.new_lines(last=last):
-                print_result(head + (line if self._raw else without_control(line)), raw=self._raw)
+                print_result(line, head=head, raw=self._raw)
 
 
 def _label(log: LogFile, labels: list[str]) -> str:

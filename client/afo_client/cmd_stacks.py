@@ -3,7 +3,7 @@
 import click
 
 from afo.config import load_config
-from afo_client.console import print_json, print_result, say, without_control
+from afo_client.console import print_json, print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.live_task import carry_out, parse_task
@@ -28,6 +28,6 @@ def command(job: str | None, task: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"application_id": ref.job_id, "task": task, "stacks": reply.output, "truncated": reply.truncated})
         return
-    print_result("\n".join(map(without_control, reply.output.splitlines())))
+    print_result(reply.output.rstrip("\n"))
     if reply.truncated:
         say("there is more than is kept")

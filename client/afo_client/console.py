@@ -2,7 +2,6 @@
 
 import datetime
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -10,20 +9,25 @@ import click
 import msgspec
 
 from afo.input_wait import InputBound
+from afo.plain_text import plain
 
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
 API = "afo/v1"
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def say(text: str = "", *, newline: bool = True) -> None:
-    """Words for a person, to stderr."""
-    click.echo(text, err=True, nl=newline, color=_colours(sys.stderr.isatty()))
+def say(text: str = "", *, head: str = "", newline: bool = True) -> None:
+    """Words for a person, to stderr; `head` before them is ours, with its colours."""
+    click.echo(head + without_control(text), err=True, nl=newline, color=_colours(sys.stderr.isatty()))
 
 
-def print_result(text: str, *, raw: bool = False) -> None:
-    """A result, to stdout; with `raw` its escape sequences go wherever stdout goes."""
-    click.echo(text, color=raw or _colours(sys.stdout.isatty()))
+def say_over(text: str, width: int) -> None:
+    """Words in place of the `width` characters of a terminal's last line."""
+    click.echo(f"\r{' ' * width}\r{without_control(text)}", err=True, nl=False, color=_colours(True))
+
+
+def print_result(text: str, *, head: str = "", raw: bool = False) -> None:
+    """A result, to stdout; `head` as of `say`. With `raw` its escape sequences go wherever stdout goes."""
+    click.echo(head + (text if raw else without_control(text)), color=raw or _colours(sys.stdout.isatty()))
 
 
 def print_json(fields: dict[str, object]) -> None:
@@ -51,8 +55,8 @@ def iso(seconds: float | None) -> str | None:
 
 
 def without_control(text: str) -> str:
-    """The text without escape sequences and control characters: what a job prints must not steer the terminal."""
-    return _CONTROL.sub("", text)
+    """The text without what would steer the terminal: a job prints what it likes."""
+    return plain(text).replace("\r", "")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

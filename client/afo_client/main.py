@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _failed(message: str, code: int, arguments: Sequence[str]) -> int:
-    say(click.style("error: ", fg="red", bold=True) + message)
+    say(message, head=click.style("error: ", fg="red", bold=True))
     if "--json" in arguments:
         print_json({"error": {"message": message, "exit_code": code}})
     return code

@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 
-from afo_client.console import say, wait_text, without_control
+from afo_client.console import say, say_over, wait_text, without_control
 from afo_client.job_view import JobView
 
 EVERY_S = 30.0
@@ -44,7 +44,7 @@ class LiveLine:
         text = status_line(view)
         if self._terminal:
             text = text[: max(20, shutil.get_terminal_size().columns - 1)]
-            say(f"\r{text.ljust(self._width)}", newline=False)
+            say_over(text, self._width)
             self._width = len(text)
             return
         key = (view.state, view.containers, view.restarts, view.generation, view.metrics.get("auc"))
@@ -55,5 +55,5 @@ class LiveLine:
     def clear(self) -> None:
         """Leave the line free for other words."""
         if self._terminal and self._width:
-            say("\r" + " " * self._width + "\r", newline=False)
+            say_over("", self._width)
             self._width = 0

@@ -33,7 +33,7 @@ from afo_history_server.tensorboards import TensorBoards
 TENSORBOARDS = "afo_tensorboards"
 JOBS = "afo_jobs"
 _FILTERS = (
-    words.plain, words.when, words.iso, words.span, words.size, words.number, words.metric, words.share,
+    words.when, words.iso, words.span, words.size, words.number, words.metric, words.share,
     words.event_type, words.event_text, words.event_task,
 )  # fmt: skip
 
@@ -53,6 +53,7 @@ def create_app(
     # `//` in an address is no name of ours; the default would answer with a redirect.
     app.url_map.merge_slashes = False
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.finalize = words.harmless
     app.jinja_env.filters.update({each.__name__: each for each in _FILTERS})
     telemetry = Telemetry()
     access = access or Access(HistorySite(), user_name())

@@ -2,25 +2,22 @@
 
 import datetime
 import math
-import re
 
 import msgspec
+from markupsafe import Markup
 
+from afo import plain_text
 from afo.event_log import UnknownRecord
 from afo_history_server.job_history import AnyRecord
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-#: Characters that turn the direction of the text around them: a log line could show something else than it holds.
-_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 #: An event's longest value in a line of the list; the JSON has all of it.
 _VALUE_CHARACTERS = 200
 NONE = "–"
 
 
-def plain(text: str) -> str:
-    """Text of a job without terminal escapes, control characters and turns of direction. Not escaped for HTML."""
-    return _DIRECTION.sub("\ufffd", _CONTROL.sub("\ufffd", _ESCAPES.sub("", text)))
+def harmless(value: object) -> object:
+    """What a page shows in place of a value: of text all that steers is replaced, whatever it came from."""
+    return plain_text.plain(value, "\ufffd") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def when(seconds: float | None) -> str:
@@ -88,7 +85,7 @@ def event_fields(record: AnyRecord) -> dict[str, object]:
 
 def event_type(record: AnyRecord) -> str:
     """What happened, in a word."""
-    return plain(str(event_fields(record).get("type", "")))
+    return str(event_fields(record).get("type", ""))
 
 
 def event_text(record: AnyRecord) -> str:
@@ -96,7 +93,7 @@ def event_text(record: AnyRecord) -> str:
     fields = event_fields(record)
     shown = {key: value for key, value in fields.items() if key not in ("type", "task")}
     words = (f"{key}={_short(value)}" for key, value in shown.items() if value not in ("", None, {}, []))
-    return plain(" ".join(words))
+    return " ".join(words)
 
 
 def event_task(record: AnyRecord) -> str:
@@ -104,7 +101,7 @@ def event_task(record: AnyRecord) -> str:
     task = event_fields(record).get("task")
     if not isinstance(task, dict) or not {"role", "index", "attempt"} <= task.keys():
         return ""
-    return plain(f"{task['role']}:{task['index']}/{task['attempt']}")
+    return f"{task['role']}:{task['index']}/{task['attempt']}"
 
 
 def _short(value: object) -> str:

@@ -1,10 +1,23 @@
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo_client.console import counted, iso, json_line, size_text, span_text, table, without_control
+from afo.errors import NotFound
+from afo_client import main
+from afo_client.console import (
+    counted,
+    iso,
+    json_line,
+    print_result,
+    say,
+    size_text,
+    span_text,
+    table,
+    without_control,
+)
 
 
 def test_json_has_a_version_and_no_nan() -> None:
@@ -33,6 +46,31 @@ def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     clean = without_control(text)
     assert all(character in "\t\n" or ord(character) >= 32 for character in clean)
     assert without_control(clean) == clean
+
+
+@pytest.mark.parametrize("printed", [say, print_result])
+def test_what_is_printed_steers_nothing_but_by_our_own_head(
+    printed: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    printed("\x1b[8mhidden\x1b]0;title\x07\r\u202eturned\nmore", head="\x1b[1mours \x1b[0m")
+    assert "".join(capsys.readouterr()) == "\x1b[1mours \x1b[0mhiddenturned\nmore\n"
+
+
+def test_raw_text_goes_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_result("\x1b[1mbold\r", raw=True)
+    assert capsys.readouterr().out == "\x1b[1mbold\r\n"
+
+
+def test_a_message_with_text_of_a_job_steers_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise NotFound("no job \x1b[2J\u202ename")
+
+    monkeypatch.setattr(main.afo, "main", failing)
+    assert main.run(["status"]) == NotFound.exit_code
+    assert capsys.readouterr().err == "error: no job name\n"
 
 
 def test_a_table_keeps_a_line_a_row() -> None:

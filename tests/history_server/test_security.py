@@ -14,6 +14,8 @@ from flask.testing import FlaskClient
 from afo import events as ev
 from afo import storage
 from afo.errors import SpecError
+from afo.gate import Check
+from afo.plain_text import plain
 from afo_history_server.app import create_app
 from job_writer import DONE, FAILED, JobWriter, task_id
 
@@ -159,6 +161,33 @@ def test_what_a_job_says_is_text(client: FlaskClient, writer: Callable[..., JobW
         assert "\x1b" not in page
         assert " 49 " not in page
     assert client.get(f"/api/v1/jobs/{DONE}").content_type == "application/json"
+
+
+STEERS = "a\u202eb\x1b[2Jc\x9bd\x07\u2066e\u200f"
+
+
+def test_nothing_that_a_job_says_steers_a_page(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    """Every text of every event and of the job's file, on every page of it."""
+    worker = task_id("worker")
+    job = writer(DONE, STEERS, user=STEERS, queue=STEERS, tags={STEERS: STEERS}).begin().task(worker, host=STEERS)
+    job.log(
+        ev.CheckpointWritten(task=worker, generation=1, step=1, manifest=STEERS, positions=(), final=False),
+        ev.Evaluated(task=worker, step=1, manifest=STEERS, metrics={STEERS: 0.5}, final=False),
+        ev.ExportDecided(manifest=STEERS, step=1, allowed=False, checks=(Check(STEERS, False, STEERS),)),
+        ev.GenerationEnded(generation=1, reason=STEERS, manifest=STEERS),
+        ev.TaskEnded(task=worker, cause=STEERS, code=1, message=STEERS, tail=STEERS),
+    ).end("FAILED", STEERS, STEERS, first=worker)
+    job.write_log("worker_0", 0, "stderr", f"{STEERS} Error\n".encode() * 3)
+    storage.write_bytes(f"{job.paths.root}/{FAILED}/job.json", f'{{"job": "{STEERS}"}}'.encode())
+    for address in (
+        "/", "/fleet?since=2025-01-01&by=user", f"/compare?job={DONE}", f"/jobs/{FAILED}", f"/jobs/{DONE}",
+        f"/jobs/{DONE}/data", f"/jobs/{DONE}/settings", f"/jobs/{DONE}/events", f"/?q={quote(STEERS)}",
+        f"/jobs/{DONE}/logs/worker_0/0/stderr", f"/jobs/{DONE}/logs/worker_0/0/stderr/search?q=Error",
+        f"/jobs/{DONE}/logs/worker_0/0/stderr/search?q={quote(STEERS)}", f"/?state={quote(STEERS)}",
+        f"/{quote(STEERS)}",
+    ):  # fmt: skip
+        page = client.get(address).text
+        assert plain(page) == page, address
 
 
 def test_the_program_refuses_another_address_without_authentication(root: str, tmp_path: Path) -> None:
