@@ -38,6 +38,11 @@ class JobFiles:
         except NotFound:
             return False
 
+    def is_link(self, url: str) -> bool:
+        """Whether it leads elsewhere, which in HDFS nothing does."""
+        location = parse(url)
+        return location.scheme == LOCAL and os.path.islink(location.path)
+
     def info(self, url: str) -> FileInfo:
         """Size and time of a plain file."""
         self._check_file(url)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from afo import storage
 from afo.errors import NotFound, SpecError
 from afo.paths import checked_job_id
+from afo.storage import FileInfo
 from afo_history_server.job_files import JobFiles
 
 #: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.
@@ -21,6 +22,8 @@ class JobIds:
         #: Newest first.
         self._ids: tuple[str, ...] = ()
         self._parsed: dict[str, str | None] = {}
+        #: Id → whose directory it is, whatever the job says of itself.
+        self._owners: dict[str, str] = {}
         self._modified = -1.0
         #: Looks since the root's time changed.
         self._looks = 0
@@ -38,14 +41,24 @@ class JobIds:
         self._modified = modified
         return self._ids
 
+    def owner(self, job_id: str) -> str:
+        """Whose directory it is, '' of a link and of a job that is not there."""
+        return self._owners.get(job_id, "")
+
     def _listed(self) -> tuple[str, ...]:
         try:
-            urls = [info.url for info in self._files.list_dir(self._files.root) if info.is_dir]
+            found = self._files.list_dir(self._files.root)
         except NotFound:
-            return ()
+            found = []
         known = self._parsed
+        urls = [info.url for info in found if info.is_dir]
         self._parsed = {url: known[url] if url in known else _job_id(url) for url in urls}
-        return tuple(sorted(filter(None, self._parsed.values()), key=age_of_id, reverse=True))
+        self._owners = {job_id: self._owner(info) for info in found if (job_id := self._parsed.get(info.url))}
+        return tuple(sorted(self._owners, key=age_of_id, reverse=True))
+
+    def _owner(self, info: FileInfo) -> str:
+        """A link is none of whom it leads to: all links together are like one user's directories."""
+        return "" if self._files.is_link(info.url) else info.owner
 
 
 def age_of_id(job_id: str) -> tuple[int, int]:

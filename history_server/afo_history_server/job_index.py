@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from afo.errors import AfoError, ClusterUnreachable
 from afo_history_server.ended_jobs import EndedJobs
+from afo_history_server.fair import chosen
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_ids import JobIds, age_of_id
 from afo_history_server.job_summary import JobSummary
@@ -58,8 +59,9 @@ class JobIndex:
         self._look, self._kept, self._clock, self._max_jobs = look, kept, clock, max_jobs
         self._ended: dict[str, Line] | None = None
         self._sorted: list[Line] = []
-        #: The ids of the scan before, the same object where none came or went.
+        #: The ids of the scan before, the same object where none came or went, and those of them that are looked at.
         self._seen: Sequence[str] | None = None
+        self._wanted: Sequence[str] = ()
         #: Job id → its line and when it was looked at.
         self._others: dict[str, tuple[Line, float]] = {}
         #: Job id → when it came, of those that came after the first scan: it may take a while until they say something.
@@ -68,12 +70,16 @@ class JobIndex:
     def scan(self) -> JobList:
         """Raises `ClusterUnreachable` or `PermissionDenied` for the root; what was read by then stays known."""
         ids = self._ids.now()
-        ended, wanted = self._known(ids), ids[: self._max_jobs]
-        self._read([job_id for job_id in wanted if job_id not in ended and self._is_due(job_id)])
+        ended = self._known(ids)
+        self._read([job_id for job_id in self._wanted if job_id not in ended and self._is_due(job_id)])
         others = [line for line, _ in self._others.values()]
         # Two sorted runs for the most part, so this takes little more than a walk.
         lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
-        return JobList(lines=tuple(lines), scanned=self._clock(), left_out=max(0, len(ids) - self._max_jobs))
+        return JobList(lines=tuple(lines), scanned=self._clock(), left_out=len(ids) - len(self._wanted))
+
+    def owner(self, job_id: str) -> str:
+        """Whose directory a job has, as of the last scan."""
+        return self._ids.owner(job_id)
 
     def _known(self, ids: Sequence[str]) -> dict[str, Line]:
         """The ended jobs among `ids` that need not be read; those not among them are forgotten."""
@@ -83,7 +89,9 @@ class JobIndex:
         if ids is self._seen:
             return self._ended
         before, self._seen = self._seen, ids
-        there = set(ids[: self._max_jobs])
+        # One user's jobs, however many, push out nobody else's.
+        self._wanted = chosen(ids, self._ids.owner, self._max_jobs)
+        there = set(self._wanted)
         if before is not None:
             now = self._clock()
             kept = there.intersection(self._came)

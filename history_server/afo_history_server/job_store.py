@@ -22,7 +22,7 @@ from afo_history_server.live_job import MAX_DOCUMENT, LiveJob, read_head, summar
 from afo_history_server.lru import Lru
 from afo_history_server.telemetry import Telemetry
 
-#: Jobs that one scan looks at, newest first.
+#: Jobs that one scan looks at: the newest, by fair shares of the users that they belong to.
 MAX_JOBS = 20_000
 #: Jobs whose tasks and newest events are remembered.
 MAX_OPEN = 256
@@ -98,6 +98,10 @@ class JobStore:
         """(id, owner, access lists) of a job, as submitted: its log is not read for it. Raises as `job`."""
         submitted = self._opened(self.paths(job_id)).before
         return submitted.job_id, submitted.user, submitted.acls
+
+    def owner(self, job_id: str) -> str:
+        """Whose directory a job has, whatever the job says of itself; '' of one that no scan has found."""
+        return self._index.owner(job_id)
 
     def forget(self, job_id: str) -> None:
         """The job is not there any more."""

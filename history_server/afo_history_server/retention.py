@@ -1,6 +1,7 @@
 """Deletes what of old jobs the site does not keep: `history.keep`."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, StorageError
 from afo.history_site import Keep
 from afo.paths import JobPaths
+from afo_history_server.fair import chosen, fair_share
 from afo_history_server.job_actions import DELETED, remove_job
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_store import JobStore
@@ -17,25 +19,41 @@ _LOG = logging.getLogger(__name__)
 
 
 class Ended(Struct, frozen=True):
-    """An ended job: when that was, in seconds since 1970, and what its events, logs and summaries take."""
+    """An ended job: when that was, in seconds since 1970, what its events, logs and summaries take, and whose it is."""
 
     job_id: str
     ended: float
     bytes: int
+    owner: str = ""
 
 
 def outlived(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
-    """The jobs that are not kept, oldest first. Pure."""
-    newest = sorted(jobs, key=lambda job: job.ended, reverse=True)
-    total, gone = 0, list[str]()
-    for number, job in enumerate(newest):
-        total += job.bytes
-        old = keep.age is not None and now - job.ended > keep.age
-        many = keep.jobs is not None and number >= keep.jobs
-        large = keep.bytes is not None and total > keep.bytes * (1 << 20)
-        if old or many or large:
-            gone.append(job.job_id)
-    return gone[::-1]
+    """The jobs that are not kept, oldest first. Pure.
+
+    Numbers and bytes are shared fairly: of the user who has most, jobs go before those of others do.
+    """
+    stay = sorted(jobs, key=lambda job: job.ended, reverse=True)
+    if keep.age is not None:
+        stay = [job for job in stay if now - job.ended <= keep.age]
+    if keep.jobs is not None:
+        stay = chosen(stay, lambda job: job.owner, keep.jobs)
+    if keep.bytes is not None:
+        stay = list(_within(stay, keep.bytes << 20))
+    kept = {job.job_id for job in stay}
+    gone = sorted((job for job in jobs if job.job_id not in kept), key=lambda job: job.ended)
+    return [job.job_id for job in gone]
+
+
+def _within(jobs: Sequence[Ended], room: int) -> Iterable[Ended]:
+    """Of each owner's jobs, which come newest first, those that fit into the owner's share of `room` bytes."""
+    wants, taken = Counter[str](), Counter[str]()
+    for job in jobs:
+        wants[job.owner] += job.bytes
+    share = fair_share(wants.values(), room)
+    for job in jobs:
+        taken[job.owner] += job.bytes
+        if taken[job.owner] <= share:
+            yield job
 
 
 class Retention:
@@ -59,7 +77,8 @@ class Retention:
     def _ended(self) -> Iterable[Ended]:
         for job in self._store.jobs().jobs:
             if job.ended and job.since and job.job_id not in self._done:
-                yield Ended(job.job_id, job.since + (job.seconds or 0.0), self._size(job.job_id))
+                ended = job.since + (job.seconds or 0.0)
+                yield Ended(job.job_id, ended, self._size(job.job_id), self._store.owner(job.job_id))
 
     def _size(self, job_id: str) -> int:
         """0 where no bytes are limited, or of a job that cannot be looked at."""

@@ -16,6 +16,7 @@ from afo.resource_manager import Application
 from afo.units import Duration, Memory
 from afo_history_server.app import close_app, create_app
 from afo_history_server.job_actions import DELETED
+from afo_history_server.job_ids import JobIds
 from afo_history_server.job_store import JobStore
 from afo_history_server.retention import Ended, Retention, outlived
 from afo_history_server.telemetry import Telemetry
@@ -161,7 +162,8 @@ def test_nobody_is_asked_about_jobs_that_end_or_talk_or_run_here(vanished: Vanis
 
 
 JOBS = st.lists(
-    st.builds(Ended, st.uuids().map(str), st.floats(0, 1000), st.integers(0, 5 << 20)), unique_by=lambda job: job.job_id
+    st.builds(Ended, st.uuids().map(str), st.floats(0, 1000), st.integers(0, 5 << 20), st.sampled_from("abc")),
+    unique_by=lambda job: job.job_id,
 )
 KEEPS = st.builds(
     Keep,
@@ -185,6 +187,31 @@ def test_what_stays_is_within_all_bounds_and_what_goes_is_not(jobs: list[Ended],
         assert len(stays) == min(len(jobs), keep.jobs)
     ages = {job.job_id: job.ended for job in jobs}
     assert [ages[job_id] for job_id in gone] == sorted(ages[job_id] for job_id in gone)
+
+
+@given(JOBS, KEEPS)
+def test_one_user_s_jobs_push_out_nobody_else_s(jobs: list[Ended], keep: Keep) -> None:
+    """Whatever many others have, later and larger: a user's jobs stay that are within a fair part of each bound."""
+    mine = [job for job in jobs if job.owner == "a"]
+    others = len({job.owner for job in jobs} - {"a"})
+    few = keep.jobs is None or len(mine) * (others + 1) <= keep.jobs
+    small = keep.bytes is None or sum(job.bytes for job in mine) * (others + 1) <= keep.bytes << 20
+    if few and small and keep.age is None:
+        assert not {job.job_id for job in mine} & set(outlived(jobs, keep, 1000.0))
+
+
+def test_another_s_fake_jobs_are_counted_as_theirs(
+    store: JobStore, done: JobWriter, writer: Callable[..., JobWriter], clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """They say that they are alice's, and newer than hers; their directories are eve's."""
+    for number in range(1, 6):
+        writer(f"application_1763000000000_{70 + number:04d}", user=done.user, begun=T0 + 500).begin().end("FAILED", "")
+    monkeypatch.setattr(JobIds, "owner", lambda self, job_id: "alice" if job_id == DONE else "eve")
+    clock[0] = T0 + 5000
+    gone = Retention(store, Keep(jobs=2), lambda: clock[0]).apply()
+    assert len(gone) == 4
+    assert DONE not in gone
 
 
 def day(number: float) -> Duration:

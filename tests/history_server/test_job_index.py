@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from afo.errors import ClusterUnreachable
 from afo_history_server.app import JOBS, close_app, create_app
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_index import QUIET_EVERY_S, QUIET_S
+from afo_history_server.job_store import JobStore
 from afo_history_server.repeated import Repeated
+from afo_history_server.telemetry import Telemetry
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import browser
 
@@ -67,6 +70,33 @@ def test_jobs_come_and_go(
     storage.delete(f"{root}/{DONE}", recursive=True)
     clock[0] += 10
     assert ids(client) == [FAILED]
+
+
+def test_one_user_s_directories_push_nobody_else_s_out_of_the_list(
+    root: str, clock: list[float], done: JobWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newer ones than any, as many as there may be."""
+    for number in range(1, 9):
+        storage.make_dirs(f"{root}/application_9999999999999_{number:04d}")
+    list_dir = JobFiles.list_dir
+
+    def owned(self: JobFiles, url: str) -> list[storage.FileInfo]:
+        found = list_dir(self, url)
+        return [replace(info, owner="eve" if "_99999" in info.url else "alice") for info in found]
+
+    monkeypatch.setattr(JobFiles, "list_dir", owned)
+    found = JobStore(root, Telemetry(), lambda: clock[0], max_jobs=4).jobs()
+    listed = {job.job_id for job in found.jobs}
+    assert (len(listed), found.left_out) == (4, 5)
+    assert DONE in listed
+    assert "application_9999999999999_0008" in listed, "of hers the newest"
+
+
+def test_a_link_to_a_job_takes_no_room_of_its_owner(root: str, clock: list[float], done: JobWriter) -> None:
+    Path(root, FAILED).symlink_to(done.paths.dir)
+    store = JobStore(root, Telemetry(), lambda: clock[0])
+    assert {job.job_id for job in store.jobs().jobs} == {DONE, FAILED}
+    assert (store.owner(DONE), store.owner(FAILED)) == (Path(done.paths.dir).owner(), "")
 
 
 def test_a_job_that_has_just_come_and_says_nothing_yet_is_looked_at_each_time(
