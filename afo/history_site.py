@@ -19,8 +19,11 @@ class Keep(Section, frozen=True):
     """Which ended jobs stay, by all three; nothing is deleted where nothing is said."""
 
     age: Annotated[Duration | None, Meta(description="Deleted so long after they ended.")] = None
-    jobs: Annotated[PositiveInt | None, Meta(description="So many stay, the newest.")] = None
-    bytes: Annotated[Memory | None, Meta(description="The oldest are deleted while all together are larger.")] = None
+    jobs: Annotated[PositiveInt | None, Meta(description="So many stay: the newest, by fair shares of users.")] = None
+    bytes: Annotated[
+        Memory | None,
+        Meta(description="The oldest are deleted while all together are larger, of the user first who has most."),
+    ] = None
 
 
 class HistorySite(Section, frozen=True):
@@ -37,10 +40,16 @@ class HistorySite(Section, frozen=True):
     ] = "none"  # fmt: skip
     user_header: Annotated[str, Meta(description="Of `proxy`.")] = "X-Forwarded-User"
     proxies: Annotated[tuple[str, ...], Meta(description="IP addresses of the reverse proxies.")] = ()
+    proxy_secret_file: Annotated[
+        str,
+        Meta(description="File with a secret that the proxies send in `X-Afo-Proxy-Secret`; needed where one of them "
+             "is on this machine."),
+    ] = ""  # fmt: skip
     name: Annotated[str, Meta(description="Host name by which browsers reach it; 127.0.0.1 if left out.")] = ""
     tensorboard_name: Annotated[
         str, Meta(description="Another host name of the same server, under which TensorBoard is shown.")
     ] = ""
+    https: Annotated[bool, Meta(description="Browsers reach `name` by https alone.")] = False
     admins: Annotated[tuple[str, ...], Meta(description="Users who may see and do everything.")] = ()
     keep: Keep = Keep()
 
@@ -57,6 +66,11 @@ class HistorySite(Section, frozen=True):
             raise ValueError(f"`user_header` is {self.user_header!r}; letters, digits and `-`")
         self._check_reach()
 
+    @property
+    def browser_address(self) -> str:
+        """Where browsers reach a server behind TLS; '' where it is reached as it listens."""
+        return f"https://{self.name}/" if self.https else ""
+
     def _check_reach(self) -> None:
         if self.auth == "none" and (self.listen != LOOPBACK or self.name):
             raise ValueError("`listen` and `name` beyond this machine need `auth: token` or `auth: proxy`")
@@ -64,6 +78,14 @@ class HistorySite(Section, frozen=True):
             raise ValueError("`listen` beyond this machine needs `name`: a request for any other name is refused")
         if (self.auth == "proxy") != bool(self.proxies):
             raise ValueError("`auth: proxy` and `proxies` need each other")
+        if self.proxy_secret_file and self.auth != "proxy":
+            raise ValueError("`proxy_secret_file` needs `auth: proxy`")
+        for address in map(ipaddress.ip_address, self.proxies):
+            if (address.is_loopback or str(address) == self.listen) and not self.proxy_secret_file:
+                raise ValueError(f"`proxies` names {address}, from where each program of this machine can say who "
+                                 "asks: it needs `proxy_secret_file`")  # fmt: skip
+        if self.https and not self.name:
+            raise ValueError("`https` needs `name`")
         if bool(self.tensorboard_name) != bool(self.name) or (self.name and self.name == self.tensorboard_name):
             raise ValueError("`name` and `tensorboard_name` need each other, and differ: what TensorBoard shows must "
                              "not act as the pages do")  # fmt: skip

@@ -71,12 +71,13 @@ def login(foreground: bool, port: int) -> None:
     config = load_config()
     token = UserState(config.state_dir).token_file(foreground)
     if foreground:
-        print_result(history_process.sign_in_address(f"http://{config.history.name or LOOPBACK}:{port}", token))
+        address = config.history.browser_address or f"http://{config.history.name or LOOPBACK}:{port}"
+        print_result(history_process.sign_in_address(address, token))
         return
     server = history_process.running(config.state_dir)
     if server is None:
         raise NotFound("no history server runs here; `afo history start` starts one")
-    print_result(history_process.sign_in_address(server.address, token))
+    print_result(history_process.sign_in_address(config.history.browser_address or server.address, token))
 
 
 @command.command(help="Say where the history server runs; exit code 5 if it does not.")

@@ -26,11 +26,14 @@ class Viewer(Struct, frozen=True, kw_only=True):
 
 
 class Access:
-    """The rules of one server. `token` is what its own user signs in with as `user`; '' where nobody can."""
+    """The rules of one server. `token` is what its own user signs in with as `user`; '' where nobody can.
 
-    def __init__(self, site: HistorySite, user: str, token: str = "") -> None:
+    `proxy_secret`: what a reverse proxy proves itself by beside its address; '' where that is enough.
+    """
+
+    def __init__(self, site: HistorySite, user: str, token: str = "", proxy_secret: str = "") -> None:
         self.site = site
-        self._user, self._token = user, token
+        self._user, self._token, self._proxy_secret = user, token, proxy_secret
 
     def viewer_of_token(self, token: str) -> Viewer | None:
         """Who signs in with it; the server acts with this user's rights anyway."""
@@ -41,6 +44,10 @@ class Access:
         """Somebody whom a session or a reverse proxy has named."""
         own = name == self._user and self.site.auth != "proxy"
         return Viewer(name=name, admin=own or name in self.site.admins)
+
+    def is_proxy(self, address: str, secret: str) -> bool:
+        """Is a request from there one that a reverse proxy of the site passes on?"""
+        return address in self.site.proxies and hmac.compare_digest(secret.encode(), self._proxy_secret.encode())
 
     @property
     def open(self) -> bool:

@@ -4,7 +4,9 @@ TensorBoard shows what a job wrote, with scripts and plugins of its own. Under a
 runs there can neither read the pages and answers of this server nor act in the name of who looks at them.
 """
 
-from flask import Flask, current_app, request
+from urllib.parse import quote
+
+from flask import Flask, Request, current_app, request
 from msgspec import Struct
 
 #: On the machine itself.
@@ -53,3 +55,10 @@ class Origin(Struct, frozen=True):
         Without a scheme: the browser keeps its own, which a reverse proxy may hide from this server.
         """
         return f"//{host}{self.port}"
+
+
+def target(request: Request) -> str:
+    """Path and query of a request as they go into another one, or into a header: nothing in them ends a line."""
+    path = quote(request.path, safe="/:@!$&'()*+,;=~-._")
+    query = request.query_string.decode("ascii", "replace")
+    return f"{path}?{query}" if query else path

@@ -2,9 +2,10 @@
 
 import http.client
 from collections.abc import Iterator
-from urllib.parse import quote
 
 from flask import Request, Response
+
+from afo_history_server.origins import target
 
 #: Headers that go on. What else a browser sends, cookies and credentials above all, is none of that server's affair.
 _REQUEST = ("Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "If-Modified-Since", "If-None-Match",
@@ -24,7 +25,7 @@ def forward(request: Request, port: int) -> Response:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     try:
         headers = {name: request.headers[name] for name in _REQUEST if name in request.headers}
-        connection.request(request.method, _target(request), body=request.get_data() or None, headers=headers)
+        connection.request(request.method, target(request), body=request.get_data() or None, headers=headers)
         answer = connection.getresponse()
     except http.client.HTTPException as error:
         connection.close()
@@ -40,12 +41,6 @@ def forward(request: Request, port: int) -> Response:
     response.call_on_close(answer.close)
     response.call_on_close(connection.close)
     return response
-
-
-def _target(request: Request) -> str:
-    path = quote(request.path, safe="/:@!$&'()*+,;=~-._")
-    query = request.query_string.decode("ascii", "replace")
-    return f"{path}?{query}" if query else path
 
 
 def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from afo_history_server.origins import Origin, names
+from afo_history_server.origins import Origin, names, target
 
 #: What TensorBoard's own answers have as well.
 EVERYWHERE = {
@@ -37,7 +37,7 @@ def _check_host() -> AnyResponse | None:
         return None
     if request.method not in ("GET", "HEAD"):
         abort(403, f"This answers only under {origin.elsewhere(wanted)}.")
-    return redirect(origin.elsewhere(wanted) + request.full_path.rstrip("?"))
+    return redirect(origin.elsewhere(wanted) + target(request))
 
 
 def _is_tensorboard() -> bool:

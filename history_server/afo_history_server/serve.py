@@ -1,6 +1,8 @@
 """The application behind waitress."""
 
+import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -11,8 +13,9 @@ from waitress import create_server  # type: ignore[import-untyped]  # it comes w
 
 from afo import resource_manager
 from afo.config import user_name
-from afo.errors import UsageError
+from afo.errors import PermissionDenied, UsageError
 from afo.history_site import HistorySite
+from afo.rpc.wire import read_secret
 from afo_history_server.access import Access
 from afo_history_server.app import JOBS, close_app, create_app
 from afo_history_server.job_store import JobStore
@@ -31,10 +34,11 @@ _CONNECTIONS = 200
 def serve(root: str, port: int, site: HistorySite, index: Path | None = None, token: str = "") -> None:
     """Print the address once connections are taken, then answer until SIGTERM or SIGINT.
 
-    `index`: see `create_app`. `token`: see `Access`. Raises `UsageError` for a port that is taken.
+    `index`: see `create_app`. `token`: see `Access`. Raises `UsageError` for a port that is taken, and as
+    `proxy_secret`.
     """
     address = site.listen
-    app = create_app(root, index=index, access=Access(site, user_name(), token))
+    app = create_app(root, index=index, access=Access(site, user_name(), token, proxy_secret(site)))
     try:
         server = create_server(
             app, host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
@@ -53,6 +57,19 @@ def serve(root: str, port: int, site: HistorySite, index: Path | None = None, to
             server.run()
     finally:
         close_app(app)
+
+
+def proxy_secret(site: HistorySite) -> str:
+    """What reverse proxies of the site send; '' where it names none.
+
+    Raises `PermissionDenied` for a file that cannot be read, and for one that everybody on this machine can read.
+    """
+    if not site.proxy_secret_file:
+        return ""
+    secret = read_secret(site.proxy_secret_file)
+    if os.stat(site.proxy_secret_file).st_mode & stat.S_IROTH:
+        raise PermissionDenied(f"everybody on this machine can read {site.proxy_secret_file}: chmod o-r")
+    return secret
 
 
 def _by_itself(store: JobStore, site: HistorySite) -> Iterator[Repeated]:

@@ -15,6 +15,8 @@ from afo_history_server.job_store import JobStore
 
 #: Seconds for which a browser stays signed in, at most as long as the server runs.
 _SESSION_S = 12 * 3600
+#: The header by which a reverse proxy proves itself.
+PROXY_SECRET = "X-Afo-Proxy-Secret"
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}")
 #: Endpoints for everybody: they show nothing of any job.
 FOR_EVERYBODY = ("static", "signing_in.sign_in", "signing_in.begin")
@@ -27,7 +29,7 @@ def know_viewers(app: Flask, access: Access, store: JobStore) -> None:
     app.config.update(
         # Cookies do not know ports: another server on this machine must not overwrite this one's.
         SESSION_COOKIE_NAME=f"afo-{secrets.token_hex(4)}", SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax",
-        PERMANENT_SESSION_LIFETIME=_SESSION_S,
+        SESSION_COOKIE_SECURE=access.site.https, PERMANENT_SESSION_LIFETIME=_SESSION_S,
     )  # fmt: skip
     app.extensions |= {_ACCESS: access, _STORE: store}
     app.before_request(_identify)
@@ -98,8 +100,8 @@ def _identify() -> None:
     elif access.site.auth == "proxy":
         name = request.headers.get(access.site.user_header, "")
         # From elsewhere the header is anybody's word.
-        trusted = request.remote_addr in access.site.proxies and _USER.fullmatch(name)
-        g.viewer = access.viewer_of_name(name) if trusted else Viewer()
+        trusted = access.is_proxy(request.remote_addr or "", request.headers.get(PROXY_SECRET, ""))
+        g.viewer = access.viewer_of_name(name) if trusted and _USER.fullmatch(name) else Viewer()
     else:
         g.viewer = access.viewer_of_name(name) if (name := session.get("user", "")) else Viewer()
 

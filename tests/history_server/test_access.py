@@ -10,13 +10,15 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from afo.errors import PermissionDenied
 from afo.history_site import HistorySite
 from afo.paths import JobPaths
 from afo.user_state import UserState
 from afo_history_server.access import Access
 from afo_history_server.app import close_app, create_app
 from afo_history_server.job_files import JobFiles
-from afo_history_server.signing_in import FOR_EVERYBODY
+from afo_history_server.serve import proxy_secret
+from afo_history_server.signing_in import FOR_EVERYBODY, PROXY_SECRET
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import browser
 
@@ -102,6 +104,34 @@ def test_a_name_from_elsewhere_is_nobodys(serve: Callable[..., FlaskClient], req
     assert client.get("/", **by("alice")).status_code == 200
 
 
+def test_a_proxy_on_this_machine_proves_itself(root: str, done: JobWriter, believed: None) -> None:
+    """Its address is that of every program here."""
+    site = HistorySite(auth="proxy", proxies=("127.0.0.1",), proxy_secret_file="/etc/afo/proxy.secret")
+    app = create_app(root, access=Access(site, "me", proxy_secret="s" * 32))
+    client, request = browser(app), by("alice", "127.0.0.1")
+    for secret in (None, "", "x", "s" * 31, "ä" * 32):
+        headers = request["headers"] | ({PROXY_SECRET: secret} if secret is not None else {})
+        assert client.get("/", **request | {"headers": headers}).status_code == 401
+    right = request["headers"] | {PROXY_SECRET: "s" * 32}
+    assert "feeds-ctr" in client.get("/", **request | {"headers": right}).text
+    assert client.get("/", headers=right, environ_base={"REMOTE_ADDR": "10.0.0.8"}).status_code == 401
+    close_app(app)
+
+
+def test_the_proxy_s_secret_is_not_everybody_s(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    site = HistorySite(**SERVED, proxy_secret_file=str(file))
+    with pytest.raises(PermissionDenied, match="cannot read the secret"):
+        proxy_secret(site)
+    file.write_text("abc\n")
+    file.chmod(0o644)
+    with pytest.raises(PermissionDenied, match="everybody on this machine can read"):
+        proxy_secret(site)
+    file.chmod(0o640)
+    assert proxy_secret(site) == "abc"
+    assert proxy_secret(HistorySite(**SERVED)) == ""
+
+
 @pytest.mark.parametrize(
     ("user", "sees", "acts"),
     [("alice", True, True), ("vera", True, False), ("mod", True, True), ("admin", True, True), ("eve", False, False)],
@@ -161,6 +191,16 @@ def test_signing_in_by_address_and_by_form(serve: Callable[..., FlaskClient], do
         assert "feeds-ctr" in client.get("/").text
         assert client.post("/logout", data=form(client, "/", "/logout")).status_code == 303
         assert client.get("/").status_code == 401
+
+
+def test_a_cookie_goes_over_tls_alone_where_that_is_how_browsers_come(serve: Callable[..., FlaskClient]) -> None:
+    names = {"name": "history.example", "tensorboard_name": "tb.example"}
+    for https in (True, False):
+        client = serve(auth="token", https=https, **names)
+        answer = client.get(f"/login?token={TOKEN}", base_url="http://history.example")
+        assert ("Secure" in answer.headers["Set-Cookie"]) == https
+    assert HistorySite(auth="token", https=True, **names).browser_address == "https://history.example/"
+    assert HistorySite(auth="token", **names).browser_address == ""
 
 
 @pytest.mark.parametrize("token", ["x", TOKEN[:-1], TOKEN + "t", "ä"])
@@ -253,6 +293,15 @@ def test_a_program_with_the_token_needs_no_form(
         ({"auth": "token", "name": "h.example"}, "need each other, and differ"),
         ({"auth": "token", "name": "h.example", "tensorboard_name": "h.example"}, "need each other, and differ"),
         ({"auth": "token", "name": "H:80", "tensorboard_name": "t"}, "without a port"),
+        ({"auth": "proxy", "proxies": ("127.0.0.1",)}, "it needs `proxy_secret_file`"),
+        ({"auth": "proxy", "proxies": ("10.0.0.9", "127.8.0.1")}, "127.8.0.1, from where each program"),
+        ({"auth": "proxy", "proxies": ("::1",)}, "it needs `proxy_secret_file`"),
+        (
+            {"auth": "proxy", "proxies": ("10.0.0.7",), "listen": "10.0.0.7", "name": "h", "tensorboard_name": "t"},
+            "it needs `proxy_secret_file`",
+        ),
+        ({"proxy_secret_file": "/x"}, "needs `auth: proxy`"),
+        ({"auth": "token", "https": True}, "`https` needs `name`"),
         ({"user_header": "X User"}, "letters, digits"),
     ],
 )

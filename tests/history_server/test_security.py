@@ -110,6 +110,14 @@ def test_the_name_of_tensorboard_leads_to_the_pages_and_shows_none(
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("address", ["/a%0d%0aX-Forged:1", "/?q=%0d%0aX-Forged:1", "/%ff%0a", "/a%3Fb%23c", "/é?é"])
+def test_an_address_with_ends_of_lines_forges_no_header(client: FlaskClient, address: str) -> None:
+    answer = client.get(address, headers={"Host": "localhost"})
+    assert (answer.status_code, "X-Forged" in answer.headers) == (302, False)
+    assert answer.location.startswith("//127.0.0.1/")
+    assert client.get(f"http:{answer.location}").status_code == client.get(address).status_code
+
+
 def test_every_answer_carries_the_headers(client: FlaskClient, failed: JobWriter) -> None:
     for address in ("/", "/nothing", "/api/v1/jobs", "/metrics", f"/jobs/{FAILED}", "/static/afo.css", "/?page=x"):
         with client.get(address) as answer:
