@@ -33,6 +33,7 @@ ON_TENSORFLOW = (
     "afo.data.nearer",
     "afo.data.pieces",
     "afo.data.pipeline",
+    "afo.data.sieve",
     "afo.data.record_blocks",
     "afo.data.split_reader",
     "afo.data.split_fetcher",

@@ -261,7 +261,7 @@ class TestHashTables:
         url, _ = self.golden(tmp_path)
         key = number.partition(":")[0]
         url.write_text(re.sub(rf"{key}: \d+", number, url.read_text()))
-        with pytest.raises(DataError, match=r"no TablesManifest of this version of afo"):
+        with pytest.raises(DataError, match=r"no TablesManifest that this version of afo understands"):
             saved_tables.read_manifest(str(url))
 
     @pytest.mark.parametrize(
