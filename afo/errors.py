@@ -53,6 +53,10 @@ class StorageError(AfoError, OSError):
     """Reading or writing a file failed; the text names the file."""
 
 
+class OutOfDescriptors(StorageError):
+    """This process, or the machine, has as many files and connections open as it may; nothing was read or written."""
+
+
 class StillOpen(StorageError):
     """Another process has had the file open for writing for as long as the reader waited."""
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import grpc
 
+from afo import descriptors
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
 from afo.hosts import host_port
 from afo.rpc import tls, wire
 from afo.rpc.messages import Message
 
 Handler = Callable[[Any], Message]
+
+#: How long a connection may take to show that it holds the secret.
+HANDSHAKE_S = 10.0
 
 #: The client turns a code back into the same class of error (see `afo.rpc.client`).
 STATUS_OF: tuple[tuple[type[AfoError], grpc.StatusCode], ...] = (
@@ -31,6 +35,9 @@ class RpcServer:
         options = [
             ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),
+            # Who has no secret gets no further than the handshake, and may not fill this process with it.
+            ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_S * 1000)),
+            ("grpc.max_allowed_incoming_connections", descriptors.for_connections()),
         ]
         self._server = grpc.server(self._pool, options=options)
         methods = {name: _method(name, handler) for name, handler in handlers.items()}

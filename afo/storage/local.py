@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import BinaryIO
 
-from afo.errors import AfoError, AlreadyExists, NotFound, PermissionDenied, StorageError
+from afo.errors import AfoError, AlreadyExists, NotFound, OutOfDescriptors, PermissionDenied, StorageError
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 
 _LOOK = "look at"
@@ -37,6 +37,8 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
         return AlreadyExists(f"cannot {what} {path}: it exists already")
     if isinstance(error, PermissionError):
         return PermissionDenied(f"cannot {what} {path}: permission denied (running as user id {os.geteuid()})")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return OutOfDescriptors(f"cannot {what} {path}: {error.strerror}; `ulimit -n` says how many there may be")
     return StorageError(f"cannot {what} {path}: {error.strerror or error}")
 
 
@@ -61,14 +63,14 @@ class LocalFiles:
     def append(self, path: str, data: bytes) -> None:
         self.make_dirs(posixpath.dirname(path), None)
         with translated("append to", path):
-            created = not os.path.exists(path)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             with os.fdopen(descriptor, "ab") as file:
+                if not os.fstat(descriptor).st_size:
+                    # Before the data: what may fail for want of a descriptor comes while nothing is written.
+                    _sync_directory(path)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            if created:
-                _sync_directory(path)
 
     def take_over(self, path: str) -> None:
         """Nothing to do: a local file has no lease."""

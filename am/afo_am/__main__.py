@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from afo import __version__, jsonfile, kerberos, lineage, storage
+from afo import __version__, descriptors, jsonfile, kerberos, lineage, storage
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, SpecError
@@ -42,6 +42,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2:
         print("usage: python -m afo_am AM_CONFIG_JSON", file=sys.stderr)
         return 2
+    descriptors.raise_limit()
     try:
         run(read_config(argv[1]))
     except AfoError as error:

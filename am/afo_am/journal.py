@@ -1,11 +1,18 @@
 """The journal: the AM's event log, durable before what it says is done."""
 
+import logging
+import time
 from collections.abc import Iterable, Iterator
 
 from afo import event_log, storage
 from afo import events as ev
-from afo.errors import NotFound
+from afo.errors import NotFound, OutOfDescriptors
 from afo.paths import JobPaths
+
+log = logging.getLogger("afo.am")
+
+#: How long a write waits while no file can be opened.
+DESCRIPTOR_PATIENCE_S = 60.0
 
 
 class Journal:
@@ -21,7 +28,19 @@ class Journal:
         """Append events with their wall clock times; durable when it returns."""
         lines = b"".join(event_log.encode_line(self._record(event, time)) for event, time in events)
         if lines:
-            storage.append(self._url, lines)
+            self._append(lines)
+
+    def _append(self, lines: bytes) -> None:
+        """Waits for a descriptor: an AM that ended for want of one would begin again in the same straits."""
+        deadline = time.monotonic() + DESCRIPTOR_PATIENCE_S
+        while True:
+            try:
+                return storage.append(self._url, lines)
+            except OutOfDescriptors as error:
+                if time.monotonic() > deadline:
+                    raise
+                log.warning("trying again: %s", error)
+            time.sleep(0.2)
 
     def _record(self, event: ev.AnyEvent, time: float) -> event_log.Record:
         self._seq += 1

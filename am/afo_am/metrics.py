@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec import structs
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from afo.hosts import host_port
 from afo.rpc.messages import StatusReply, TaskStatus
+from afo_am.metrics_server import MetricsServer
 
 
 class JobMetrics(Collector):
@@ -29,13 +30,12 @@ def served(status: Callable[[], StatusReply], host: str) -> Iterator[str]:
     """The address, `host:port`, where `/metrics` is answered meanwhile. Raises `OSError`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobMetrics(status))
-    server, thread = start_http_server(0, host, registry)
+    server = MetricsServer(make_wsgi_app(registry), host)
+    server.start()
     try:
-        yield host_port(host, server.server_port)
+        yield host_port(host, server.port)
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.stop()
 
 
 def _of_job(status: StatusReply) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ import logging
 import sys
 from pathlib import Path
 
+from afo import descriptors
 from afo.config import load_config
 from afo.errors import AfoError, NotFound
 from afo.user_state import read_token
@@ -17,6 +18,7 @@ def main(arguments: list[str]) -> int:
     """Serve; returns an exit code."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    descriptors.raise_limit()
     try:
         _check_packages()
         from afo_history_server.serve import serve

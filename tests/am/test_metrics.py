@@ -1,6 +1,10 @@
 """What the Application Master tells Prometheus."""
 
+import socket
+import threading
+import time
 import urllib.request
+from collections.abc import Callable
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,6 +13,7 @@ from afo.input_wait import InputWait
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
 from afo.train_task import Progress
 from afo_am.metrics import served
+from afo_am.metrics_server import MOST
 from job_writer import task_id
 
 STATUS = StatusReply(
@@ -50,3 +55,49 @@ def test_a_job_is_told_as_it_is_now() -> None:
         assert ("afo_job_loss",) not in found
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{address}/metrics", timeout=10)
+
+
+def test_silent_connections_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afo_am.metrics_server.WHOLE_S", 2.0)
+    with served(lambda: STATUS, "127.0.0.1") as address:
+        host, _, port = address.rpartition(":")
+        before = threading.active_count()
+        strangers = [socket.create_connection((host, int(port))) for _ in range(3 * MOST)]
+        try:
+            until(lambda: threading.active_count() - before >= MOST // 2)
+            assert threading.active_count() - before <= MOST
+            until(lambda: all(is_ended(each, drip=b"G") for each in strangers))
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                assert values(answer.read().decode())["afo_job_step",] == 40
+        finally:
+            for each in strangers:
+                each.close()
+
+
+def test_the_end_waits_for_no_connection() -> None:
+    with served(lambda: STATUS, "127.0.0.1") as address:
+        host, _, port = address.rpartition(":")
+        stranger = socket.create_connection((host, int(port)))
+        stranger.sendall(b"GET /metrics")
+    assert is_ended(stranger)
+    stranger.close()
+
+
+def is_ended(connection: socket.socket, drip: bytes = b"") -> bool:
+    """Whether the other side has closed it; sends a little, so that it is never silent."""
+    connection.settimeout(0.01)
+    try:
+        if drip:
+            connection.sendall(drip)
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -44,6 +45,22 @@ for path in sys.stdin.read().splitlines():
     except OSError:
         continue
     print(path)
+"""
+
+
+#: Opens so many connections as it can, says how many, and keeps them, silent, until its stdin ends.
+CONNECTS = """
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+host, _, port = sys.argv[1].rpartition(":")
+kept = []
+try:
+    for _ in range(int(sys.argv[2])):
+        kept.append(socket.create_connection((host, int(port)), timeout=20))
+except OSError:
+    pass
+print(len(kept), flush=True)
+sys.stdin.read()
 """
 
 
@@ -101,6 +118,26 @@ def port_of(job: LiveJob, role: str, index: int) -> int:
 
 def secret_of(job: LiveJob) -> str:
     return Path(job.paths.dir, "am", "secret").read_text()
+
+
+def test_a_job_goes_on_while_strangers_keep_connections_open(job: LiveJob) -> None:
+    started = job.events(ev.AmStarted)
+    calls, metrics = ([subprocess.Popen([sys.executable, "-c", CONNECTS, each, str(number)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True) for _ in range(2)]
+                      for each, number in ((started[0].address, 9_990), (started[0].metrics, 200)))  # fmt: skip
+    strangers = [*calls, *metrics]
+    try:
+        opened = [int(each.stdout.readline()) for each in strangers if each.stdout]
+        assert sum(opened) > 10_000 or sum(opened) > resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
+        written = len(job.events(ev.SplitDone))
+        job.wait(lambda: len(job.events(ev.SplitDone)) > written + 3, "files acknowledged meanwhile")
+    finally:
+        for each in strangers:
+            each.communicate(timeout=60)
+    assert job.events(ev.AmStarted) == started, "the Application Master did not begin again"
+    job.wait(lambda: job.status() is not None, "an answer of the Application Master")
+    with urllib.request.urlopen(f"http://{started[0].metrics}/metrics", timeout=30) as answer:
+        assert b"afo_job_step" in answer.read()
 
 
 def test_every_port_of_a_job_is_one_of_these(job: LiveJob) -> None:

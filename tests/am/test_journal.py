@@ -1,0 +1,38 @@
+"""The journal where descriptors are short."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from afo import event_log
+from afo.paths import JobPaths
+
+#: Takes all descriptors there are, gives them back half a second later, and writes meanwhile.
+SCRIPT = """
+import os, resource, sys, threading
+from afo import events as ev
+from afo.paths import JobPaths
+from afo_am.journal import Journal
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+paths = JobPaths(sys.argv[1], "local_1_0001")
+journal = Journal(paths, 1, 1)
+journal.write([(ev.KillRequested(user="alice", reason="first"), 1.0)])
+taken = []
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    timer = threading.Timer(0.5, lambda: [os.close(each) for each in taken])
+timer.start()
+journal.write([(ev.KillRequested(user="alice", reason="second"), 2.0)])
+timer.join()
+"""
+
+
+def test_a_write_waits_for_a_descriptor_and_comes_once(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "trying again: cannot append to" in done.stderr
+    records = event_log.read_log(JobPaths(str(tmp_path), "local_1_0001").events)
+    assert [getattr(record.event, "reason", "") for record in records] == ["first", "second"]
