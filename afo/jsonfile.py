@@ -1,12 +1,11 @@
 """Frozen structs as JSON files: what one program hands to the next. Memory in MiB, durations in seconds."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from afo import private_files
 from afo.decoding import UNDECODABLE, reason
 from afo.errors import NotFound, SpecError
 from afo.units import Duration, Memory, parse_quantity
@@ -29,11 +28,7 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
 
 def write_private(path: str | Path, value: object) -> None:
     """Write a file of mode 0600 that appears whole under its name."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with os.fdopen(handle, "wb") as file:
-        file.write(encode(value))
-    os.replace(temporary, target)
+    private_files.write_private(Path(path), encode(value))
 
 
 def read(path: str | Path, kind: type[T]) -> T:

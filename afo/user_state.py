@@ -1,23 +1,45 @@
 """What the client keeps between two commands in a directory of the user: secrets, submissions, the last job."""
 
-import os
+import functools
+import logging
 import re
 from pathlib import Path
 
 from afo.errors import NotFound, PermissionDenied
 from afo.paths import checked_job_id
+from afo.private_files import make_private, open_to_others, write_private
 from afo.rpc.wire import new_secret, read_secret
 
+_LOG = logging.getLogger(__name__)
 #: Submissions that are kept: they matter until the job's own directory holds them.
 _KEPT = 100
+#: What others must not read. `jobs`, and the server's log and index, hold what a job's own directory protects.
+_SECRET = ("secrets", "secrets/*", "submissions", "submissions/*", "history", "history/token*")
 
 
 class UserState:
-    """`folder` is mode 0700, every file in it 0600."""
+    """`folder` is made with mode 0700, every file in it with 0600; one that others can enter is told of when used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._last = folder / "last-job"
+
+    def make(self) -> None:
+        """Make the folder, if it is not there. Raises `PermissionDenied`."""
+        try:
+            make_private(self.folder)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        _tell_if_open(self.folder)
+
+    def make_above(self, directory: str) -> None:
+        """As `make`, if that directory lies in the folder: making it would make the folder as open as the umask is."""
+        if Path(directory).is_relative_to(self.folder):
+            self.make()
+
+    def open_to_others(self) -> dict[Path, int]:
+        """Permission bits of the folder and of what is secret in it, where others than the owner have any."""
+        return open_to_others((self.folder, *(path for each in _SECRET for path in sorted(self.folder.glob(each)))))
 
     def secret_file(self, job_id: str) -> Path:
         """Where this user's copy of a job's secret lies, there or not."""
@@ -30,7 +52,10 @@ class UserState:
     def secret(self, job_id: str) -> str | None:
         """The job's secret, None if another user or machine submitted it."""
         file = self.secret_file(job_id)
-        return read_secret(file) if file.exists() else None
+        if not file.exists():
+            return None
+        _tell_if_open(self.folder)
+        return read_secret(file)
 
     def forget_secret(self, job_id: str) -> None:
         """The job has ended: nobody listens for the secret any more."""
@@ -77,16 +102,12 @@ class UserState:
         return text if re.fullmatch(r"(application|local)_\d+_\d+", text) else None
 
     def _write(self, file: Path, text: str) -> None:
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        self.make()
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.parent.mkdir(mode=0o700, exist_ok=True)
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-                out.write(text)
-            os.replace(temporary, file)
+            make_private(file.parent)
+            write_private(file, text.encode())
         except OSError as error:
-            what = f"cannot write {file}: {error.strerror}; set AFO_STATE_DIR to a writable directory"
-            raise PermissionDenied(what) from error
+            raise _unwritable(file, error) from error
 
 
 def read_token(file: Path) -> str:
@@ -101,3 +122,16 @@ def _age(file: Path) -> int:
         return file.stat().st_mtime_ns
     except FileNotFoundError:  # another command has tidied up, too
         return 0
+
+
+def _unwritable(path: Path, error: OSError) -> PermissionDenied:
+    return PermissionDenied(f"cannot write {path}: {error.strerror}; set AFO_STATE_DIR to a writable directory")
+
+
+@functools.cache
+def _tell_if_open(folder: Path) -> None:
+    """Once for each folder. It is not made tighter here: $AFO_STATE_DIR may name what serves others, too."""
+    for path, mode in open_to_others([folder]).items():
+        _LOG.warning(
+            "%s holds secrets of your jobs and is open to others (mode %04o); close it: chmod 700 %s", path, mode, path
+        )

@@ -57,6 +57,7 @@ def prepare(
     With `write=False` no file of these records is made. Raises what is wrong with the job.
     """
     root = config.jobs_root(config.runtime.value)
+    UserState(config.state_dir).make_above(root)
     if limit is not None:
         job = smoke_job(job, limit)
     config.check(job)
@@ -82,7 +83,9 @@ def begin(
     if key is None:
         return start(prepare(config, job, source, limit=limit)), True
     runtime: RuntimeName = "yarn" if config.runtime.value == "yarn" else "local"
-    once = Once(config.jobs_root(runtime), user_name(), key.text, runtime_for(runtime, config))
+    root = config.jobs_root(runtime)
+    UserState(config.state_dir).make_above(root)
+    once = Once(root, user_name(), key.text, runtime_for(runtime, config))
     job_id, new = once.run(
         lambda mark: start(prepare(config, job, source, mark, limit=limit)).job_id,
         lambda job_id: not key.retry or _will_do(config, job_id),

@@ -17,6 +17,7 @@ from afo.errors import ClusterUnreachable, Unsupported
 from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
+from afo.user_state import UserState
 from afo_client import identity_checks
 from afo_client.cmd_version import versions
 from afo_client.console import size_text
@@ -38,6 +39,7 @@ def local_checks(config: Config) -> Iterator[Finding]:
     yield _operations()
     yield _disk(Path.cwd())
     yield _jobs_root(config)
+    yield _state(config)
     yield _security()
 
 
@@ -132,10 +134,21 @@ def _disk(directory: Path) -> Finding:
 def _jobs_root(config: Config) -> Finding:
     def check() -> Finding:
         root = config.jobs_root(config.runtime.value)
+        UserState(config.state_dir).make_above(root)
         check_writable(root)
         return Finding("jobs", "ok", f"{root} is writable")
 
     return guarded("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
+
+
+def _state(config: Config) -> Finding:
+    """Whether others can enter where this user's secrets lie."""
+    found = UserState(config.state_dir).open_to_others()
+    if not found:
+        return Finding("secrets", "ok", f"{config.state_dir} is this user's alone")
+    text = ", ".join(f"{path} (mode {mode:04o})" for path, mode in list(found.items())[:5])
+    more = "" if len(found) <= 5 else f" and {len(found) - 5} more"
+    return Finding("secrets", "warn", f"open to others: {text}{more}", f"chmod -R go= {config.state_dir}")
 
 
 def _security() -> Finding:

@@ -13,6 +13,7 @@ from afo.data.synth import Answer, SynthParameters
 from afo.errors import NotFound
 from afo.events import JobFinished
 from afo.jobfile import load_job
+from afo.user_state import UserState
 from afo_client.cmd_data import with_progress
 from afo_client.conclusion import conclude
 from afo_client.console import print_json, say
@@ -101,7 +102,9 @@ def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
 
 def _submit(config: Config, job_file: str, data: str, settings: tuple[str, ...]) -> JobRef:
     job = load_job(job_file, settings=settings, variables={"data": data})
-    found = inspect_job(job, config.jobs_root("local"))
+    root = config.jobs_root("local")
+    UserState(config.state_dir).make_above(root)
+    found = inspect_job(job, root)
     return start_job(config, am_config(config, job, found), found.schema_text.decode())
 
 

@@ -6,6 +6,7 @@ from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job, RoleSpec
 from afo.jobfile import parse_variables, places_of, read_job
 from afo.limits import Total, total
+from afo.user_state import UserState
 from afo_client.console import counted, print_json, print_result, size_text
 from afo_client.examples import examples
 from afo_client.inspection import Inspection, inspect_job, on_this_machine
@@ -29,7 +30,9 @@ def command(
     given = parse_variables(variables)
     job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
     config.check(job)
-    found = inspect_job(job, config.jobs_root(config.runtime.value))
+    root = config.jobs_root(config.runtime.value)
+    UserState(config.state_dir).make_above(root)
+    found = inspect_job(job, root)
     if config.runtime.value == "yarn":
         _check_cluster(config, job, found)
     if as_json:

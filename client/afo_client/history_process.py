@@ -56,10 +56,8 @@ def running(state_dir: Path) -> HistoryServer | None:
 
 def start(state_dir: Path, command: list[str]) -> HistoryServer:
     """Start it and wait until it takes connections. Raises `AfoError` with its last words if it does not."""
-    folder = _note(state_dir).parent
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     UserState(state_dir).make_token()
-    log = folder / "server.log"
+    log = _note(state_dir).with_name("server.log")
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True

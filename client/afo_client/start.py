@@ -44,9 +44,9 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
 
 def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[str], None] = lambda _: None) -> JobRef:
     """Start a job; this user keeps its secret, and it is the last job from now on. `tell` hears what was sent."""
-    secret = new_secret()
+    state, secret = UserState(config.state_dir), new_secret()
+    state.make()  # before the job: without its secret nobody could end it
     job_id = _start(submitted, schema, secret, tell)
-    state = UserState(config.state_dir)
     state.keep_secret(job_id, secret)
     state.keep_submission(job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
     state.remember_last(job_id)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from afo.decoding import UNDECODABLE
+from afo.private_files import make_private
 from afo_history_server.job_summary import JobSummary
 
 #: What a line holds; a file with another number was written by another version.
@@ -53,7 +54,7 @@ class EndedJobs:
             self._give_up(self._path, error)
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         file = sqlite3.connect(path, timeout=5.0)
         try:
             file.execute("PRAGMA journal_mode = WAL")

@@ -1,3 +1,5 @@
+import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,36 @@ def test_secrets_are_private(tmp_path: Path) -> None:
     state.forget_secret("local_1_1")
     state.forget_secret("local_1_1")
     assert state.secret("local_1_1") is None
+
+
+def test_the_folder_is_private_with_any_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        state = UserState(tmp_path / "state")
+        state.make_above(str(tmp_path / "elsewhere"))
+        assert not state.folder.exists()
+        state.make_above(str(tmp_path / "state" / "jobs"))
+        assert state.folder.stat().st_mode & 0o777 == 0o700
+        state.keep_submission("local_1_1", b"{}")
+        state.make_token()
+    finally:
+        os.umask(before)
+    assert state.open_to_others() == {}
+    assert state.token_file().stat().st_mode & 0o777 == 0o600
+
+
+def test_a_loosened_folder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = UserState(tmp_path / "state")
+    state.keep_secret("local_1_1", "s3cret")
+    assert not caplog.records
+    state.folder.chmod(0o755)
+    state.secret_file("local_1_1").chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        again = UserState(tmp_path / "state" / ".." / "state")  # another command
+        assert [again.secret("local_1_1") for _ in range(2)] == ["s3cret"] * 2
+    assert [f"chmod 700 {again.folder}" in record.getMessage() for record in caplog.records] == [True]
+    assert list(state.open_to_others().values()) == [0o755, 0o644]
+    assert state.folder.stat().st_mode & 0o777 == 0o755, "it may be a directory of others, too"
 
 
 def test_the_last_job(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_start_status_stop(history: History) -> None:
     assert (found["address"], found["root"]) == (address, str(history.state / "jobs"))
     note = history.state / "history" / "server.json"
     assert note.stat().st_mode & 0o777 == 0o600
+    assert history.state.stat().st_mode & 0o777 == 0o700
     assert history("stop").returncode == 0
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=30)

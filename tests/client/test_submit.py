@@ -43,6 +43,30 @@ def test_the_id_stands_alone_on_stdout(
     assert UserState(folder / "state").last_job() == JOB
 
 
+@pytest.mark.parametrize("options", [(), ("--idempotency-key", "k"), ("--dry-run",), ("--limit", "2")])
+def test_the_state_is_private_with_any_umask(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    pretend(monkeypatch, "SUCCEEDED")
+    before = os.umask(0)
+    try:
+        assert submit(folder, *options) == 0
+    finally:
+        os.umask(before)
+    assert (folder / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_no_job_is_started_whose_secret_cannot_be_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "RUNNING")
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
+    (folder / "state").write_text("no directory")
+    assert submit(folder) == 4
+    assert pretender.submitted == []
+    assert "AFO_STATE_DIR" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("state", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("KILLED", 8)])
 def test_wait_json_prints_one_object(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, code: int

@@ -1,6 +1,7 @@
 """The verbs that look at jobs, on the files that a job leaves behind."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,25 @@ def test_doctor_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     last = report["findings"][-1]
     assert (last["name"], last["level"]) == ("Hadoop configuration", "fail")
     assert "HADOOP_CONF_DIR" in last["advice"]
+
+
+def test_doctor_names_secrets_that_are_open_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "secrets: " in out(capsys, "doctor")
+    (tmp_path / "state").chmod(0o750)
+    told = out(capsys, "doctor")
+    assert f"open to others: {tmp_path / 'state'} (mode 0750)" in told
+    assert f"chmod -R go= {tmp_path / 'state'}" in told
+    # The directory of jobs lies in it by default, and may be the first that is made there.
+    monkeypatch.delenv("AFO_JOBS_ROOT")
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "fresh"))
+    before = os.umask(0)
+    try:
+        out(capsys, "doctor")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
 
 
 def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ import psutil
 from afo import jsonfile, storage
 from afo.config import user_name
 from afo.errors import ClusterUnreachable, NotFound, UsageError
+from afo.private_files import make_private
 from afo_client.hadoop import health, ports, processes
 from afo_client.hadoop.jars import java_home, resolve_jars
 from afo_client.hadoop.launchers import write_launchers
@@ -81,7 +82,7 @@ class Cluster:
         HDFS keeps what it held. Raises UsageError (Java or Maven missing, port taken, another spec runs here),
         ClusterUnreachable with the end of the log when a daemon does not come up; those started are then stopped.
         """
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.directory)
         with self._locked():
             spec = self._settled(spec)
             java, jars = java_home(), resolve_jars(spec.hadoop)
