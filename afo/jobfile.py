@@ -15,7 +15,7 @@ from afo.job import Checkpoint, Data, Environment, Job, Model
 from afo.own_code import split_entry
 from afo.units import expand_variables
 from afo.yamlfile import convert
-from afo.yamltree import Document, Steps, Value, parse_yaml, path_text, read_yaml
+from afo.yamltree import Document, Steps, Value, folder_of, parse_yaml, path_text, read_yaml
 
 _OF_MODELS = ("optimizer", "train", "export")
 
@@ -53,7 +53,7 @@ def read_job(
     of_defaults = [setting for setting in settings if setting.partition("=")[0] == DEFAULTS]
     for setting in of_defaults:
         document, _ = with_setting(document, setting)
-    layer = with_defaults(document, str(Path(path).absolute().parent), below)
+    layer = with_defaults(document, folder_of(path), below)
     return _job_of(layer, [each for each in settings if each not in of_defaults], variables or {})
 
 

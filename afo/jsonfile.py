@@ -8,6 +8,7 @@ import msgspec
 from afo import private_files
 from afo.decoding import UNDECODABLE, reason
 from afo.errors import NotFound, SpecError
+from afo.regular_file import read_regular
 from afo.units import Duration, Memory, parse_quantity
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def write_private(path: str | Path, value: object) -> None:
 def read(path: str | Path, kind: type[T]) -> T:
     """Raises `NotFound` or `SpecError`, both naming the file."""
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise NotFound(f"cannot read {path}: {error.strerror}") from error
     return decode(data, kind, str(path))

@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from afo.errors import NotFound, SpecError
+from afo.regular_file import open_regular
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
@@ -24,6 +25,8 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 # libyaml where PyYAML was built with it: twenty times as fast, the same nodes.
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+#: Descriptors of this process, which a shell made: their writer is there, so that reading them comes to an end.
+_GIVEN = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/[0-9]+")
 _CONSTANTS: dict[str, Value] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
@@ -63,10 +66,18 @@ def _key_text(key: str) -> str:
     return f".{key}" if re.fullmatch(r"\w[\w-]*", key) else f"[{key!r}]"
 
 
+def folder_of(path: str | Path) -> str:
+    """Absolute directory that paths in a file are relative to; of a stream, the working directory."""
+    return str(Path.cwd() if _GIVEN.fullmatch(str(path)) else Path(path).absolute().parent)
+
+
 def read_yaml(path: str | Path) -> Document:
-    """Read a local file. Raises `NotFound` when there is none, `SpecError` for everything else."""
+    """Read a local file, or a stream that this process was given: `/dev/stdin`, or a shell's `<(…)`.
+
+    Raises `NotFound` when there is none, `SpecError` for everything else.
+    """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb") if _GIVEN.fullmatch(str(path)) else open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise NotFound(f"{path}: no such file; give the path of an existing YAML file") from error

@@ -6,7 +6,7 @@ import msgspec
 
 from afo import storage
 from afo.data.byte_range import ByteRange
-from afo.errors import NotFound
+from afo.errors import DataError, NotFound
 
 
 class SplitFile(msgspec.Struct, frozen=True):
@@ -22,13 +22,16 @@ def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
     """The files that the globs (dates already expanded) match, each once, sorted by URL.
 
     Names that begin with `_` or `.` are no data (`_SUCCESS`, files being written) and skipped. Raises NotFound, naming
-    the glob that matches nothing.
+    the glob that matches nothing, and DataError for a pipe or device, which has no end or no beginning to go back to.
     """
     found: dict[str, SplitFile] = {}
     for pattern in globs:
         matched = [each for each in storage.glob(pattern) if not storage.name(each.url).startswith(("_", "."))]
         if not matched:
             raise NotFound(f"no data file matches {pattern}; {_hint(pattern)}")
+        for each in matched:
+            if each.special:
+                raise DataError(f"{each.url} is {each.special}, not a regular file; write what it yields to a file")
         found.update({each.url: SplitFile(each.url, each.size, each.modified) for each in matched})
     return tuple(found[url] for url in sorted(found))
 

@@ -21,6 +21,7 @@ class FileInfo:
     modified: float  #: seconds since the epoch
     is_dir: bool
     owner: str = ""  #: its user's name
+    special: str = ""  #: what else than a file or directory it is on a local disk, e.g. `a named pipe`
 
 
 class Sink(Protocol):

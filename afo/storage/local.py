@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import BinaryIO
 
 from afo.errors import AfoError, AlreadyExists, NotFound, OutOfDescriptors, PermissionDenied, StorageError
+from afo.regular_file import open_regular, special_kind
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 
 _LOOK = "look at"
@@ -49,9 +50,9 @@ class LocalFiles:
         self._prefix = prefix
 
     def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
-        """Waits for nobody: what was written can be read."""
+        """Waits for nobody: what was written can be read, and what is no regular file is refused."""
         with translated("read", path):
-            return open(path, "rb", buffering=BLOCK // 4)
+            return open_regular(path, BLOCK // 4)
 
     def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
         if os.path.isdir(path):
@@ -92,7 +93,8 @@ class LocalFiles:
     def _info(self, path: str, status: os.stat_result) -> FileInfo:
         is_dir = stat.S_ISDIR(status.st_mode)
         size, owner = 0 if is_dir else status.st_size, _user(status.st_uid)
-        return FileInfo(self._prefix + path, size, status.st_mtime_ns / 1e9, is_dir, owner)
+        special = special_kind(status.st_mode)
+        return FileInfo(self._prefix + path, size, status.st_mtime_ns / 1e9, is_dir, owner, special)
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         with translated("make directory", path):

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from afo.errors import SpecError
+from afo.regular_file import special_kind
+
 
 def write_archive(folder: Path, members: Iterable[Path], file: IO[bytes], *, level: int = 6) -> None:
     """Write a `.tar.gz` of `members`, which lie inside of `folder`, in the order given. `level`: gzip's, 1 to 9."""
@@ -21,6 +24,8 @@ def write_archive(folder: Path, members: Iterable[Path], file: IO[bytes], *, lev
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
     # Two names of one file on this disk are two files in the archive: another disk may hold them as such.
     archive.inodes = {}  # type: ignore[attr-defined]
+    if kind := special_kind(path.lstat().st_mode):
+        raise SpecError(f"{path} is {kind}, which an archive does not take along; remove it")
     info = archive.gettarinfo(str(path), name)
     info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
     if not info.issym():

@@ -10,9 +10,11 @@ import msgspec
 from afo import __version__
 from afo.config import Config, load_config
 from afo.data.synth import Answer, SynthParameters
+from afo.decoding import UNDECODABLE
 from afo.errors import NotFound
 from afo.events import JobFinished
 from afo.jobfile import load_job
+from afo.regular_file import read_regular
 from afo.user_state import UserState
 from afo_client.cmd_data import with_progress
 from afo_client.conclusion import conclude
@@ -81,7 +83,7 @@ def command(directory: str, job_file: str, train: int, settings: tuple[str, ...]
 
 def _read(job_file: str) -> bytes:
     try:
-        return Path(job_file).read_bytes()
+        return read_regular(job_file)
     except OSError as error:
         raise NotFound(f"cannot read the job file {job_file}: {error.strerror}; name one with --job") from error
 
@@ -93,8 +95,8 @@ def _fingerprint(text: bytes, answer: Answer, settings: tuple[str, ...]) -> str:
 
 def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
     try:
-        trained = msgspec.json.decode(memory.read_bytes(), type=Trained)
-    except (OSError, msgspec.MsgspecError):
+        trained = msgspec.json.decode(read_regular(memory), type=Trained)
+    except (OSError, *UNDECODABLE):
         return None  # no memory, or a foreign one: train
     ref = job_ref(config, trained.job_id)
     return ref if trained.inputs == inputs and Path(ref.paths.verdict).exists() else None

@@ -13,6 +13,7 @@ from afo.config import Config
 from afo.errors import AfoError, NotFound, WaitTimeout
 from afo.events import JobFinished
 from afo.paths import JobPaths
+from afo.regular_file import read_regular
 from afo.storage.url import parse
 from afo.submission import AM_CONFIG
 from afo_client.local_run import LOCK, am_dir
@@ -55,13 +56,12 @@ class LocalJobs:
         """One of many: what lies in its directory must not hide the others."""
         try:
             return self.application(job_id)
-        except AfoError as error:
+        except (AfoError, OSError) as error:
             return Application(job_id=job_id, state="UNREADABLE", diagnostics=str(error))
 
     def marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""
-        needle = mark.encode()  # most files need not be decoded, and one of another version cannot be
-        files = (file for file in self._files() if needle in file.read_bytes())
+        files = (file for file in self._files() if _mentions(file, mark))
         return next((file.parent.parent.name for file in files if _once(file) == mark), None)
 
     def kill(self, job_id: str) -> None:
@@ -84,6 +84,14 @@ class LocalJobs:
         """What the Application Master of each job was started with."""
         root = Path(parse(self._config.jobs_root("local")).path)
         return sorted(root.glob(f"local_*/am/{AM_CONFIG}")) if root.is_dir() else []
+
+
+def _mentions(file: Path, mark: str) -> bool:
+    """Most files need not be decoded, and one of another version cannot be."""
+    try:
+        return mark.encode() in read_regular(file)
+    except OSError:
+        return False
 
 
 def _once(file: Path) -> str | None:
@@ -113,7 +121,10 @@ def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
 
 def _last_lines(paths: JobPaths) -> str:
     log = Path(parse(paths.am_logs).path, "1", "stderr")
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    try:
+        lines = read_regular(log).decode(errors="replace").splitlines()
+    except OSError as error:
+        lines = [f"cannot read {log}: {error.strerror}"]
     return "\n".join(lines[-_LAST_LINES:])
 
 

@@ -12,7 +12,9 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 
@@ -99,8 +101,8 @@ def _stage_file(name: str, path: Path, cache: str, send: bool, container_name: s
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with storage.open_input(str(path)) as file:
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
 
 
 @contextmanager
