@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 
+import pytest
 from msgspec.structs import replace
 
 from afo import events as ev
+from afo.errors import ProtocolError
 from afo.job import Job, RoleSpec
 from afo.rpc import messages as m
 from afo.rpc.wire import METHODS
 from afo_am import commands as c
-from fake_cluster import FakeCluster, make_config
+from afo_am.tasks import Stage
+from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]
 
@@ -91,6 +94,49 @@ def test_a_container_that_is_refused_after_the_verdict_blames_nobody(make_cluste
     (ended,) = [end for end in cluster.events(ev.TaskEnded) if isinstance(end, ev.TaskEnded) and end.task == task]
     assert ended.cause == "ended_with_job"
     assert cluster.run() == "KILLED"
+
+
+def ready_cluster(make_cluster: Make) -> tuple[FakeCluster, FakeTask]:
+    """A job that trains, and a worker of it that is not its chief."""
+    cluster = make_cluster()
+    while not cluster.core.state.ready:
+        cluster.turn()
+    return cluster, next(worker for worker in cluster.live("worker") if worker.id != cluster.core.state.chief.id)
+
+
+def test_an_attempt_that_has_not_registered_gets_no_file(make_cluster: Make) -> None:
+    """It is the present one, of the present generation, and yet nobody may speak for it so far."""
+    cluster, worker = ready_cluster(make_cluster)
+    cluster.exit(worker, "killed_by_signal", -9)
+    task = cluster.core.state.tasks["worker", worker.id.index]
+    while task.stage is not Stage.REQUESTED:
+        cluster.time += 1
+        cluster.poll()
+    assert (task.id.attempt, cluster.core.state.generation) == (worker.id.attempt + 1, 1)
+    with pytest.raises(ProtocolError, match="has ended"):
+        cluster.tell(m.SplitRequest(task=task.id, generation=1))
+    assert task.id not in cluster.core.state.splits.leases.values()
+
+
+def test_an_attempt_that_has_succeeded_gets_no_file(make_cluster: Make) -> None:
+    cluster, worker = ready_cluster(make_cluster)
+    cluster.exit(worker, "succeeded", 0)
+    with pytest.raises(ProtocolError, match="has ended"):
+        cluster.tell(m.SplitRequest(task=worker.id, generation=1))
+    assert cluster.run() == "SUCCEEDED"
+
+
+def test_a_container_for_an_attempt_that_is_over_is_ended(make_cluster: Make) -> None:
+    cluster, worker = ready_cluster(make_cluster)
+    task = cluster.core.state.tasks["worker", worker.id.index]
+    while task.stage is not Stage.ENDED:  # the first attempt has a successor at once, a later one after a pause
+        cluster.exit(next(child for child in cluster.live("worker") if child.id == task.id), "killed_by_signal", -9)
+        while task.stage in (Stage.REQUESTED, Stage.ALLOCATED):
+            cluster.turn()
+    assert cluster.core.state.task(task.id) is None
+    cluster.tell(c.ContainerPlaced(task.id, "late"))
+    assert "late" in cluster.killed
+    assert cluster.run() == "SUCCEEDED"
 
 
 def test_every_method_of_the_protocol_reaches_the_core(make_cluster: Make) -> None:
