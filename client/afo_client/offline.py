@@ -12,11 +12,12 @@ import msgspec
 
 from afo import errors, jsonfile, storage
 from afo.am_config import AmConfig
-from afo.config import Config
+from afo.config import Config, user_name
 from afo.data.splits import find_splits
 from afo.errors import AfoError, NotFound, TrainingError
 from afo.job import Job, RowType, TableKind
 from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo_client.console import say
 from afo_client.model_ref import ModelRef, find_model
 
 #: Last lines of a process's own words that are shown when it dies.
@@ -33,17 +34,20 @@ class SavedModel:
 
 
 def saved_model(config: Config, named: str | None) -> SavedModel:
-    """Raises `NotFound` where the checkpoint, or the job that wrote it, is gone."""
+    """Raises `NotFound` where the checkpoint, or the job that wrote it, is gone. Says whose code the model is."""
     model = find_model(config, named)
     ref = model.job(config)
     try:
-        job = jsonfile.decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job).job
-        return SavedModel(model, job, storage.read_bytes(ref.paths.schema))
+        submitted = jsonfile.decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job)
+        found = SavedModel(model, submitted.job, storage.read_bytes(ref.paths.schema))
     except NotFound as error:
         raise NotFound(
             f"{model.url} was written by {ref.job_id}, whose job and schema it takes to use it; they lie in "
             f"{ref.paths.dir}, or in another `jobs_root` (AFO_JOBS_ROOT): {error}"
         ) from error
+    if submitted.job.model.entry and submitted.user != user_name():
+        say(f"this model of {submitted.user} is a program, {submitted.job.model.entry}, which runs here as you")
+    return found
 
 
 def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:

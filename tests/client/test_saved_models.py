@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from afo import lineage
+from afo import jsonfile, lineage
+from afo.am_config import AmConfig
+from afo.config import load_config
 from afo.errors import NotFound
+from afo.job import Data, Job, Model, RoleSpec
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.paths import JobPaths
 from afo.train.manifest import Manifest, Part, Refusal, commit, write_evaluation, write_refusal
 from afo_client.main import run
+from afo_client.offline import saved_model
 
 
 def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
@@ -101,6 +106,35 @@ def test_what_is_not_there(
     monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
     assert run([word.format(folder=model) for word in words]) == NotFound.exit_code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("user", "entry", "told"),
+    [("bob", "/bob/ctr.py:build", True), ("ann", "/bob/ctr.py:build", False), ("bob", "", False)],
+)
+def test_the_code_of_somebody_elses_model_is_named(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, user: str, entry: str, told: bool
+) -> None:
+    """Before it runs."""
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
+    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+    job = Job(
+        name="clicks",
+        roles={"ps": RoleSpec(instances=1), "worker": RoleSpec(instances=1)},
+        data=Data(train=("part-*",)),
+        model=Model(kind="entry", entry=entry) if entry else Model(),
+    )
+    paths = JobPaths(str(model / "jobs"), "local_1_2")
+    Path(paths.dir).mkdir(parents=True)
+    Path(paths.schema).write_text("")
+    config = AmConfig(
+        job=job, user=user, afo_version="0", runtime="local", jobs_root=str(model / "jobs"), train_files=(),
+        eval_files=(), secret_file="", schema_file="", submitted=1.0,
+    )  # fmt: skip
+    Path(paths.job).write_bytes(jsonfile.encode(config))
+    assert saved_model(load_config(), str(model / "day")).job.model.entry == entry
+    words = "this model of bob is a program, /bob/ctr.py:build, which runs here as you"
+    assert capsys.readouterr().err == (f"{words}\n" if told else "")
 
 
 def test_scores_replace_nothing_unasked(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
