@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.infer import infer_for_job, infer_schema
+from afo.data.infer import infer_for_job, infer_schema, text_of
 from afo.data.inspect import FileReport, Report, inspect_files
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Feature, Schema, parse_schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError
 from afo.job import Data
@@ -119,3 +119,11 @@ def test_records_that_disagree_or_are_no_example(tmp_path: Path) -> None:
         inspect_files([str(tmp_path / "b")])
     with pytest.raises(DataError, match="no feature with a value in the 0 records"):
         inferred(inspect_files([write(tmp_path / "c", [])]))
+
+
+def test_a_name_of_several_lines_leaves_no_note() -> None:
+    """A data file names its features; what it says must not become a line of the schema."""
+    schema = Schema(features=(Feature(name="x", kind="dense"),))
+    text = text_of(schema, ["x\nlabel: x is left out"])
+    assert text.startswith("# x label: x is left out\n")
+    assert parse_schema(text.encode(), "schema.yaml") == schema
