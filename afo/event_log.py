@@ -1,11 +1,14 @@
 """The event log: one JSON line an event; the AM's journal, and what `afo events`, the history server and tests read.
 
 The state of a job is a function of its events (`afo_am.state`). A reader ignores a last line without its newline and
-keeps events of a type it does not know (`Unknown`), so that an older reader can read a newer log.
+keeps events of a type it does not know (`Unknown`), so that an older reader can read a newer log. A line ends with a
+checksum of what stands before it; one that has been damaged holds no record for any reader.
 """
 
+import re
 from collections.abc import Iterator
 
+import google_crc32c
 import msgspec
 from msgspec import Struct
 
@@ -13,8 +16,13 @@ from afo import storage
 from afo.decoding import UNDECODABLE
 from afo.events import AnyEvent
 
-#: Version of the log's format.
-VERSION = 1
+#: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1.
+VERSION = 2
+
+_CHECKSUM = re.compile(rb',"crc32c":"([0-9a-f]{8})"}')
+_CHECKSUM_SIZE = len(b',"crc32c":"00000000"}')
+#: The polynomial of CRC-32C, lowest bit first: by what the checksum differs if the last bit is another one.
+_POLYNOMIAL = 0x82F63B78
 
 
 class Unknown(Struct, frozen=True):
@@ -25,9 +33,13 @@ class Unknown(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """One line: an event and where it stands. `time` is the wall clock in seconds since 1970."""
+    """One line: an event and where it stands.
 
-    v: int
+    `seq` is 1 for the first event of a job and grows by one with each, across segments; `time` is the wall clock in
+    seconds since 1970.
+    """
+
+    v: int = VERSION
     seq: int
     am_attempt: int
     incarnation: int
@@ -53,21 +65,37 @@ _raw_decoder = msgspec.json.Decoder()
 
 def encode_line(record: Record) -> bytes:
     """One line with its newline."""
-    return _encoder.encode(record) + b"\n"
+    return sealed(_encoder.encode(record)) + b"\n"
+
+
+def sealed(json_object: bytes) -> bytes:
+    """A JSON object with its checksum as the last member."""
+    body = json_object.removesuffix(b"}")
+    return body + _checksum(body)
 
 
 def decode_line(line: bytes) -> Record | UnknownRecord | None:
-    """The record of a line, or None when it is no record at all (a torn or foreign line)."""
-    try:
-        return _decoder.decode(line)
-    except UNDECODABLE:
-        pass
-    try:
-        raw = _raw_decoder.decode(line)
-        event = raw.pop("event")
-        return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
-    except (*UNDECODABLE, KeyError, TypeError, AttributeError):
+    """The record of a line, with its newline or without; None when it is no record (torn, damaged or foreign)."""
+    line = line.removesuffix(b"\n")
+    record = _decoded(line)
+    return record if record is not None and _is_intact(line, record.v) else None
+
+
+def mended(line: bytes) -> bytes | None:
+    """A damaged line as it was, if one bit of it or of its newline has flipped; None after any other damage.
+
+    CRC-32C tells apart any two lines that differ in fewer than four bits, or in an odd number of them.
+    """
+    if _is_intact(line[:-1], VERSION):
+        return line[:-1]
+    body, end = line[:-_CHECKSUM_SIZE], line[-_CHECKSUM_SIZE:]
+    right = _checksum(body)
+    if (int.from_bytes(end) ^ int.from_bytes(right)).bit_count() == 1:
+        return body + right
+    if (stated := _CHECKSUM.fullmatch(end)) is None:
         return None
+    bit = _flipped(len(body) * 8, google_crc32c.value(body) ^ int(stated[1], 16))
+    return None if bit is None else (int.from_bytes(body) ^ 1 << bit).to_bytes(len(body)) + end
 
 
 def split_lines(data: bytes) -> tuple[list[bytes], bytes]:
@@ -84,3 +112,38 @@ def read_log(events_dir: str) -> Iterator[Record | UnknownRecord]:
             record = decode_line(line)
             if record is not None:
                 yield record
+
+
+def _decoded(line: bytes) -> Record | UnknownRecord | None:
+    try:
+        return _decoder.decode(line)
+    except UNDECODABLE:
+        pass
+    try:
+        raw = _raw_decoder.decode(line)
+        event = raw.pop("event")
+        return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
+    except (*UNDECODABLE, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _checksum(body: bytes) -> bytes:
+    return b',"crc32c":"%08x"}' % google_crc32c.value(body)
+
+
+def _is_intact(line: bytes, version: int) -> bool:
+    body, end = line[:-_CHECKSUM_SIZE], line[-_CHECKSUM_SIZE:]
+    if version > 1:
+        return end == _checksum(body)
+    return not _CHECKSUM.fullmatch(end)  # else it says by mistake that it is older
+
+
+def _flipped(bits: int, difference: int) -> int | None:
+    """Which of so many bits, counted from the end of the line, has flipped, if that changes the checksum like this."""
+    change = _POLYNOMIAL
+    for number in range(bits):
+        if change == difference:
+            # The checksum takes the lowest bit of a byte first, so the last one is the highest of the last byte.
+            return number // 8 * 8 + 7 - number % 8
+        change = change >> 1 ^ (_POLYNOMIAL if change & 1 else 0)
+    return None

@@ -42,6 +42,7 @@ class JobPaths:
         files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
+        damaged/              lines of the event log that an AM found damaged, as they were found
         verdict.json          final state; written once, when no task runs any more
         on_end.json           how `on_end` of the job file ended (`afo.bounded_command.Ran`), if there is one
         logs/<role>_<index>/<attempt>/{stdout,stderr}   and logs/am/<attempt>/{stdout,stderr}
@@ -84,6 +85,10 @@ class JobPaths:
     def events_segment(self, am_attempt: int, incarnation: int) -> str:
         """One segment; names sort in the order of writing."""
         return f"{self.events}/events_{am_attempt:03d}_{incarnation:05d}.jsonl"
+
+    def damaged_line(self, segment: str, number: int) -> str:
+        """Where a damaged line of a segment is kept; lines are counted from 1."""
+        return f"{self.dir}/damaged/{segment.rpartition('/')[2]}.line{number}"
 
     @property
     def verdict(self) -> str:

@@ -94,7 +94,7 @@ def serve(tasks: int, secret: str, address: "multiprocessing.Queue[str]") -> Non
         paths = JobPaths(root, "local_1_0001")
         storage.make_dirs(paths.events)
         core = Core(settings, now=time.monotonic())
-        driver = Driver(core, Journal(paths, 1, 1), SimulatedRuntime(), paths)
+        driver = Driver(core, Journal(paths, 1, 1, 0), SimulatedRuntime(), paths)
         server = RpcServer(dict.fromkeys(("Register", "Heartbeat"), driver.ask), secret, "127.0.0.1", threads=4)
         server.start()
         started = ev.AmStarted(am_attempt=1, incarnation=1, address=server.address, host="h", pid=os.getpid())

@@ -46,7 +46,7 @@ def write_job(root: str, number: int, now: float) -> str:
                       train_files=("a",), secret_file="s", schema_file="s", submitted=begun)  # fmt: skip
     write(paths.job, jsonfile.encode(config))
     records = [
-        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=begun + time, event=event)
+        event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=begun + time, event=event)
         for seq, (time, event) in enumerate(events(config, begun))
     ]
     write(paths.events_segment(1, 1), b"".join(map(event_log.encode_line, records)))

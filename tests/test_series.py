@@ -18,7 +18,7 @@ _SPLITS = 2
 def _log(*events: ev.AnyEvent) -> list[event_log.Record]:
     """One event a second."""
     return [
-        event_log.Record(v=1, seq=number, am_attempt=1, incarnation=1, time=float(number), event=event)
+        event_log.Record(seq=number, am_attempt=1, incarnation=1, time=float(number), event=event)
         for number, event in enumerate(events)
     ]
 

@@ -22,8 +22,9 @@ from afo.rpc.wire import METHODS, read_secret
 from afo.submission import KEYTAB
 from afo_am.core import Core
 from afo_am.driver import Driver
-from afo_am.journal import Journal, earlier_records
+from afo_am.journal import Journal
 from afo_am.metrics import served
+from afo_am.replay import read_earlier
 from afo_am.runtime import make_runtime
 from afo_am.tokens import TokenKeeper
 
@@ -73,12 +74,13 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     am_attempt, incarnation = _am_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     core = Core(config, now=time.monotonic())
     # A start that ended at once would be counted, and the next one would find the same NameNode away.
-    for record in storage.patiently(lambda: list(earlier_records(paths)), PATIENCE_S):
+    earlier = storage.patiently(lambda: read_earlier(paths, config.job.checkpoint.dir), PATIENCE_S)
+    for record in earlier.records:
         core.replay(record.event, record.time)
     incarnation = max(incarnation, core.state.incarnation + 1)
     _publish_job(config, paths)
     runtime = make_runtime(config, paths)
-    driver = Driver(core, Journal(paths, am_attempt, incarnation), runtime, paths)
+    driver = Driver(core, Journal(paths, am_attempt, incarnation, earlier.last_seq), runtime, paths)
     host = advertised_host(config.runtime)
     handlers = {**dict.fromkeys(METHODS, tokens.noted(driver.ask)), "Tokens": tokens.give}
     server = RpcServer(handlers, read_secret(config.secret_file), host, threads=_RPC_THREADS)

@@ -249,5 +249,10 @@ _APPLY: dict[type, _Apply] = {
     ev.Sample: _sample,
     ev.TasksUsed: _noted,
 }
+#: Events on which nothing that is decided later rests: the state does not change by them, or (`Sample`) only until the
+#: next heartbeat.
+OBSERVATIONS = frozenset(
+    {ev.BadRecordsExceeded, ev.ContainersAwaited, ev.KillRequested, ev.Sample, ev.TaskStalled, ev.TasksUsed}
+)
 if set(_APPLY) != set(get_args(ev.AnyEvent)):
     raise InvalidState("an event has no way into the state")

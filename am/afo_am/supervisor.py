@@ -26,12 +26,12 @@ from typing import IO, Literal
 
 import msgspec
 
-from afo.errors import AfoError, PermissionDenied, SpecError, UsageError
+from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
 from afo.process_death import adopt_orphans, die_with_parent
 
-#: Exit codes of the AM after which another start would change nothing: the job has its verdict, or the submission
-#: itself is wrong.
-FINAL_CODES = frozenset({0, UsageError.exit_code, SpecError.exit_code, PermissionDenied.exit_code})
+#: Exit codes of the AM after which another start would change nothing: the job has its verdict, the submission itself
+#: is wrong, or the journal is damaged.
+FINAL_CODES = frozenset({0, UsageError.exit_code, SpecError.exit_code, DataError.exit_code, PermissionDenied.exit_code})
 #: Exit code of the supervisor after SIGTERM, as a shell would say it.
 EXIT_TERMINATED = 128 + signal.SIGTERM
 

@@ -52,6 +52,8 @@ def _has_ended(ref: JobRef, watch: JobWatch) -> bool:
 
 
 def _say_what_is_missing(tail: EventTail) -> None:
+    if tail.damage:
+        say(tail.damage)
     if tail.unread:
         say(
             f"the end of {tail.unread} cannot be read: the Application Master has it open, or died with it open; HDFS"

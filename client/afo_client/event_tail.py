@@ -15,6 +15,8 @@ class EventTail:
         self._log = GrowingLog()
         #: Bytes of complete lines taken from each segment.
         self._taken: dict[str, int] = {}
+        #: Complete lines that hold no record.
+        self.damaged = 0
 
     def poll(self) -> list[event_log.Record | event_log.UnknownRecord]:
         """New records in order; none while there is no log. Raises what `afo.storage` raises."""
@@ -30,8 +32,19 @@ class EventTail:
         """The segment that could not be read at the last poll, see `GrowingLog`."""
         return self._log.unread
 
+    @property
+    def damage(self) -> str:
+        """A sentence about lines that cannot be read; '' if there are none."""
+        if not self.damaged:
+            return ""
+        lines = "1 line of the event log is" if self.damaged == 1 else f"{self.damaged:,} lines of the event log are"
+        return f"{lines} damaged and left out"
+
     def _take(self, segment: str, file: BinaryIO) -> list[event_log.Record | event_log.UnknownRecord]:
         file.seek(self._taken.get(segment, 0))
         lines, rest = event_log.split_lines(data := file.read())
         self._taken[segment] = self._taken.get(segment, 0) + len(data) - len(rest)
-        return [record for record in map(event_log.decode_line, lines) if record is not None]
+        lines = [line for line in lines if line.strip()]
+        records = [record for record in map(event_log.decode_line, lines) if record is not None]
+        self.damaged += len(lines) - len(records)
+        return records

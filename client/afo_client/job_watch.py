@@ -63,9 +63,8 @@ class JobWatch:
             verdict = self._verdict()  # it may have come between the first look and the last question
             if verdict is None:
                 return self._without_master(application)
-        self._log.take(self._events.poll())
         return structs.replace(
-            self._log.view, state=verdict.state, message=verdict.diagnostics, verdict=verdict, metrics=verdict.metrics,
+            self._logged(), state=verdict.state, message=verdict.diagnostics, verdict=verdict, metrics=verdict.metrics,
             step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
 
@@ -106,14 +105,19 @@ class JobWatch:
 
     def _without_master(self, application: Application) -> JobView:
         """No verdict and no AM: it waits to be started, is being restarted, or died without a word."""
-        self._log.take(self._events.poll())
-        view = self._log.view
+        view = self._logged()
         if application.final:
             state = application.final if application.final in FINAL else "FAILED"
             message = application.diagnostics or "the application ended without a verdict and without diagnostics"
             return structs.replace(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
         return structs.replace(view, state=application.state, message=message)
+
+    def _logged(self) -> JobView:
+        """The job as its event log has it."""
+        self._log.take(self._events.poll())
+        view, damage = self._log.view, self._events.damage
+        return structs.replace(view, notes=(*view.notes, damage)) if damage else view
 
     def _silence(self, application: Application) -> str:
         """Why the numbers may be old: the AM has said where it listens, and is not reached there from here."""

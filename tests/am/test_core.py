@@ -176,7 +176,7 @@ def test_a_metric_that_is_no_number_does_not_make_the_journal_unreadable(make_cl
     task = cluster.live("evaluator")[0].id
     metrics = {"auc": math.nan, "log_loss": 0.5, "calibration": math.inf}
     cluster.tell(m.EvalReport(task=task, generation=1, step=1, manifest="m", metrics=metrics))
-    record = event_log.Record(v=1, seq=1, am_attempt=1, incarnation=1, time=1.0, event=cluster.log[-1][0])
+    record = event_log.Record(seq=1, am_attempt=1, incarnation=1, time=1.0, event=cluster.log[-1][0])
     assert event_log.decode_line(event_log.encode_line(record)) == record
     assert cluster.core.state.metrics == {"log_loss": 0.5}
 

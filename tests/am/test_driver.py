@@ -21,7 +21,8 @@ from afo.rpc.wire import new_secret
 from afo_am import commands as c
 from afo_am.core import Core
 from afo_am.driver import Driver
-from afo_am.journal import Journal, earlier_records
+from afo_am.journal import Journal
+from afo_am.replay import read_earlier
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
 from fake_cluster import make_config
 
@@ -84,10 +85,13 @@ class RunningAm:
         config = msgspec.structs.replace(make_config(evaluator=False, **job), submitted=time.time())  # type: ignore[arg-type]
         self.paths = JobPaths(str(root), "local_1_0001")
         core = Core(config, now=0.0)
-        for record in earlier_records(self.paths):
+        earlier = read_earlier(self.paths, "")
+        for record in earlier.records:
             core.replay(record.event, record.time)
         storage.make_dirs(self.paths.events)
-        self.driver = Driver(core, Journal(self.paths, 1, incarnation), runtime, self.paths, poll_s=0.05)
+        self.driver = Driver(
+            core, Journal(self.paths, 1, incarnation, earlier.last_seq), runtime, self.paths, poll_s=0.05
+        )
         secret = new_secret()
         names = ("Register", "Heartbeat", "NextSplit", "Status", "Kill", "ReportExit")
         self.server = RpcServer(dict.fromkeys(names, self.driver.ask), secret, "127.0.0.1")
@@ -127,7 +131,7 @@ def am(tmp_path: Path, runtime: ListedRuntime) -> Iterator[RunningAm]:
 
 
 def events_of(paths: JobPaths, kind: type) -> list[object]:
-    return [record.event for record in earlier_records(paths) if isinstance(record.event, kind)]
+    return [record.event for record in read_earlier(paths, "").records if isinstance(record.event, kind)]
 
 
 def register(am: RunningAm, task: m.TaskId) -> m.Directive:

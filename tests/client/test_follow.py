@@ -88,7 +88,7 @@ def watch(ref: JobRef, runtime: FakeRuntime) -> Iterator[JobWatch]:
 
 def log(ref: JobRef, *events: ev.AnyEvent) -> None:
     records = [
-        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
+        event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
         for seq, event in enumerate(events)
     ]
     Path(ref.paths.events_segment(1, 1)).write_bytes(b"".join(map(event_log.encode_line, records)))

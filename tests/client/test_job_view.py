@@ -33,7 +33,7 @@ def test_the_failure_is_the_process_that_failed_and_not_the_end_of_its_container
     assert cluster.run(each=crash) == "FAILED"
     log = LogReader("local_1_0001")
     log.take(
-        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
+        event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
         for seq, (event, time) in enumerate(cluster.log)
     )
     assert log.view.failure is not None
@@ -53,7 +53,7 @@ def test_restarts_are_counted_alike_and_waits_are_none(seed: int) -> None:
             cluster.turn()
     log = LogReader("local_1_0001")
     log.take(
-        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
+        event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
         for seq, (event, time) in enumerate(cluster.log)
     )
     told = from_status(status_of(cluster.core, "local_1_0001", cluster.time))

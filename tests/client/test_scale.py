@@ -107,10 +107,10 @@ def test_a_worker_that_was_scaled_away_is_missed_by_nobody() -> None:
     story += [ev.ContainerRunning(task=task, handle="h", container="c", host="") for task in tasks]
     story.append(ev.TaskEnded(task=tasks[2], cause="scaled_away", code=0, message="ann wants 2 workers"))
     reader = LogReader(JOB)
-    reader.take(event_log.Record(v=1, seq=n, am_attempt=1, incarnation=1, time=1, event=e) for n, e in enumerate(story))
+    reader.take(event_log.Record(seq=n, am_attempt=1, incarnation=1, time=1, event=e) for n, e in enumerate(story))
     assert reader.view.tasks[2].state == "scaled away"
     assert reader.view.containers == (2, 2)
     again = ev.ContainerRequested(task=m.TaskId(role="worker", index=2, attempt=1), memory=1, vcores=1)
-    reader.take([event_log.Record(v=1, seq=9, am_attempt=1, incarnation=1, time=1, event=again)])
+    reader.take([event_log.Record(seq=9, am_attempt=1, incarnation=1, time=1, event=again)])
     assert reader.view.containers == (2, 3)
     assert reader.view.restarts == 0

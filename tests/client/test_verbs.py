@@ -69,7 +69,7 @@ def write_job(paths: JobPaths) -> None:
     ]  # fmt: skip
     Path(paths.events).mkdir(parents=True)
     records = [
-        event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
+        event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
         for seq, event in enumerate(story)
     ]
     Path(paths.events_segment(1, 1)).write_bytes(b"".join(map(event_log.encode_line, records)) + b'{"torn')
@@ -105,6 +105,20 @@ def test_status_of_the_last_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert (fields["state"], fields["cause"], fields["metrics"]) == ("FAILED", "user_exception", {"auc": 0.5})
     assert (fields["tasks"][0]["task"], fields["tasks"][0]["host"]) == ("worker:0", "host1")
     assert fields["submitted"] == "1970-01-01T00:00:07.000Z"
+
+
+def test_damaged_lines_of_the_log_are_left_out_and_counted(capsys: pytest.CaptureFixture[str], paths: JobPaths) -> None:
+    event_segment = Path(paths.events_segment(1, 1))
+    assert "event log is" not in out(capsys, "status")
+    lines = event_segment.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"1024", b"1025")
+    event_segment.write_bytes(b"\n".join(lines))
+    assert "1 line of the event log is damaged and left out" in out(capsys, "status")
+    assert run(["events", JOB]) == 0
+    shown = capsys.readouterr()
+    assert "ContainerRequested" not in shown.out
+    assert "TaskRegistered" in shown.out
+    assert "1 line of the event log is damaged and left out" in shown.err
 
 
 def test_wait_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from afo import events as ev
 from afo import storage
 from afo.errors import ClusterUnreachable
-from afo.event_log import Record, encode_line
+from afo.event_log import Record, encode_line, sealed
 from afo_history_server import event_log as reader
 from afo_history_server.app import create_app
 from afo_history_server.event_log import EventLog
@@ -23,7 +23,7 @@ from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import browser
 
 NEW = {
-    "v": 2,
+    "v": 3,
     "seq": 9,
     "am_attempt": 1,
     "incarnation": 1,
@@ -33,7 +33,7 @@ NEW = {
 
 
 def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWriter) -> None:
-    running.raw(json.dumps(NEW).encode() + b"\n")
+    running.raw(sealed(json.dumps(NEW).encode()) + b"\n")
     page = client.get(f"/jobs/{RUNNING}/events").text
     assert "Teleported" in page
     assert "to=&lt;b&gt;Mars" in page
@@ -43,7 +43,7 @@ def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWri
 
 def test_a_torn_last_line_waits_for_its_end(client: FlaskClient, running: JobWriter) -> None:
     line = encode_line(
-        Record(v=1, seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
+        Record(seq=9, am_attempt=1, incarnation=1, time=T0, event=ev.KillRequested(user="eve", reason="ü"))
     )
     running.raw(line[:-5])
     page = client.get(f"/jobs/{RUNNING}/events").text
@@ -195,13 +195,13 @@ EVENTS = st.builds(
     }), st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
 )  # fmt: skip
 RECORDS = st.fixed_dictionaries({
-    "v": st.integers(0, 3), "seq": st.integers(), "am_attempt": st.integers(), "incarnation": st.integers(),
+    "v": st.integers(2, 4), "seq": st.integers(), "am_attempt": st.integers(), "incarnation": st.integers(),
     "time": st.floats() | st.integers(), "event": EVENTS,
 })  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.lists(RECORDS.map(lambda record: json.dumps(record).encode()) | st.binary(), max_size=6))
+@given(records=st.lists(RECORDS.map(lambda record: sealed(json.dumps(record).encode())) | st.binary(), max_size=6))
 def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
     storage.write_bytes(running.paths.events_segment(1, 1), b"\n".join(records) + b"\n")
     fresh = browser(create_app(running.paths.root))

@@ -188,7 +188,7 @@ def test_who_follows_a_log_whose_writer_died_is_not_held_up(root: str, monkeypat
 
 def _record(seq: int) -> event_log.Record:
     event = KillRequested(user="alice", reason="")
-    return event_log.Record(v=1, seq=seq, am_attempt=1, incarnation=1, time=float(seq), event=event)
+    return event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=float(seq), event=event)
 
 
 def _counted(open_input: Callable[..., BinaryIO], opened: list[str]) -> Callable[..., BinaryIO]:

@@ -49,7 +49,7 @@ class JobWriter:
         lines = []
         for event in events:
             self.at, self.seq = self.at + 1, self.seq + 1
-            record = event_log.Record(v=1, seq=self.seq, am_attempt=1, incarnation=1, time=self.at, event=event)
+            record = event_log.Record(seq=self.seq, am_attempt=1, incarnation=1, time=self.at, event=event)
             lines.append(event_log.encode_line(record))
         return self.raw(b"".join(lines))
 

@@ -1,0 +1,85 @@
+"""Lines of the event log: what is written, what is read of every version, and what damage looks like."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo import event_log
+from afo import events as ev
+from afo.event_log import Record, UnknownRecord
+from afo.rpc.messages import TaskId
+
+TASK = TaskId(role="worker", index=0, attempt=1)
+RECORD = Record(
+    seq=3, am_attempt=1, incarnation=2, time=1.5, event=ev.SplitLeased(task=TASK, row=7, epoch=0, resume=True)
+)
+#: Written by the version before checksums.
+VERSION_1 = (
+    b'{"v":1,"seq":3,"am_attempt":1,"incarnation":2,"time":1.5,"event":{"type":"SplitLeased",'
+    b'"task":{"role":"worker","index":0,"attempt":1},"row":7,"epoch":0,"resume":true}}'
+)
+LINE = event_log.encode_line(RECORD).removesuffix(b"\n")
+LONG = event_log.encode_line(
+    Record(seq=4, am_attempt=1, incarnation=2, time=1.5, event=ev.KillRequested(user="ü", reason="x" * 3000))
+).removesuffix(b"\n")
+
+
+def flipped(line: bytes, bit: int) -> bytes:
+    changed = bytearray(line)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_a_line_is_json_and_ends_with_its_checksum() -> None:
+    assert VERSION_1.replace(b'"v":1', b'"v":2').removesuffix(b"}") + b',"crc32c":"b0b4c2f5"}' == LINE
+    assert event_log.decode_line(LINE) == RECORD
+
+
+def test_a_line_of_version_1_has_no_checksum() -> None:
+    record = event_log.decode_line(VERSION_1)
+    assert isinstance(record, Record)
+    assert (record.v, record.seq, record.event) == (1, 3, RECORD.event)
+
+
+LATER = VERSION_1.replace(b"SplitLeased", b"Teleported")
+
+
+@pytest.mark.parametrize("line", [LATER, event_log.sealed(LATER.replace(b'"v":1', b'"v":9'))])
+def test_an_unknown_event_is_kept_in_every_version(line: bytes) -> None:
+    record = event_log.decode_line(line)
+    assert isinstance(record, UnknownRecord)
+    assert (record.event.type, record.event.raw["row"]) == ("Teleported", 7)
+
+
+def test_a_checksum_that_is_cut_off_or_that_an_older_line_would_not_have_is_damage() -> None:
+    assert event_log.decode_line(LINE[:-21] + b"}") is None
+    assert event_log.decode_line(LINE.replace(b'"v":2', b'"v":1')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":2', b'"v":0')) is None
+
+
+@pytest.mark.parametrize("line", [LINE, LONG], ids=["short", "long"])
+def test_one_flipped_bit_is_seen_wherever_it_is_and_mended(line: bytes) -> None:
+    bits = range(len(line) * 8)
+    for bit in bits if line is LINE else random.Random(1).sample(bits, 200):
+        damaged = flipped(line, bit)
+        assert event_log.decode_line(damaged) is None
+        assert event_log.mended(damaged) == line
+    for bit in range(8):
+        assert event_log.mended(line + flipped(b"\n", bit)) == line
+
+
+@given(st.sampled_from([LINE, LONG]), st.data())
+def test_other_damage_is_seen_and_never_mended_into_another_line(line: bytes, data: st.DataObject) -> None:
+    place = st.integers(0, len(line) - 1)
+    first, second = data.draw(place), data.draw(place)
+    swapped = bytearray(line)
+    swapped[first], swapped[second] = line[second], line[first]
+    begin, end = sorted((first, second))
+    overwritten = line[:begin] + data.draw(st.binary(min_size=end - begin, max_size=end - begin)) + line[end:]
+    twice = flipped(flipped(line, first * 8), second * 8 + 1)
+    for damaged in (bytes(swapped), overwritten, twice, line[:begin] + line[end:], line[:begin], line + line):
+        if damaged != line:
+            assert event_log.decode_line(damaged) is None
+            assert event_log.mended(damaged) in (None, line)
