@@ -40,12 +40,12 @@ test: $(INSTALLED) ## Run the tests but the slow ones, on a real Hadoop too; ins
 	$(PYTEST) -m "$(QUICK) and not slow and hadoop"
 
 test-slice: $(INSTALLED) ## Run the slow tests whose turn it is today: at most ten minutes
-	.ci/system-packages $(TESTED_WITH)
+	.ci/system-packages $(TESTED_WITH) boost
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and slow and not hadoop" --slice $(DAY):480
 	$(PYTEST) -m "$(QUICK) and slow and hadoop" --slice $(DAY):240
 
 test-all: $(INSTALLED) ## Run every test, the slow ones too; two hours
-	.ci/system-packages $(TESTED_WITH)
+	.ci/system-packages $(TESTED_WITH) boost
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not hadoop"
 	$(PYTEST) -m "$(QUICK) and hadoop"
 
@@ -71,10 +71,10 @@ format: $(INSTALLED) ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## Run the benchmarks; results in build/bench; makes environments of other libraries (8 GB)
-	.ci/system-packages python native boost
-	@mkdir -p build/bench
-	@failed=0; for file in benchmarks/bench_*.py; do $(BIN)/python $$file || failed=1; done; exit $$failed
+# Alone: `make bench BENCH="job servers"`.
+bench: $(INSTALLED) ## Run the benchmarks and end with one table; a missed bar makes it fail (1); other libraries take 8 GB
+	.ci/system-packages python native boost hadoop
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 fuzz: ## libFuzzer on the engine's table, the reader of its checkpoints and what reads TFRecord files, five minutes each
 	.ci/system-packages native fuzz

@@ -20,7 +20,8 @@ import bridge_log
 import msgspec
 import psutil
 from bridge_jvm import Master, Numbers, until
-from report import publish, result
+from report import MISSED, publish, result
+from size import sized
 
 from afo import __version__, units
 from afo.am_config import AmConfig
@@ -44,7 +45,7 @@ SHELL = "org.apache.hadoop.yarn.applications.distributedshell"
 LOGGING = "-Dhadoop.root.logger=INFO,console"
 SKEIN_MASTER, SHELL_MASTER = "com.anaconda.skein.ApplicationMaster", f"{SHELL}.ApplicationMaster"
 SLEEPER = 'echo "$EPOCHREALTIME $$ $CONTAINER_ID" > "{directory}/$CONTAINER_ID.up"\nexec sleep 987\n'
-NODES, NODE_MEMORY, NODE_VCORES = 4, 512 * 1024, 1000
+NODES, NODE_MEMORY, NODE_VCORES = sized(4, 1), 512 * 1024, 1000
 #: Nothing but starting and ending is to be measured: no watch over memory, no logs to HDFS.
 SETTINGS = {
     "yarn.nodemanager.pmem-check-enabled": "false",
@@ -215,15 +216,15 @@ def measure(options: argparse.Namespace, folder: Path, cluster: Cluster) -> list
 
 
 def main() -> int:
-    """Measure, print, write; exit code 1 when the claim does not hold."""
+    """0 if the claim holds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=sized([100, 300, 1000], [2]))
     parser.add_argument("--hurt", type=int, default=10, help="percent that crash, and as many that the AM ends")
     parser.add_argument("--alone", action="store_true", help="without the distributed shell, and without a claim")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="afo-bench-") as name, running_cluster(Path(name)) as cluster:
         claims = measure(options, Path(name), cluster)
-    return 0 if options.alone or publish("bench_bridge", claims) else 1
+    return 0 if options.alone or publish("bridge", claims) else MISSED
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from report import publish, result
+from report import MISSED, publish, result
+from size import sized
 
 from afo import __version__, event_log, jsonfile
 from afo import events as ev
@@ -29,7 +30,7 @@ from afo.job import Data, Job, RoleSpec
 from afo.paths import JobPaths
 from afo.rpc.messages import TaskId
 
-CLIENTS, SENDERS, PAUSE_S = 50, 2, 1.0
+CLIENTS, SENDERS, PAUSE_S = sized(50, 4), 2, sized(1.0, 0.01)
 LOG = "application_1763000000000_0001"
 LIMITS_MS = {"list": 300.0, "job": 300.0, "log": 200.0}
 _DAY = 86400.0
@@ -186,9 +187,9 @@ def loaded(port: int, jobs: int, log_bytes: int, seconds: float) -> dict[str, fl
 def main() -> int:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=10_000)
-    parser.add_argument("--log-mb", type=int, default=5_000)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--jobs", type=int, default=sized(10_000, 30))
+    parser.add_argument("--log-mb", type=int, default=sized(5_000, 2))
+    parser.add_argument("--seconds", type=float, default=sized(60.0, 1.0))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="afo-history-") as root:
         now = time.time()
@@ -204,7 +205,7 @@ def main() -> int:
     claims.append(claim("first scan", figures["scan"], 60.0, "s"))
     claims.append(claim("resident", figures["rss"] / 1e6, 500.0, "MB"))
     claims.append(claim("a new job is seen", figures["seen"], 5.0, "s"))
-    return 0 if publish("history", claims) else 1
+    return 0 if publish("history", claims) else MISSED
 
 
 if __name__ == "__main__":

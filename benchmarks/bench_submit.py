@@ -20,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from report import publish, result
+from report import MISSED, publish, result
+from size import sized
 
 from afo import event_log, storage
 from afo import events as ev
@@ -185,13 +186,13 @@ def measure(rounds: int, folder: Path, port: int) -> bool:
     print(f"  a second submission found {len(before)} files in the cache and sent {len(sent_again)} of them again")
     total = statistics.median(sum(each.values()) for each in ours)
     claim = result("submit to first step", total, sum(least) + MARGIN_S, "s", 1.0, lower_is_better=True)
-    return publish("bench_submit", [claim]) and not sent_again
+    return publish("submit", [claim]) and not sent_again
 
 
 def main() -> int:
-    """Measure on a cluster of its own; exit code 1 when the aim is missed."""
+    """Measure on a cluster of its own; 0 if the aim is kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=sized(3, 1))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="afo-bench-") as name:
         folder = Path(name)
@@ -202,7 +203,7 @@ def main() -> int:
             os.environ["HADOOP_CONF_DIR"] = str(cluster.conf_dir)
             os.environ["PATH"] = f"{cluster.bin_dir}:{os.environ['PATH']}"
             spec = cluster.known_spec()
-            return 0 if measure(arguments.rounds, folder, spec.port_base + spec.port_count) else 1
+            return 0 if measure(arguments.rounds, folder, spec.port_base + spec.port_count) else MISSED
         finally:
             cluster.stop()
 
