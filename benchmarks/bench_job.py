@@ -24,38 +24,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
+from job_step import once, records, side
 from report import MISSED, each_alone, publish, result
 from servers import servers
 from size import sized
 
-from afo.data.example import encode
-from afo.data.pieces import Origins
-from afo.data.schema import Feature, Schema
-from afo.job import Adagrad, Adam, Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Schedule
-from afo.models.examples import parse, parse_by_tensorflow
-from afo.models.records import RecordParser
+from afo.job import Adagrad, Adam, Optimizer, OptimizerChoice
 from afo.optimizers import AdamRule
 from afo.train import wide_deep_model
 from afo.train.cluster import connect
-from afo.train.setup import JobParts
-from afo.train.step import prepare_function, step_function
 
-FEATURES, NUMBERS, DIM, EXPONENT = 26, 8, 16, 1.05
-BATCH, VALUES = sized(4096, 64), sized(385_000, 1000)
 SERVERS = 2
-SCHEMA = Schema(
-    label="label",
-    sample_id="sample_id",
-    features=(
-        *(Feature(name=f"c{n}", kind="categorical", hash_buckets=VALUES) for n in range(FEATURES)),
-        *(Feature(name=f"d{n}", kind="dense") for n in range(NUMBERS)),
-    ),
-)
 OPTIONS = {"adagrad": Adagrad(), "adam": Adam()}
 AT_LEAST = {"adagrad": 1.8, "adam": 14.0}
 
@@ -76,72 +58,13 @@ class StockAdam(AdamRule):
         return tf.raw_ops.AssignSubVariableOp(resource=variable, value=change)
 
 
-class Side(NamedTuple):
-    """A traced job."""
-
-    prepare: Any
-    step: Any
-
-
-def records(batches: int, worker: int) -> list[Any]:
-    """Serialized samples, string [BATCH] each."""
-    generator = np.random.default_rng(worker)
-    ranks = np.arange(1, VALUES + 1, dtype=np.float64) ** -EXPONENT
-    ends = np.cumsum(ranks / ranks.sum())
-    found = []
-    for _ in range(batches):
-        ids = np.searchsorted(ends, generator.random((BATCH, FEATURES)))
-        numbers = generator.normal(size=(BATCH, NUMBERS)).astype(np.float32)
-        samples = [
-            encode(
-                {f"c{n}": [int(ids[row, n])] for n in range(FEATURES)}
-                | {f"d{n}": [float(numbers[row, n])] for n in range(NUMBERS)}
-                | {"label": [row % 3 // 2], "sample_id": [row]}
-            )
-            for row in range(BATCH)
-        ]
-        found.append(tf.constant(samples))
-    return found
-
-
-def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision: str) -> Side:
-    """A job on the servers, whose variables worker 0 creates; `precision` of the layers.
-
-    Dense weights, position and step have the same names in all jobs, and are shared.
-    """
-    schema = Path(folder) / "schema.yaml"
-    schema.write_text(SCHEMA.to_yaml())
-    job = Job(
-        name="bench", roles={"ps": RoleSpec(instances=SERVERS), "worker": RoleSpec()}, optimizer=optimizer,
-        model=Model(
-            hidden_units=(256, 128, 64), precision=precision,  # type: ignore[arg-type]
-            embedding=Embedding(dim=DIM, storage=storage),  # type: ignore[arg-type]
-        ),
-        data=Data(schema=str(schema), train=("x",), sample_id="sample_id", batch_size=BATCH),
-    )  # fmt: skip
-    parts = JobParts(job, str(schema))
-    parser = RecordParser(SCHEMA, job.data, parse if storage == "hash_table" else parse_by_tensorflow)
-    parameters = parts.model.parameters(SERVERS, 1)
-    if worker == 0:
-        parts.model.initialize(parameters)
-    prepare = prepare_function(parts.model, parser, SERVERS)
-    return Side(prepare, step_function(parts.model, parameters, Schedule(), prepare))
-
-
-def once(one: Side, batch: Any) -> None:
-    """A batch, from its records to the values that the worker fetches."""
-    zeros = tf.zeros(BATCH, tf.int64)
-    done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)))
-    done.steps.numpy(), float(done.loss), done.files.numpy(), done.positions.numpy()
-
-
 class Worker:
     """One of the workers; the first is this process."""
 
     def __init__(self, number: int, given: argparse.Namespace, folder: str) -> None:
         options = optimizer_of(given.optimizer)
         storages = ("hash_table", "dense")
-        self._sides = [side(folder, storage, options, number, given.precision) for storage in storages]
+        self._sides = [side(folder, each, options, number, given.precision, SERVERS) for each in storages]
         self._batches = records(given.batches, number)
         for one in self._sides:
             for batch in self._batches:

@@ -198,6 +198,7 @@ def main() -> int:
         folder = Path(name)
         cluster = Cluster(folder / "cluster")
         os.environ["AFO_STATE_DIR"] = str(folder / "state")
+        os.environ.pop("AFO_JOBS_ROOT", None)  # jobs lie in the cluster's HDFS
         try:
             cluster.start(ClusterSpec(nodes=2))
             os.environ["HADOOP_CONF_DIR"] = str(cluster.conf_dir)

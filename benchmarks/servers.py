@@ -1,10 +1,11 @@
 """Parameter servers of this machine for a benchmark of steps."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import psutil
@@ -23,14 +24,23 @@ threading.Event().wait()
 
 
 @contextmanager
-def servers(count: int, threads: int = 0) -> Iterator[tuple[list[str], list[psutil.Process]]]:
-    """Addresses and processes of parameter servers; `threads` of each operation, 0: as many as there are cores."""
+def servers(
+    count: int, threads: int = 0, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[list[str], list[psutil.Process]]]:
+    """Addresses and processes of parameter servers.
+
+    `threads` of each operation, 0: as `environment` says, or else as many as there are cores.
+    """
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
         each.close()
     command = [sys.executable, "-c", _SERVER, json.dumps(addresses)]
-    started = [subprocess.Popen([*command, str(index), str(threads)], stdout=subprocess.PIPE) for index in range(count)]
+    variables = {**os.environ, **(environment or {})}
+    started = [
+        subprocess.Popen([*command, str(index), str(threads)], stdout=subprocess.PIPE, env=variables)
+        for index in range(count)
+    ]
     try:
         for process in started:
             assert process.stdout is not None

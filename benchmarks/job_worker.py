@@ -1,0 +1,105 @@
+"""Workers in processes of their own that run `job_step`'s step, on hash tables with AdaGrad, in turns.
+
+As a program: `job_worker.py JSON` connects to servers, runs each of its batches once, and then for each number on its
+standard input goes through its batches so many times. Each time it prints how many samples that were.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import psutil
+
+#: As `task_environment` has it in a container of one core, so that no thread pool looks for work on another.
+ONE_CORE = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "GRPC_FAIL_FAST": "use_caller",
+    "TF_GRPC_REUSE_PORT": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+
+class Worker:
+    """A worker that is ready; `turn` begins one, `wait` ends it."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.process = psutil.Process(process.pid)
+
+    def turn(self, times: int) -> None:
+        """Begin to go through all batches so many times."""
+        print(times, file=self._process.stdin, flush=True)
+
+    def wait(self) -> int:
+        """The samples that it went through since. Raises RuntimeError if it has ended."""
+        assert self._process.stdout is not None
+        if not (line := self._process.stdout.readline()):
+            raise RuntimeError(f"worker {self._process.pid} has ended with {self._process.wait()}")
+        return int(line)
+
+
+@contextmanager
+def workers(
+    count: int, servers: Sequence[str], batches: int, environment: Mapping[str, str] = ONE_CORE
+) -> Iterator[list[Worker]]:
+    """Workers that are ready, of `batches` each. The first creates the variables."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        found: list[Worker] = []
+        for number in range(count):
+            given = {"servers": list(servers), "number": number, "batches": batches, "folder": folder}
+            process = stack.enter_context(_started(json.dumps(given), environment))
+            found.append(Worker(process))
+            if number == 0:
+                found[0].wait()
+        for worker in found[1:]:
+            worker.wait()
+        yield found
+
+
+@contextmanager
+def _started(given: str, environment: Mapping[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    pipe = subprocess.PIPE
+    command, variables = [sys.executable, __file__, given], {**os.environ, **environment}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=variables) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def processor(processes: Sequence[psutil.Process]) -> float:
+    """Seconds of the processor that processes have taken so far."""
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+def main(given: str) -> None:
+    """Be a worker."""
+    import job_step
+
+    from afo.job import Adagrad, Optimizer, OptimizerChoice
+    from afo.train.cluster import connect
+
+    asked = json.loads(given)
+    choice, servers = OptimizerChoice(adagrad=Adagrad()), asked["servers"]
+    optimizer = Optimizer(deep=choice, wide=choice)
+    with connect(tuple(servers)):
+        side = job_step.side(
+            asked["folder"], "hash_table", optimizer, asked["number"], "bfloat16", len(servers)
+        )  # fmt: skip
+        batches = job_step.records(asked["batches"], asked["number"])
+        for times in itertools.chain([1], map(int, sys.stdin)):
+            for batch in times * batches:
+                job_step.once(side, batch)
+            print(times * len(batches) * job_step.BATCH, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
