@@ -21,7 +21,7 @@ from servers import servers
 from size import sized
 
 VARIABLE, DEFAULT = "MALLOC_ARENA_MAX", ""
-SETTINGS = (DEFAULT, "1", "2", "4")
+SETTINGS = sized((DEFAULT, "1", "2", "4"), (DEFAULT, "4"))
 SERVERS = 2
 #: Of the other's processor and memory over the default's: no more than a twentieth is lost by leaving it alone.
 AT_LEAST = 0.95

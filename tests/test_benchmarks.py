@@ -129,3 +129,52 @@ sys.exit(each_alone([["missed"], ["crashed"], ["well"]]) if len(sys.argv) == 1 e
 """
     benches(tmp_path, variants=program)
     assert run(tmp_path / "bench_variants.py", tmp_path)[0] == 1
+
+
+@pytest.mark.slow
+def test_the_shares_of_a_step_are_told_or_what_is_missing(tmp_path: Path) -> None:
+    code, said = run(BENCHMARKS / "step_shares.py", tmp_path, AFO_BENCH_SMALLEST="1")
+    if shutil.which("perf") and "perf may not sample here" not in said:
+        assert code == 0, said[-5000:]
+        assert "| our operations |" in said
+    else:
+        assert code == 1
+
+
+def test_without_perf_the_shares_say_so(tmp_path: Path) -> None:
+    code, said = run(BENCHMARKS / "step_shares.py", tmp_path, PATH="/nowhere")
+    assert (code, said) == (
+        1, "the shares of a step need the program `perf` (Debian: linux-perf), which is not on this machine\n",
+    )  # fmt: skip
+
+
+SAMPLES = """
+  9  7f6eb070746a afo::UniquePartition::Different (/x/python3.11/site-packages/afo/ops/_afo_ops.tensorflow-2.21.so)
+ 10  7f6eb0707000 [unknown] (/tmp/perf-10.map)
+ 10  ffffffff9000 tcp_sendmsg_locked ([kernel.kallsyms])
+ 10  ffffffff9001 futex_wake ([kernel.kallsyms])
+ 10  7f6eb0707001 Eigen::ThreadPoolTempl<tsl::thread::EigenEnvironment>::GlobalSteal (/x/libtensorflow_framework.so.2)
+ 10  7f6eb0707002 std::_Function_handler<void (long, long), Eigen::internal::TensorExecutor<> (/x/libtensorflow_cc.so.2)
+ 10  7f6eb0707003 tensorflow::(anonymous namespace)::ExecutorState<>::Process (/x/libtensorflow_framework.so.2)
+ 10  7f6eb0707004 _int_malloc (/usr/lib/libc.so.6)
+ 10  7f6eb0707005 strlen (/usr/lib/libc.so.6)
+"""
+
+
+def test_a_sample_belongs_to_the_share_of_its_library_and_function(tmp_path: Path) -> None:
+    program = tmp_path / "shares.py"
+    program.write_text(
+        f"import json, sys\nsys.path.insert(0, {str(BENCHMARKS)!r})\nfrom step_shares import share_of\n"
+        f"print(json.dumps([share_of(line) for line in {SAMPLES.strip().splitlines()!r}]))"
+    )
+    assert json.loads(run(program, tmp_path)[1]) == [
+        "our operations",
+        "generated kernels of oneDNN (the layers)",
+        "kernel: network and polling",
+        "kernel: switching and waking threads",
+        "Eigen's thread pools looking for work",
+        "TensorFlow's other kernels",
+        "executor, eager runtime, rendezvous",
+        "malloc",
+        "rest",
+    ]
