@@ -16,7 +16,7 @@ from afo_am.journal import Journal
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 paths = JobPaths(sys.argv[1], "local_1_0001")
-journal = Journal(paths, 1, 1)
+journal = Journal(paths, 1, 1, 0)
 journal.write([(ev.KillRequested(user="alice", reason="first"), 1.0)])
 taken = []
 try:
