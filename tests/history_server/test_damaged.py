@@ -140,8 +140,9 @@ def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, mon
 @pytest.mark.parametrize(("size", "unreadable"), [(4 << 20, 0), ((4 << 20) + 1, 1)])
 def test_a_line_of_an_event_has_at_most_4_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
     before = len(list(EventLog(JobFiles(root), running.paths.events).poll()))
-    line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode() + b"\n"
-    running.raw(line.replace(b'"to": "', b'"to": "' + b"x" * (size - len(line))))
+    line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode()
+    filling = b"x" * (size - len(sealed(line) + b"\n"))
+    running.raw(sealed(line.replace(b'"to": "', b'"to": "' + filling)) + b"\n")
     log = EventLog(JobFiles(root), running.paths.events)
     assert len(list(log.poll())) - before == 1 - unreadable
     assert log.unreadable == unreadable

@@ -15,7 +15,7 @@ STATISTICS = np.array([[10.0], [400.0], [20000.0]])
 class CheckpointValues:
     """`whole`: the tensors of one part by name; the dense vector is of as many weights as `dense` says."""
 
-    url = "nowhere/manifest.json"
+    url = "nowhere/manifest-g000001-s000000000007-final.json"
     manifest = Manifest(version=3, generation=1, step=7, final=True, directory="g000001-x", rows={}, parts=())
 
     def __init__(self, seed: int, dense: int, whole: Mapping[str, Any] | None = None, keys: int = 6) -> None:

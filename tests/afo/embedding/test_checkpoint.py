@@ -324,7 +324,7 @@ class TestDamage:
         self.refused(new_group, url, "rows-0000-0.afo")
         self.refused(new_group, str(tmp_path / "none" / "tables.json"), "none")
         (tmp_path / "c" / "tables.json").write_text('{"version": 1}')
-        self.refused(new_group, url, "no TablesManifest of this version")
+        self.refused(new_group, url, "no TablesManifest that this version")
 
     def test_tables_of_another_kind(self, new_group: Factory, tmp_path: Path) -> None:
         url = self.saved(new_group, tmp_path)
