@@ -53,8 +53,11 @@ class StorageError(AfoError, OSError):
     """Reading or writing a file failed; the text names the file."""
 
 
-class OutOfDescriptors(StorageError):
-    """This process, or the machine, has as many files and connections open as it may; nothing was read or written."""
+class OutOfDescriptors(ClusterUnreachable, StorageError):
+    """This process, or the machine, has as many files and connections open as it may; nothing was read or written.
+
+    Worth another try, so whoever waits for a cluster waits for a descriptor, too.
+    """
 
 
 class StillOpen(StorageError):

@@ -16,6 +16,8 @@ Handler = Callable[[Any], Message]
 
 #: How long a connection may take to show that it holds the secret.
 HANDSHAKE_S = 10.0
+#: After so long a silence a peer is asked whether it is there: connections of dead machines must not count for hours.
+_KEEPALIVE_S = 60.0
 
 #: The client turns a code back into the same class of error (see `afo.rpc.client`).
 STATUS_OF: tuple[tuple[type[AfoError], grpc.StatusCode], ...] = (
@@ -28,16 +30,24 @@ STATUS_OF: tuple[tuple[type[AfoError], grpc.StatusCode], ...] = (
 
 
 class RpcServer:
-    """Serves `handlers` (method name → function of the request) on `host`:`port`; port 0 picks a free one."""
+    """Serves `handlers` (method name → function of the request) on `host`:`port`; port 0 picks a free one.
 
-    def __init__(self, handlers: dict[str, Handler], secret: str, host: str, port: int = 0, threads: int = 8) -> None:
+    No more than `connections` are open at a time, those without a finished handshake included, and fewer where the
+    process has no descriptors for them: what comes then is closed at once.
+    """
+
+    def __init__(
+        self, handlers: dict[str, Handler], secret: str, host: str, port: int = 0, threads: int = 8,
+        connections: int = 1024, handshake_s: float = HANDSHAKE_S,
+    ) -> None:  # fmt: skip
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
         options = [
             ("grpc.max_receive_message_length", wire.MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),
             # Who has no secret gets no further than the handshake, and may not fill this process with it.
-            ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_S * 1000)),
-            ("grpc.max_allowed_incoming_connections", descriptors.for_connections()),
+            ("grpc.server_handshake_timeout_ms", int(handshake_s * 1000)),
+            ("grpc.max_allowed_incoming_connections", min(connections, descriptors.for_connections())),
+            ("grpc.keepalive_time_ms", int(_KEEPALIVE_S * 1000)),
         ]
         self._server = grpc.server(self._pool, options=options)
         methods = {name: _method(name, handler) for name, handler in handlers.items()}

@@ -33,6 +33,10 @@ log = logging.getLogger("afo.am")
 #: A heartbeat is decided in the thread that brought it, under one lock: more threads only wait for each other, and
 #: 16 of them cost a third of the AM's time (benchmarks/bench_am_scale.py).
 _RPC_THREADS = 4
+#: Connections to the AM: a Child and its process have one each, and old ones may linger; the rest is for clients, and
+#: for strangers until their handshake is due. Each of theirs costs 50 to 100 KB of memory, of which the AM's container
+#: has 1 GiB by default: descriptors alone are too wide a bound.
+_CONNECTIONS_A_TASK, _CONNECTIONS_BESIDE = 3, 256
 #: How long a start of the AM waits for the file system that holds its journal; a NameNode's fail-over or safe mode.
 PATIENCE_S = 900.0
 
@@ -83,7 +87,9 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     driver = Driver(core, Journal(paths, am_attempt, incarnation, earlier.last_seq), runtime, paths)
     host = advertised_host(config.runtime)
     handlers = {**dict.fromkeys(METHODS, tokens.noted(driver.ask)), "Tokens": tokens.give}
-    server = RpcServer(handlers, read_secret(config.secret_file), host, threads=_RPC_THREADS)
+    server = RpcServer(
+        handlers, read_secret(config.secret_file), host, threads=_RPC_THREADS, connections=_connections(config)
+    )
     server.start()
     try:
         write_address(paths.address, AmAddress(address=server.address, incarnation=incarnation))
@@ -97,6 +103,11 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     finally:
         server.stop()
         runtime.close()
+
+
+def _connections(config: AmConfig) -> int:
+    tasks = sum(spec.count for spec in config.job.roles.values())
+    return _CONNECTIONS_A_TASK * tasks + _CONNECTIONS_BESIDE
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from afo import __version__, jsonfile, storage
+from afo import __version__, descriptors, jsonfile, storage
 from afo.child_config import AM, ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
 from afo.errors import AfoError, UsageError
 from afo.hosts import advertised_host
@@ -104,6 +104,7 @@ def _registration(
 def main() -> int:
     """The program. Exit codes: that of the TensorFlow process (128 + signal), 143 after SIGTERM, else `AfoError`'s."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    descriptors.raise_limit()  # for TensorFlow, too: a parameter server has connections of every worker
     try:
         return run(os.environ, Path.cwd())
     except AfoError as error:

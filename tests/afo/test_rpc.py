@@ -314,3 +314,36 @@ def test_an_address_file_that_cannot_be_read_for_a_while_costs_a_wait(address_ur
     threading.Timer(0.5, Path(address_url).write_bytes, [whole]).start()
     assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
     caller.close()
+
+
+def strangers(server: RpcServer, number: int) -> list[socket.socket]:
+    """Connections that never finish a handshake."""
+    return [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(number)]
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"], ids=["nothing", "half of it"])
+def test_who_proves_nothing_is_hung_up_on(echo: Echo, said: bytes) -> None:
+    server = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1", handshake_s=0.5)
+    server.start()
+    (one,) = strangers(server, 1)
+    one.sendall(said)
+    assert one.recv(1) == b""
+    one.close()
+    server.stop(0)
+
+
+def test_strangers_take_so_many_connections_and_only_until_their_handshake_is_due(tmp_path: Path, echo: Echo) -> None:
+    server = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1", connections=8, handshake_s=3.0)
+    server.start()
+    write_address(str(tmp_path / "address"), AmAddress(address=server.address, incarnation=1))
+    known, newcomer = master(str(tmp_path / "address")), master(str(tmp_path / "address"), patience_s=30)
+    request = m.SplitRequest(task=TASK, generation=3)
+    assert known.next_split(request).row == 7
+    opened = strangers(server, 9)
+    assert opened[-1].recv(1) == b"", "one too many is closed at once"
+    assert known.next_split(request).row == 7, "who is known stays so"
+    assert opened[0].recv(1) == b""
+    assert newcomer.next_split(request).row == 7
+    for each in (*opened, known, newcomer):
+        each.close()
+    server.stop(0)

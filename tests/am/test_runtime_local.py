@@ -1,17 +1,20 @@
 """The local runtime with real processes."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
+from afo.errors import ClusterUnreachable
 from afo.rpc.messages import TaskId
 from afo_am.runtime.base import ContainerInfo, Runtime
 from afo_am.runtime.local import LocalRuntime
@@ -225,3 +228,24 @@ def test_finish_ends_a_container_that_ignores_sigterm(make: Callable[..., LocalR
     until((tmp_path / "containers" / handle / "work" / "up").exists)
     runtime.finish("SUCCEEDED", "")
     assert info(runtime, handle).exit_code == -signal.SIGKILL
+
+
+def test_without_a_descriptor_another_try_is_worth_it(make: Callable[..., LocalRuntime]) -> None:
+    runtime = make(SLEEP)
+    handle = runtime.request(WORKER, {})
+    for call in (runtime.list_containers, lambda: runtime.request(WORKER, {}), lambda: runtime.kill(handle)):
+        with no_descriptor_left(), pytest.raises(ClusterUnreachable, match="Too many open files"):
+            call()
+    assert info(runtime, handle).state in ("requested", "running")
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """This process opens nothing meanwhile; what is open can be used."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Numbers from 3 on are refused. It is not 0, because `poll` takes no more descriptors than the limit says.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -129,6 +129,7 @@ def test_a_job_goes_on_while_strangers_keep_connections_open(job: LiveJob) -> No
     try:
         opened = [int(each.stdout.readline()) for each in strangers if each.stdout]
         assert sum(opened) > 10_000 or sum(opened) > resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
+        assert job.master().num_fds() < 1000, "each would cost the Application Master memory, too"
         written = len(job.events(ev.SplitDone))
         job.wait(lambda: len(job.events(ev.SplitDone)) > written + 3, "files acknowledged meanwhile")
     finally:

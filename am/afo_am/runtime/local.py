@@ -23,8 +23,9 @@ import psutil
 from afo import locked_process
 from afo.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
 from afo.decoding import UNDECODABLE
-from afo.errors import StorageError
+from afo.errors import NotFound, StorageError
 from afo.rpc.messages import TaskId
+from afo.storage.local import translated
 from afo_am.runtime import local_container as container_files
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
 
@@ -59,22 +60,21 @@ class LocalRuntime:
         own = {ROLE: task.role, INDEX: str(task.index), ATTEMPT: str(task.attempt)}
         with self._mutex:
             directory = self._new_directory(f"{task.role}-{task.index}-{task.attempt}")
-            try:
+            with translated("start a container in", str(directory)):
                 self._started.add(self._start(directory, {**self._env, **own, **env}))
-            except OSError as error:
-                raise StorageError(f"cannot start a container in {directory}: {error}") from error
         return directory.name
 
     def kill(self, handle: str) -> None:
         """SIGTERM to the container; it kills what has not ended after its grace by itself."""
         directory = self._containers / handle
         if directory.is_dir():
-            (directory / container_files.CANCEL).touch()
-            locked_process.send_signal(directory / container_files.LOCK, signal.SIGTERM)
+            with translated("end the container in", str(directory)):
+                (directory / container_files.CANCEL).touch()
+                locked_process.send_signal(directory / container_files.LOCK, signal.SIGTERM)
 
     def list_containers(self) -> list[ContainerInfo]:
         """All containers of this job, those of earlier incarnations of the AM included."""
-        with self._mutex:
+        with self._mutex, translated("look at", str(self._containers)):
             self._reap()
             return [_info(directory) for directory in sorted(self._containers.iterdir())]
 
@@ -94,7 +94,8 @@ class LocalRuntime:
 
     def nodes(self) -> list[Node]:
         """This machine."""
-        memory = psutil.virtual_memory()
+        with translated("look at", "this machine's memory"):
+            memory = psutil.virtual_memory()
         mib = 1024 * 1024
         total, used = memory.total // mib, (memory.total - memory.available) // mib
         return [Node(host=socket.gethostname(), memory=total, vcores=os.cpu_count() or 1, memory_used=used)]
@@ -155,8 +156,9 @@ def _info(directory: Path) -> ContainerInfo:
 
 def _exit(path: Path) -> container_files.Exit | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=container_files.Exit)
-    except FileNotFoundError:
+        with translated("read", str(path)):
+            return msgspec.json.decode(path.read_bytes(), type=container_files.Exit)
+    except NotFound:
         return None
-    except (OSError, *UNDECODABLE) as error:
+    except UNDECODABLE as error:
         raise StorageError(f"cannot read {path}: {error}") from error
