@@ -1,6 +1,6 @@
 """The HTTP server of `/metrics`: no secret is asked, so it is bounded in connections and time.
 
-Whoever reaches the port can keep Prometheus out for as long as they go on, and nothing else of the AM.
+One connection more than there may be ends the oldest: silent ones, however many, keep out nobody who has a question.
 """
 
 import errno
@@ -12,7 +12,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-#: Connections at once; one more is closed at once.
+#: Connections at once.
 MOST = 16
 #: How long a connection may be silent, and last at all. Seconds.
 SILENT_S, WHOLE_S = 5.0, 10.0
@@ -29,10 +29,13 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = True
+    #: Connections that wait to be taken.
+    request_queue_size = 128
 
     def server_bind(self) -> None:
-        self._lock = threading.Lock()
-        #: Since when each connection is open.
+        #: Notified when a connection is closed.
+        self._closed = threading.Condition()
+        #: Since when each connection is open, the oldest first.
         self._open: dict[socket.socket, float] = {}
         super().server_bind()
 
@@ -44,19 +47,19 @@ class _Server(ThreadingMixIn, WSGIServer):
                 time.sleep(0.1)  # the connection still waits, and the loop would ask again at once
             raise
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        with self._lock:
-            return len(self._open) < MOST
-
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
+        with self._closed:
+            while len(self._open) >= MOST:
+                _shut(next(iter(self._open)))
+                self._closed.wait()
             self._open[request] = time.monotonic()
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
+        with self._closed:
             self._open.pop(request, None)
-        super().shutdown_request(request)
+            super().shutdown_request(request)
+            self._closed.notify()
 
     def service_actions(self) -> None:
         """Several times a second: ends what has lasted too long, whatever it sends meanwhile."""
@@ -67,7 +70,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._end(time.monotonic() + 1)
 
     def _end(self, before: float) -> None:
-        with self._lock:
+        with self._closed:
             for request, since in self._open.items():
                 if since < before:
                     _shut(request)

@@ -74,6 +74,17 @@ def test_silent_connections_are_bounded_in_number_and_time(monkeypatch: pytest.M
                 each.close()
 
 
+def test_silent_connections_keep_nobody_out() -> None:
+    with served(lambda: STATUS, "127.0.0.1") as address:
+        host, _, port = address.rpartition(":")
+        strangers = [socket.create_connection((host, int(port)), timeout=30) for _ in range(3 * MOST)]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            assert values(answer.read().decode())["afo_job_step",] == 40
+        until(lambda: is_ended(strangers[0]))
+        for each in strangers:
+            each.close()
+
+
 def test_the_end_waits_for_no_connection() -> None:
     with served(lambda: STATUS, "127.0.0.1") as address:
         host, _, port = address.rpartition(":")
