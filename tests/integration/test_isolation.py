@@ -122,6 +122,7 @@ def secret_of(job: LiveJob) -> str:
     return Path(job.paths.dir, "am", "secret").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_while_strangers_keep_connections_open(job: LiveJob) -> None:
     started = job.events(ev.AmStarted)
     calls, metrics = ([subprocess.Popen([sys.executable, "-c", CONNECTS, each, str(number)], stdin=subprocess.PIPE,
