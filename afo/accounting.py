@@ -5,7 +5,7 @@ it has a bound: a batch whose process died while it was applied, and what others
 that the model went back to (docs/training.md).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -50,10 +50,14 @@ class Account(Struct, kw_only=True):
     final: bool = False
 
     @property
-    def missing(self) -> list[tuple[int, int]]:
+    def number_missing(self) -> int:
+        """Epochs of splits that nobody acknowledged."""
+        return len(self.splits) * self.epochs - len(self.acknowledged)
+
+    def missing(self) -> Iterator[tuple[int, int]]:
         """(row, epoch) that nobody acknowledged."""
         every = ((row, epoch) for epoch in range(self.epochs) for row in range(len(self.splits)))
-        return [each for each in every if each not in self.acknowledged]
+        return (each for each in every if each not in self.acknowledged)
 
     @property
     def records(self) -> int:

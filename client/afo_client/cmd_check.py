@@ -1,8 +1,6 @@
 """`afo check`."""
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -23,7 +21,7 @@ from afo_client.console import counted, print_json, print_result, say
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.named_job import JobType
-from afo_client.offline import run_tasks
+from afo_client.offline import run_dealt
 from afo_client.record_check import NAMED, Findings, findings
 
 
@@ -45,6 +43,7 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
         raise UsageError(f"{paths.job_id} runs a program of its own, whose reading of records afo does not see")
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]
     account = account_of(events)
+    _require_consistent(account, paths)
     recounted = _recounted(paths, config, account, processes) if files else []
     data = config.job.data
     found = findings(
@@ -56,6 +55,14 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     else:
         print_result("\n".join(_lines(found, config.job.data.batch_size)))
     return 1 if found.problems else 0
+
+
+def _require_consistent(account: Account, paths: JobPaths) -> None:
+    """Raises DataError for an event log that names splits which the job does not have."""
+    rows = {row for row, _ in account.acknowledged} | {row for row, *_ in account.positions}
+    strange = sorted(row for row in rows if not 0 <= row < len(account.splits))
+    if strange:
+        raise DataError(f"{paths.events}: it names split {strange[0]}, and the job has {len(account.splits)} splits")
 
 
 def _is_complete(events: Sequence[AnyEvent], job: Job) -> bool:
@@ -74,8 +81,11 @@ def _saved(account: Account) -> list[Position] | None:
     if lineage is None:
         return None
     rows = {name: row for row, name in enumerate(account.splits)}
-    files = [(rows[named(file.url, file.part)], file) for file in lineage.own.files]
-    return [(row, file.epoch, file.count, int(file.xor, 16)) for row, file in files]
+    try:
+        files = [(rows[named(file.url, file.part)], file) for file in lineage.own.files]
+        return [(row, file.epoch, file.count, int(file.xor, 16)) for row, file in files]
+    except (KeyError, ValueError) as error:
+        raise DataError(f"{account.manifest}: its lineage is not that of the job in the event log: {error}") from error
 
 
 def _recounted(paths: JobPaths, config: AmConfig, account: Account, processes: int) -> list[RecountedSplit]:
@@ -88,20 +98,12 @@ def _recounted(paths: JobPaths, config: AmConfig, account: Account, processes: i
         raise DataError("; ".join(changed[:NAMED]) + ": what was read cannot be recounted; --no-files leaves them out")
     say(f"reading {counted(len(begun), 'split')} again")
     wanted = [NumberedFile(row, inputs[row].url, inputs[row].part) for row in begun]
-    with tempfile.TemporaryDirectory(prefix="afo-") as directory:
-        schema = Path(directory, "schema.yaml")
-        schema.write_bytes(storage.read_bytes(paths.schema))
-        tasks = []
-        for number in range(max(1, min(processes, len(wanted)))):
-            work_dir = Path(directory, str(number))
-            work_dir.mkdir(mode=0o700)
-            tasks.append(
-                OfflineTask(
-                    kind="recount", job=config.job, schema_file=str(schema), files=tuple(wanted[number::processes]),
-                    work_dir=str(work_dir),
-                )
-            )  # fmt: skip
-        return [split for result in run_tasks(tasks) for split in result.splits]
+
+    def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
+        return OfflineTask(kind="recount", job=config.job, schema_file=schema_file, files=share, work_dir=work_dir)
+
+    results = run_dealt(task, storage.read_bytes(paths.schema), wanted, processes)
+    return [split for result in results for split in result.splits]
 
 
 def _change(file: InputFile) -> str:
@@ -146,7 +148,7 @@ def _fields(job_id: str, found: Findings, batch_size: int) -> dict[str, object]:
     account = found.account
     return {
         "job_id": job_id, "records": account.records, "epochs_of_splits": len(account.acknowledged),
-        "not_acknowledged": len(account.missing), "recounted_splits": found.recounted,
+        "not_acknowledged": account.number_missing, "recounted_splits": found.recounted,
         "given_back": account.given_back, "rollbacks": account.rollbacks, "restored_checkpoints": account.restored,
         "interrupted": account.interrupted, "twice_at_most": account.interrupted * batch_size,
         "lost_samples": account.lost_samples, "manifest": account.manifest, "problems": list(found.problems),

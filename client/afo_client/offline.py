@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,26 +65,36 @@ def run(
     `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
     `tables`: of an export.
     """
+
+    def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
+        return OfflineTask(
+            kind=kind, job=model.job, schema_file=schema_file, manifest=model.ref.url, files=share, output=output,
+            rows=rows or model.ref.rows, tables=tables, work_dir=work_dir,
+        )  # fmt: skip
+
+    return run_dealt(task, model.schema, files, processes)
+
+
+def run_dealt(
+    task: Callable[[tuple[NumberedFile, ...], str, str], OfflineTask], schema: bytes, files: Sequence[NumberedFile],
+    processes: int,
+) -> list[OfflineResult]:  # fmt: skip
+    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
+
+    `task` makes one of its share of the files, the file of the schema, and its directory.
+    """
     count = max(1, min(processes, len(files)))
     with tempfile.TemporaryDirectory(prefix="afo-") as directory:
-        schema = Path(directory, "schema.yaml")
-        schema.write_bytes(model.schema)
-        tasks = []
-        for number in range(count):
-            work_dir = Path(directory, str(number))
-            work_dir.mkdir(mode=0o700)
-            tasks.append(
-                OfflineTask(
-                    kind=kind, job=model.job, schema_file=str(schema), manifest=model.ref.url,
-                    files=tuple(files[number::count]), output=output, rows=rows or model.ref.rows,
-                    tables=tables, work_dir=str(work_dir),
-                )
-            )  # fmt: skip
-        return run_tasks(tasks)
+        schema_file = Path(directory, "schema.yaml")
+        schema_file.write_bytes(schema)
+        work_dirs = [Path(directory, str(number)) for number in range(count)]
+        for each in work_dirs:
+            each.mkdir(mode=0o700)
+        shares = [tuple(files[number::count]) for number in range(count)]
+        return _all([task(*each) for each in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)])
 
 
-def run_tasks(tasks: list[OfflineTask]) -> list[OfflineResult]:
-    """Run each in a process of its own, all at once. Raises the error of the first that fails."""
+def _all(tasks: list[OfflineTask]) -> list[OfflineResult]:
     running = [(task, _start(task, len(tasks))) for task in tasks]
     try:
         return [_result(task, process) for task, process in running]

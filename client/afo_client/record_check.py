@@ -1,6 +1,7 @@
 """What `afo check` finds: the account of a job's records against its newest checkpoint and its files. Pure."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -30,9 +31,17 @@ def findings(
     """
     problems = [*_against_files(account, recounted), *_against_checkpoint(account, saved)]
     if complete:
-        problems += [f"{account.splits[row]}: epoch {epoch} was never acknowledged" for row, epoch in account.missing]
+        problems += _never_acknowledged(account)
         problems += _against_final(account, sifted)
     return Findings(account=account, recounted=len(recounted), problems=tuple(problems))
+
+
+def _never_acknowledged(account: Account) -> list[str]:
+    """The first of them, since a log can claim any number of epochs, and how many more there are."""
+    named = list(islice(account.missing(), NAMED))
+    problems = [f"{account.splits[row]}: epoch {epoch} was never acknowledged" for row, epoch in named]
+    more = account.number_missing - len(named)
+    return [*problems, f"{more:,} more epochs of splits were never acknowledged"] if more > 0 else problems
 
 
 def _against_files(account: Account, recounted: Sequence[RecountedSplit]) -> list[str]:

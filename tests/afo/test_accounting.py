@@ -40,7 +40,8 @@ def lost_server(*kept: int) -> ev.GenerationEnded:
 def test_an_undisturbed_job_has_each_epoch_of_each_split_once() -> None:
     account = account_of([STARTED, ready("", 1), *done(0), *done(1), *done(0, 1)])
     assert account.acknowledged[0, 1] == Acknowledged(10, 1)
-    assert (account.records, account.missing, account.rollbacks, account.interrupted) == (30, [(1, 1)], 0, 0)
+    assert (account.records, list(account.missing()), account.number_missing) == (30, [(1, 1)], 1)
+    assert (account.rollbacks, account.interrupted) == (0, 0)
 
 
 def test_a_process_that_ends_in_its_work_may_have_one_batch_twice() -> None:

@@ -2,7 +2,7 @@
 
 from afo.accounting import Account, Acknowledged, Position
 from afo.offline_task import RecountedSplit
-from afo_client.record_check import findings
+from afo_client.record_check import NAMED, findings
 
 FILES = (RecountedSplit(number=0, count=10, xor=1), RecountedSplit(number=1, count=12, xor=2, bad=2, unread=1))
 
@@ -50,3 +50,11 @@ def test_a_final_checkpoint_before_the_end_of_a_split_is_found() -> None:
     assert found.startswith("b: the final checkpoint stands at")
     assert problems(account(positions=positions), sifted=True) == []
     assert problems(account(positions=((0, 0, 10, 1), (1, 0, 12, 9))), sifted=True)
+
+
+def test_a_log_that_claims_any_number_of_epochs_costs_no_more_than_its_lines() -> None:
+    claimed = account(final=False)
+    claimed.epochs = 10**15
+    found = problems(claimed)
+    assert len(found) == NAMED + 1
+    assert found[-1] == f"{2 * 10**15 - 2 - NAMED:,} more epochs of splits were never acknowledged"
