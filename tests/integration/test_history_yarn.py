@@ -89,8 +89,11 @@ def jobs(adult: AdultData, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def server(adult: AdultData) -> Iterator[str]:
-    """The address of a history server that `afo history start` started."""
+def server(jobs: Jobs) -> Iterator[str]:
+    """The address of a history server that `afo history start` started.
+
+    It ends before the jobs do: its TensorBoards name jobs in their arguments, and none may outlive it.
+    """
     started = afo("history", "start", "--runtime", "yarn", "--port", "0")
     assert started.returncode == 0, started.stderr
     yield started.stdout.strip().rstrip("/")
