@@ -154,7 +154,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             if other is None:
                 raise ValueError(
                     f"feature `{feature.name}`: weights `{feature.weights}` is not in the schema;"
-                    f" {_nearest(feature.weights, self.names)}"
+                    f" {nearest(feature.weights, self.names)}"
                 )
             if other.kind != "dense" or other.max_length != feature.max_length or other.weights:
                 raise ValueError(
@@ -177,7 +177,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         for feature in self.features:
             if feature.name == name:
                 return feature
-        raise DataError(f"feature `{name}` is not in the schema; {_nearest(name, self.names)}")
+        raise DataError(f"feature `{name}` is not in the schema; {nearest(name, self.names)}")
 
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
@@ -201,7 +201,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             if name not in seen:
                 raise DataError(
                     f"{source}: feature `{name}` of the schema is in none of the first {count} records; "
-                    + _nearest(name, sorted(seen))
+                    + nearest(name, sorted(seen))
                 )
 
     def misfit(self, record: Mapping[str, Values]) -> str:
@@ -252,7 +252,8 @@ def _flow(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What to say of a name that is none of `names`: the one that is meant, or all."""
     known = list(names)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if near:

@@ -43,11 +43,16 @@ class Run(NamedTuple):
 class Exchange:
     """Asks each server once for the rows of all keys, whatever the number of tables and features."""
 
-    def __init__(self, group: TableGroup, tables: Sequence[int], keys: Keys, runs: Sequence[Run], *, insert: bool):
+    def __init__(
+        self, group: TableGroup, tables: Sequence[int], keys: Keys, runs: Sequence[Run], *, insert: bool,
+        wire: Any = tf.float32,
+    ) -> None:  # fmt: skip
         """`tables`: which table of the group holds the rows of each of the first sets of `keys`; `runs`: of the ids in
         these sets, the first ones. `insert`: a key that is new gets a row; without it, its first values alone.
+        `wire`: bfloat16 halves what rows and gradients cost on the network; both sides compute in float32.
         """
         self._ops = load()
+        self._wire = wire
         self._group = group
         self._numbers = list(tables)
         self._runs = list(runs)
@@ -57,8 +62,8 @@ class Exchange:
         self._there = [self._sent(keys, server) for server in range(group.servers)]
         answers = [self._lookup(server, insert) for server in range(group.servers)]
         #: What each server answered, flat: what gradients are taken of.
-        self.values = [answer.values for answer in answers]
-        self._rows = [answer.rows for answer in answers]
+        self.values = [values for values, _ in answers]
+        self._rows = [rows for _, rows in answers]
 
     def pooled(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
@@ -76,7 +81,7 @@ class Exchange:
         bags = {number: each.bags for number, each in enumerate(self._runs) if each.bags is not None}
         weights = {number: each.weights for number, each in enumerate(self._runs) if each.weights is not None}
         pooled = self._ops.afo_pool(
-            self.values,
+            [tf.cast(values, tf.float32) for values in self.values],
             self._splits,
             self._keys.places,
             self._keys.lengths,
@@ -110,7 +115,7 @@ class Exchange:
                         splits,
                         self._rows[server],
                         counts,
-                        gradient,
+                        tf.cast(gradient, tf.float32),
                         tf.cast(schedule, tf.float32),
                         tf.cast(step, tf.int64),
                         numbers=self._numbers,
@@ -137,19 +142,21 @@ class Exchange:
             end = splits[len(self._numbers)]
             return keys.keys[server][:end], splits[: len(self._numbers) + 1], keys.counts[server][:end]
 
-    def _lookup(self, server: int, insert: bool) -> Any:
+    def _lookup(self, server: int, insert: bool) -> tuple[Any, Any]:
+        """Values, as they are on the network, and what the server has to know of them."""
         keys, splits, _ = self._there[server]
         with tf.device(self._group.devices[server]):
-            return self._ops.afo_lookup_rows(self._handles[server], keys, splits, numbers=self._numbers, insert=insert)
+            found = self._ops.afo_lookup_rows(self._handles[server], keys, splits, numbers=self._numbers, insert=insert)
+            return tf.cast(found.values, self._wire), found.rows
 
 
-def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool) -> Exchange:
+def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32) -> Exchange:
     """An exchange of the rows that some features ask for; those of one table share its keys."""
     tables = sorted({each.table for each in asked})
     sets = [tables.index(each.table) for each in asked]
     keys = unique_keys([each.ids for each in asked], sets, group.servers)
     runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
-    return Exchange(group, tables, keys, runs, insert=insert)
+    return Exchange(group, tables, keys, runs, insert=insert, wire=wire)
 
 
 @tf.RegisterGradient("AfoPool")  # type: ignore[untyped-decorator]  # TensorFlow is untyped

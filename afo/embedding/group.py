@@ -1,6 +1,6 @@
 """Embedding tables that live on the same servers, so that one exchange serves all of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,14 +80,27 @@ class TableGroup:
         """Removes rows, wherever they are; returns how many there were."""
         return sum(self.server(server).remove(number, keys) for server in range(self.servers))
 
-    def evict(self, step: int, oldest: int = 0) -> Any:
+    def evict(self, step: int, oldest: int = 0, step_ago: Callable[[float], int] | None = None) -> Any:
         """Removes rows by each table's policy, as of `step` of the training; returns how many: int64 [tables].
 
-        Rows without an update since step `oldest` go in any case. What is removed is in the next delta of a checkpoint.
+        Rows without an update since step `oldest` go in any case. `step_ago`: the last step that was made so many
+        seconds ago or before, for `unused_time`. What is removed is in the next delta of a checkpoint. Raises SpecError
+        where a table goes by time and there is no `step_ago`.
         """
-        if oldest <= 0 and all(table.eviction == Eviction() for table in self.tables):
+        bounds = [max(oldest, self._bound_of(table, step_ago)) for table in self.tables]
+        if not any(bounds) and all(table.eviction._replace(unused_time=None) == Eviction() for table in self.tables):
             return np.zeros(len(self.tables), np.int64)
-        return sum(self.server(server).evict(step, oldest) for server in range(self.servers))
+        return sum(self.server(server).evict(step, bounds) for server in range(self.servers))
+
+    @staticmethod
+    def _bound_of(table: Table, step_ago: Callable[[float], int] | None) -> int:
+        """The step before which a row of it is too old."""
+        seconds = table.eviction.unused_time
+        if seconds is None:
+            return 0
+        if step_ago is None:
+            raise SpecError(f"embedding variable `{table.name}` is evicted by unused_time: give `step_ago`")
+        return step_ago(seconds)
 
     def _declare(self, table: Table, tables: int) -> int:
         """`tables`: how many there are to be, as far as is known."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from afo.embedding import tape
 from afo.embedding.exchange import COMBINERS, Asked, Exchange, exchange_of
-from afo.embedding.pooled_exchange import PooledExchange
+from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
 from afo.embedding.variable import EmbeddingVariable, keys_of
 from afo.errors import ModelError
 
@@ -55,8 +55,8 @@ def group_embedding_lookup_sparse(
 
     The variables are of one group; one may be there more than once. A combiner of None wants ids of rank 1, and gives
     a row for each. Returns a tensor for each feature, or, with `concat`, one that has them side by side: [samples, sum
-    of the widths], much cheaper than `tf.concat` of hundreds. `distributed_aggregation` and `wire`: as in
-    `embedding_lookup_sparse_with_distributed_aggregation`, for all features at once.
+    of the widths], much cheaper than `tf.concat` of hundreds. `distributed_aggregation`: as in
+    `embedding_lookup_sparse_with_distributed_aggregation`, for all features at once. `wire`: as there; of rows, too.
     """
     count = len(variables)
     weights = list(sp_weights) if sp_weights is not None else [None] * count
@@ -70,9 +70,9 @@ def group_embedding_lookup_sparse(
     asked = [_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
     group, insert = variables[0].group, tape.active() is not None
     if distributed_aggregation:
-        pooled = _recorded(PooledExchange(group, asked, insert=insert, wire=wire)).pooled()
+        pooled = _recorded(pooled_exchange_of(group, asked, insert=insert, wire=wire)).pooled()
         return tf.concat(pooled, axis=1) if concat else pooled
-    exchange = _recorded(exchange_of(group, asked, insert=insert))
+    exchange = _recorded(exchange_of(group, asked, insert=insert, wire=wire))
     return exchange.joined() if concat else exchange.pooled()
 
 

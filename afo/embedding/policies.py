@@ -45,20 +45,22 @@ class Filter(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """Rows that `TableGroup.evict` removes, by any of these; 0 means not by this.
+    """Rows that `TableGroup.evict` removes, by any of these; 0 (of `unused_time` None) means not by this.
 
     `unused_steps`: no update for more steps than this, also of keys that wait for admission. `l2_weight`: the weights'
-    squares sum to less. `capacity`: rows of the table on all servers, about; the longest unused ones go.
+    squares sum to less. `capacity`: rows of the table on all servers, about; the longest unused ones go. `unused_time`:
+    no update for more seconds than this; in a job, whose checkpoints know which step was when.
     """
 
     unused_steps: int = 0
     l2_weight: float = 0.0
     capacity: int = 0
+    unused_time: float | None = None
 
     def check(self) -> None:
         """Raises SpecError."""
         for name, value in self._asdict().items():
-            if value < 0:
+            if value is not None and value < 0:
                 raise SpecError(f"an eviction's {name} must be 0 or more, not {value}")
         if self.unused_steps > MOST_STEPS:
             raise SpecError(f"an eviction's unused_steps must be at most {MOST_STEPS}, not {self.unused_steps}")

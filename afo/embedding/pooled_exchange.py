@@ -1,14 +1,44 @@
 """An exchange whose servers pool: a sum for each sample comes back instead of a row for each different id."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.embedding.exchange import Asked
+from afo.embedding.exchange import Asked, Run
 from afo.embedding.group import TableGroup
-from afo.embedding.keys import unique_keys
+from afo.embedding.keys import Keys, unique_keys
 from afo.ops.library import load
+
+
+class ServerBags(NamedTuple):
+    """What each server has to know of every sample: what a worker can do before it asks; a nest of tensors."""
+
+    #: How many samples each run has: int32 [runs].
+    samples: Any
+    #: For each server how many ids of each sample are its own, run by run: int32 [samples].
+    lengths: tuple[Any, ...]
+    #: For each server these ids as numbers of its keys, 16 bits or 32 each; one of both is empty.
+    near: tuple[Any, ...]
+    far: tuple[Any, ...]
+    #: For each server what these ids weigh, or empty: float32.
+    weights: tuple[Any, ...]
+
+
+def server_bags(keys: Keys, runs: Sequence[Run]) -> ServerBags:
+    """The bags of `runs` over the ids that `keys` were made of, in the same order."""
+    if not runs:
+        return ServerBags((), (), (), (), ())
+    none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
+    found = load().afo_bags_by_server(
+        keys.splits,
+        keys.places,
+        keys.lengths,
+        [none_i if each.bags is None else each.bags for each in runs],
+        [none_f if each.weights is None else each.weights for each in runs],
+    )
+    parts = (found.lengths, found.near, found.far, found.server_weights)
+    return ServerBags(found.samples, *(tuple(each) for each in parts))
 
 
 class PooledExchange:
@@ -17,27 +47,23 @@ class PooledExchange:
     Weights have no gradient here: their rows never come to the worker.
     """
 
-    def __init__(self, group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32) -> None:
-        """`wire`: bfloat16 halves what sums and gradients cost on the network; servers compute in float32."""
+    def __init__(
+        self, group: TableGroup, tables: Sequence[int], keys: Keys, bags: ServerBags, runs: Sequence[Run], *,
+        insert: bool, wire: Any = tf.float32,
+    ) -> None:  # fmt: skip
+        """`tables`: which table of the group holds the rows of each set of `keys`; `bags`: of `runs`.
+
+        `wire`: bfloat16 halves what sums and gradients cost on the network; servers compute in float32.
+        """
         self._ops = load()
         self._group = group
-        self._asked = list(asked)
-        self._numbers = sorted({each.table for each in asked})
-        sets = [self._numbers.index(each.table) for each in asked]
+        self._numbers, self._runs = list(tables), list(runs)
+        self._keys, self._bags = keys, bags
         self._attributes = {
             "numbers": self._numbers,
-            "run_tables": sets,
-            "max_norms": [each.max_norm or 0.0 for each in asked],
+            "run_tables": [each.keys for each in runs],
+            "max_norms": [each.max_norm or 0.0 for each in runs],
         }
-        none_i, none_f = tf.zeros([0], tf.int64), tf.zeros([0], tf.float32)
-        self._unique = unique_keys([each.ids for each in asked], sets, group.servers)
-        self._bags = self._ops.afo_bags_by_server(
-            self._unique.splits,
-            self._unique.places,
-            self._unique.lengths,
-            [none_i if each.bags is None else each.bags for each in asked],
-            [none_f if each.weights is None else each.weights for each in asked],
-        )
         self._handles = [group.handle(server) for server in range(group.servers)]
         answers = []
         for server, device in enumerate(group.devices):
@@ -50,14 +76,23 @@ class PooledExchange:
         self._rows = [answer.rows for answer in answers]
 
     def pooled(self) -> list[Any]:
-        """What each feature's samples see: float32 [samples, dim]."""
+        """What the samples of each run see: float32 [samples, dim]."""
         flat = tf.add_n([tf.cast(values, tf.float32) for values in self.values])
-        dims = [self._group.tables[each.table].dim for each in self._asked]
+        return [sums * _share(run) for sums, run in zip(self._by_run(flat), self._runs, strict=True)]
+
+    def by_table(self, flat: Sequence[Any]) -> dict[str, Any]:
+        """What lies as `values` do, by the name of the table: float32 [samples, dim], server by server."""
+        found: dict[str, list[Any]] = {self._group.tables[number].name: [] for number in self._numbers}
+        for values in flat:
+            for run, part in zip(self._runs, self._by_run(tf.cast(values, tf.float32)), strict=True):
+                found[self._group.tables[self._numbers[run.keys]].name].append(part)
+        return {name: tf.concat(parts, axis=0) for name, parts in found.items()}
+
+    def _by_run(self, flat: Any) -> list[Any]:
+        dims = [self._group.tables[self._numbers[run.keys]].dim for run in self._runs]
         counts = tf.unstack(self._bags.samples, num=len(dims))
         parts = tf.split(flat, [count * dim for count, dim in zip(counts, dims, strict=True)], num=len(dims))
-        return [
-            tf.reshape(part, [-1, dim]) * _share(each) for part, dim, each in zip(parts, dims, self._asked, strict=True)
-        ]
+        return [tf.reshape(part, [-1, dim]) for part, dim in zip(parts, dims, strict=True)]
 
     def apply(self, gradients: Sequence[Any], *, step: Any, schedule: Any) -> list[Any]:
         """As `afo.embedding.exchange.Exchange.apply`."""
@@ -70,7 +105,7 @@ class PooledExchange:
                     self._ops.afo_apply_pooled(
                         *self._inputs(server),
                         self._rows[server],
-                        self._unique.counts[server],
+                        self._keys.counts[server],
                         gradient,
                         tf.cast(schedule, tf.float32),
                         tf.cast(step, tf.int64),
@@ -81,19 +116,32 @@ class PooledExchange:
 
     def _inputs(self, server: int) -> tuple[Any, ...]:
         """What both operations of a server begin with."""
-        unique, bags = self._unique, self._bags
+        keys, bags = self._keys, self._bags
         return (
-            self._handles[server], unique.keys[server], unique.splits[server], bags.samples, bags.lengths[server],
-            bags.near[server], bags.far[server], bags.server_weights[server],
+            self._handles[server], keys.keys[server], keys.splits[server], bags.samples, bags.lengths[server],
+            bags.near[server], bags.far[server], bags.weights[server],
         )  # fmt: skip
 
 
-def _share(asked: Asked) -> Any:
+def pooled_exchange_of(
+    group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32
+) -> PooledExchange:
+    """As `afo.embedding.exchange.exchange_of`."""
+    tables = sorted({each.table for each in asked})
+    sets = [tables.index(each.table) for each in asked]
+    keys = unique_keys([each.ids for each in asked], sets, group.servers)
+    runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
+    return PooledExchange(group, tables, keys, server_bags(keys, runs), runs, insert=insert, wire=wire)
+
+
+def _share(run: Run) -> Any:
     """What a sample's sum is multiplied by: [samples, 1], or 1."""
-    if asked.combiner in (None, "sum") or asked.bags is None:
+    if run.combiner in (None, "sum") or run.bags is None:
         return 1.0
-    weights = tf.ones_like(asked.ids, tf.float32) if asked.weights is None else tf.stop_gradient(asked.weights)
-    power = 1 if asked.combiner == "mean" else 2
-    total = tf.RaggedTensor.from_row_splits(weights**power, asked.bags, validate=False)
-    divisor = tf.reduce_sum(total, axis=1) ** (1 / power)
-    return tf.math.divide_no_nan(1.0, divisor)[:, tf.newaxis]
+    power = 1 if run.combiner == "mean" else 2
+    if run.weights is None:
+        total = tf.cast(run.bags[1:] - run.bags[:-1], tf.float32)
+    else:
+        weights = tf.stop_gradient(run.weights)
+        total = tf.reduce_sum(tf.RaggedTensor.from_row_splits(weights**power, run.bags, validate=False), axis=1)
+    return tf.math.divide_no_nan(1.0, total ** (1 / power))[:, tf.newaxis]

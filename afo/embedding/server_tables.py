@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from afo.embedding.initializers import Initializer
@@ -94,9 +95,16 @@ class ServerTables:
         """Removes all rows of all tables."""
         self._clear()
 
-    def evict(self, step: int, oldest: int) -> Any:
-        """Removes rows by each table's policy and those older than `oldest`; returns how many: int64 numpy array."""
-        return self._evict(tf.constant(step, tf.int64), tf.constant(oldest, tf.int64)).numpy()
+    def evict(self, step: int, oldest: Sequence[int]) -> Any:
+        """Removes rows by each table's policy and those older than its `oldest`; returns how many: int64 numpy array.
+
+        `oldest` is the same for tables of the same `unused_time`.
+        """
+        found = np.zeros(len(self._tables), np.int64)
+        for numbers, evict in self._evictions:
+            bound = tf.constant(oldest[numbers[0]], tf.int64)
+            found[numbers] = evict(tf.constant(step, tf.int64), bound).numpy()
+        return found
 
     def remove(self, number: int, keys: Any) -> int:
         """Removes rows of one table; returns how many there were."""
@@ -157,10 +165,17 @@ class ServerTables:
         )
 
     @cached_property
-    def _evict(self) -> Any:
-        policies = [table.eviction for table in self._tables]
+    def _evictions(self) -> list[tuple[list[int], Any]]:
+        """For each `unused_time` the tables that have it, and how they are asked."""
+        by_time: dict[float | None, list[int]] = {}
+        for number, table in enumerate(self._tables):
+            by_time.setdefault(table.eviction.unused_time, []).append(number)
+        return [(numbers, self._eviction(numbers)) for numbers in by_time.values()]
+
+    def _eviction(self, numbers: list[int]) -> Any:
+        policies = [self._tables[number].eviction for number in numbers]
         policy = {
-            "numbers": self._numbers,
+            "numbers": numbers,
             "unused_steps": [each.unused_steps for each in policies],
             "l2_weights": [each.l2_weight for each in policies],
             # Servers hold nearly equal parts.

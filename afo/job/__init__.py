@@ -7,7 +7,7 @@ types. A field's `Meta(description=…)` is its documentation.
 from afo.job.acls import Acls
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
-from afo.job.embedding import Embedding, Evict, Filter
+from afo.job.embedding import Embedding, Evict, FeatureTables, Filter, Pooling, Wire
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Model, Wide
@@ -49,6 +49,7 @@ __all__ = [
     "Environment",
     "Evict",
     "Export",
+    "FeatureTables",
     "Filter",
     "Ftrl",
     "GroupFtrl",
@@ -60,6 +61,7 @@ __all__ = [
     "NegativeSampling",
     "Optimizer",
     "OptimizerChoice",
+    "Pooling",
     "Restart",
     "RestartBudget",
     "Role",
@@ -77,4 +79,5 @@ __all__ = [
     "Train",
     "WarmStart",
     "Wide",
+    "Wire",
 ]

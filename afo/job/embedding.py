@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from afo.job.section import PositiveInt, Section
 from afo.table_bounds import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_KEYS, MOST_STEPS
@@ -63,6 +63,20 @@ class Evict(Section, frozen=True):
     ] = 0
 
 
+Pooling = Literal["auto", "servers", "workers"]
+Wire = Literal["float32", "bfloat16"]
+
+
+class FeatureTables(Section, frozen=True):
+    """What holds for the hash tables of one feature of `wide_deep` in place of what is said for all."""
+
+    filter: Filter | None = None
+    evict: Evict | None = None
+    pooling: Annotated[
+        Pooling | None, Meta(description="Of a feature with many values a sample. Left out: as that of all.")
+    ] = None
+
+
 class Embedding(Section, frozen=True):
     """Embedding tables of the deep part."""
 
@@ -77,10 +91,48 @@ class Embedding(Section, frozen=True):
             description="Rows per feature where the schema says nothing. Left out: 100,000; of `hash_table` no bound."
         ),
     ] = None
-    #: Of `hash_table`, whatever the model; the linear weights of `wide_deep` too.
+    #: The rest is of `hash_table`, whatever the model; the first two of the linear weights of `wide_deep` too.
     filter: Filter = Filter()
     evict: Evict = Evict()
+    pooling: Annotated[
+        Pooling,
+        Meta(
+            description="Where the rows of a feature with many values a sample are summed: `servers` send a sum a "
+            "sample, to `workers` come the rows. `auto`: on the servers where that is far fewer."
+        ),
+    ] = "auto"
+    wire: Annotated[
+        Wire,
+        Meta(
+            description="What embeddings and their gradients are on the network. `bfloat16` halves them; servers "
+            "compute and keep float32, linear weights stay float32."
+        ),
+    ] = "float32"
+    features: Annotated[
+        dict[str, FeatureTables], Meta(description="Of `wide_deep`: features of the schema with settings of their own.")
+    ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.storage != "hash_table" and (self.filter != Filter() or self.evict != Evict()):
-            raise ValueError("`filter` and `evict` are for `storage: hash_table`; leave them out")
+        if self.storage == "hash_table":
+            return
+        alone = Embedding(dim=self.dim)
+        for key in ("filter", "evict", "pooling", "wire", "features"):
+            if getattr(self, key) != getattr(alone, key):
+                raise ValueError(f"`{key}` is for `storage: hash_table`; leave it out")
+
+    def filter_of(self, feature: str) -> Filter:
+        """Which keys of a feature get a row."""
+        own = self.features.get(feature, _AS_ALL).filter
+        return self.filter if own is None else own
+
+    def evict_of(self, feature: str) -> Evict:
+        """Which rows of a feature are removed."""
+        own = self.features.get(feature, _AS_ALL).evict
+        return self.evict if own is None else own
+
+    def pooling_of(self, feature: str) -> Pooling:
+        """Where a feature's rows are summed."""
+        return self.features.get(feature, _AS_ALL).pooling or self.pooling
+
+
+_AS_ALL = FeatureTables()

@@ -44,3 +44,10 @@ class Model(Section, frozen=True):
     ] = "float32"
     embedding: Embedding = Embedding()
     wide: Wide = Wide()
+
+    def __post_init__(self) -> None:
+        if self.entry and self.embedding.features:
+            raise ValueError(
+                "`embedding.features` is for `wide_deep`; in `entry`'s model say it where the layer is made: "
+                "`afo.layers.Embedding(..., filter=..., evict=..., pooling=...)`"
+            )

@@ -1,37 +1,70 @@
 """An embedding whose table may be larger than the memory of a worker."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, get_args
 
 import keras
 import tensorflow as tf
 
+from afo.embedding.policies import Eviction, Filter
 from afo.embedding.variable import keys_of
 from afo.errors import ModelError
-from afo.layers.lookup import active
+from afo.job import Pooling, Wire
+from afo.layers.lookup import active, pool
+
+Combiner = Literal["mean", "sum", "sqrtn"]
+_Policy = TypeVar("_Policy", Filter, Eviction)
 
 
 @keras.saving.register_keras_serializable("afo")
 class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyped
-    """`keras.layers.Embedding`, and exactly that unless a job of afo builds it.
+    """`keras.layers.Embedding`, and exactly that unless a job of afo builds it or it has a `combiner`.
 
     In a job its rows live on the parameter servers: a batch moves the different rows that it names and their
     gradients, and the layer has no weights. With an `input_dim` of None ids are any 64-bit integers or strings, and a
     row comes when its id is first met; the layer then works in a job alone. There it raises ModelError for what needs
     the whole table at every step (regularizer, constraint, LoRA, quantisation).
+
+    combiner  `mean`, `sum` or `sqrtn`: ids [B, n] give one row a sample, [B, output_dim], as in TensorFlow's
+              `embedding_lookup_sparse`; called with `weights` [B, n], weighted. With `mask_zero` the ids 0 and '' do
+              not count.
+    pooling   where a job sums these rows, in place of the job file's `model.embedding.pooling`
+    wire      what rows and gradients are on the network, in place of `model.embedding.wire`
+    filter    `afo.embedding.Filter`: which ids get a row, in place of `model.embedding.filter`
+    evict     `afo.embedding.Eviction`: which rows go at a checkpoint, in place of `model.embedding.evict`
+
+    The last four are for hash tables, and change nothing outside of a job.
     """
 
     built: bool
 
-    def __init__(self, input_dim: int | None, output_dim: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, input_dim: int | None, output_dim: int, *args: Any, combiner: Combiner | None = None,
+        pooling: Pooling | None = None, wire: Wire | None = None, filter: Filter | Mapping[str, Any] | None = None,
+        evict: Eviction | Mapping[str, Any] | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
         #: Whether the rows are asked of the job's servers. Before all else, for Keras may build the layer at once.
         self.is_remote = False
+        self.combiner, self.pooling, self.wire = combiner, pooling, wire
         matrix = kwargs.pop("weights", None) if active() is not None else None
         # Keras wants a number, and does nothing with it before the table is built.
         super().__init__(1 if input_dim is None else input_dim, output_dim, *args, **kwargs)
         self.input_dim = input_dim
+        self._check_options()
+        self._policies = _policy(filter, Filter, self.name), _policy(evict, Eviction, self.name)
         if matrix is not None:
             [values] = matrix if isinstance(matrix, list) and len(matrix) == 1 else [matrix]
             self.embeddings_initializer = keras.initializers.Constant(values)
+
+    @property
+    def filter(self) -> Filter | None:
+        """Which ids get a row; None: as the job says."""
+        return self._policies[0]
+
+    @property
+    def evict(self) -> Eviction | None:
+        """Which rows go; None: as the job says."""
+        return self._policies[1]
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the table, unless a job holds it."""
@@ -46,14 +79,67 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         self.is_remote = True
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
-        """ids [...] → [..., output_dim]."""
+    def call(self, inputs: Any, weights: Any = None) -> Any:
+        """ids [...] → [..., output_dim], or, with a combiner, ids [B, n] → [B, output_dim]."""
+        if self.combiner is not None:
+            return self._pooled(inputs, weights)
+        if weights is not None:
+            raise ModelError(f"embedding `{self.name}` is called with weights and has no `combiner` to use them")
         if not self.is_remote:
             return super().call(inputs)
+        return tf.cast(self._lookup(self, keys_of(tf.convert_to_tensor(inputs))), self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """As Keras'; a combiner leaves nothing to mask."""
+        return None if self.combiner is not None else super().compute_mask(inputs, mask)
+
+    def compute_output_shape(self, input_shape: Any, weights_shape: Any = None) -> Any:
+        """As Keras'; of a combiner [B, output_dim]."""
+        return (input_shape[0], self.output_dim) if self.combiner is not None else (*input_shape, self.output_dim)
+
+    def compute_output_spec(self, inputs: Any, weights: Any = None) -> Any:
+        """What `call` returns."""
+        if self.combiner is None and weights is None:
+            return super().compute_output_spec(inputs)
+        self._check_ids(inputs)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """As Keras', with the options of this class that are given."""
+        own: dict[str, Any] = {"combiner": self.combiner, "pooling": self.pooling, "wire": self.wire}
+        own |= {"filter": self.filter and self.filter._asdict(), "evict": self.evict and self.evict._asdict()}
+        config: dict[str, Any] = super().get_config()
+        return config | {name: value for name, value in own.items() if value is not None}
+
+    @property
+    def _lookup(self) -> Any:
         lookup = active()
         if lookup is None:
             raise ModelError(f"embedding `{self.name}` lives on parameter servers and was called outside of the job")
-        return tf.cast(lookup(self, keys_of(tf.convert_to_tensor(inputs))), self.compute_dtype)
+        return lookup
+
+    def _pooled(self, inputs: Any, weights: Any) -> Any:
+        ids = tf.convert_to_tensor(inputs)
+        self._check_ids(ids)
+        counts = tf.not_equal(ids, "" if ids.dtype == tf.string else 0) if self.mask_zero else None
+        weights = None if weights is None else tf.ensure_shape(tf.cast(weights, tf.float32), ids.shape)
+        if not self.is_remote:
+            return pool(super().call(ids), str(self.combiner), counts, weights)
+        return tf.cast(self._lookup.pooled(self, keys_of(ids), counts, weights), self.compute_dtype)
+
+    def _check_ids(self, ids: Any) -> None:
+        if len(ids.shape) != 2:
+            raise ModelError(f"embedding `{self.name}` has a combiner: its ids must be [batch, n], and are {ids.shape}")
+
+    def _check_options(self) -> None:
+        allowed = {"combiner": Combiner, "pooling": Pooling, "wire": Wire}
+        for option, kind in allowed.items():
+            value = getattr(self, option)
+            if value is not None and value not in get_args(kind):
+                words = ", ".join(get_args(kind))
+                raise ModelError(f"embedding `{self.name}`: `{option}` is {value!r}; allowed are {words}")
+        if self.combiner is None and self.pooling is not None:
+            raise ModelError(f"embedding `{self.name}` has `pooling` and no `combiner` that says what of the rows")
 
     def _require_plain(self) -> None:
         unfit = {
@@ -69,3 +155,15 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
                     " possible on parameter servers; leave it out (`activity_regularizer` works on the rows of a"
                     " batch), or use keras.layers.Embedding for a small table"
                 )
+
+
+def _policy(given: _Policy | Mapping[str, Any] | None, kind: type[_Policy], layer: str) -> _Policy | None:
+    """As an object, also where a saved layer has a mapping. Raises SpecError, or ModelError for another name."""
+    if given is None:
+        return None
+    try:
+        policy = kind(**given) if isinstance(given, Mapping) else kind(*given)
+    except TypeError as error:
+        raise ModelError(f"embedding `{layer}`: {kind.__name__} has {', '.join(kind._fields)}: {error}") from error
+    policy.check()
+    return policy

@@ -72,6 +72,13 @@ class Encoder:
         crosses = [_bounded(hashed, cross.buckets) for cross, hashed in self._combined(hashes)]
         return EncodedKeys(tuple(keys), tuple(crosses), self._dense(features, size), self._shares(features, size))
 
+    def counted(self, column: Sparse, features: dict[str, Any]) -> tuple[Any, Any]:
+        """Which values of a list are no padding, bool [B, values], and what they weigh; None each: all, and 1."""
+        if column.pooling is None:
+            return None, None
+        counts = tf.not_equal(features[column.feature], _padding(features[column.feature], column.pooling))
+        return counts, features[column.pooling.weights] if column.pooling.weights else None
+
     def _found(self, features: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Places of the features that are not hashed, and hashes of all."""
         columns = self._layout.sparse
@@ -183,7 +190,7 @@ def _dense(column: Dense, features: dict[str, Any]) -> Any:
 
 def _share(values: Any, pooling: Pooling, features: dict[str, Any]) -> Any:
     """What each of `values` [B, n] counts with in their pooled value, float32 [B, n]; nothing for padding."""
-    weights = tf.cast(tf.not_equal(values, tf.constant(pooling.padding, values.dtype)), tf.float32)
+    weights = tf.cast(tf.not_equal(values, _padding(values, pooling)), tf.float32)
     if pooling.weights:
         weights *= features[pooling.weights]
     if pooling.combiner == "sum":
@@ -191,3 +198,7 @@ def _share(values: Any, pooling: Pooling, features: dict[str, Any]) -> Any:
     if pooling.combiner == "sqrtn":
         return tf.math.divide_no_nan(weights, tf.sqrt(tf.reduce_sum(weights**2, axis=1, keepdims=True)))
     return tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=1, keepdims=True))
+
+
+def _padding(values: Any, pooling: Pooling) -> Any:
+    return tf.constant(pooling.padding, values.dtype)

@@ -36,13 +36,41 @@ def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any, 
     the model lacks that part), `dense` [B, n] standardised, `vector` all dense weights as `Layout.weights` places them,
     `shares` [B, ids] what each id counts with (`Encoded.shares`; used only where a feature is a list of values).
     """
+    together = None if embeddings is None else pooled(layout, embeddings, shares)
+    linear = None if wide is None else linear_sum(layout, wide, shares)
+    return log_odds(layout, together, linear, dense, vector)
+
+
+def log_odds(layout: Layout, embeddings: Any, linear: Any, dense: Any, vector: Any) -> Any:
+    """Log odds [B]: as `logits`, of what is `pooled` [B, features * dim] and the `linear_sum` [B] already."""
     weights = unpacked(layout, vector)
     total = weights["bias"] + tf.zeros([tf.shape(dense)[0]])
-    if wide is not None:
-        total += tf.reduce_sum(_shared_wide(layout, wide, shares), axis=1)
+    if linear is not None:
+        total += linear
     if embeddings is not None:
-        total += _deep(layout, _pooled(layout, embeddings, shares), dense, weights)
+        total += _deep(layout, embeddings, dense, weights)
     return total
+
+
+def linear_sum(layout: Layout, wide: Any, shares: Any) -> Any:
+    """[B]: linear weights [B, ids + crosses] times what each counts with; a cross counts whole."""
+    if layout.has_lists:
+        wide *= tf.pad(shares, [[0, 0], [0, len(layout.crosses)]], constant_values=1.0)
+    return tf.reduce_sum(wide, axis=1)
+
+
+def pooled(layout: Layout, embeddings: Any, shares: Any) -> Any:
+    """[B, features * dim]: a list counts as its combiner says, another feature of several values with their mean."""
+    if layout.has_lists:
+        embeddings *= shares[:, :, tf.newaxis]
+    if layout.ids_per_sample == len(layout.sparse):
+        return tf.reshape(embeddings, [tf.shape(embeddings)[0], len(layout.sparse) * layout.dim])
+    parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
+    by_feature = [
+        tf.reduce_sum(part, axis=1) if column.pooling else tf.reduce_mean(part, axis=1)
+        for column, part in zip(layout.sparse, parts, strict=True)
+    ]
+    return tf.concat(by_feature, axis=1)
 
 
 def unpacked(layout: Layout, vector: Any) -> dict[str, Any]:
@@ -67,31 +95,10 @@ def sample_losses(label: Any, log_odds: Any) -> Any:
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=log_odds)
 
 
-def _deep(layout: Layout, pooled: Any, dense: Any, weights: dict[str, Any]) -> Any:
+def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:
     """[B] float32, whatever the layers compute in: their kernels are float32 and rounded where they are used."""
     computed = {name: tf.cast(each, layout.precision) for name, each in weights.items()}
-    hidden = tf.cast(tf.concat([pooled, dense], axis=1), layout.precision)
+    hidden = tf.cast(tf.concat([embeddings, dense], axis=1), layout.precision)
     for number in range(len(layout.hidden_units)):
         hidden = tf.nn.relu(tf.matmul(hidden, computed[f"layer{number}/kernel"]) + computed[f"layer{number}/bias"])
     return tf.cast(tf.matmul(hidden, computed["output/kernel"])[:, 0], tf.float32)
-
-
-def _shared_wide(layout: Layout, wide: Any, shares: Any) -> Any:
-    """Linear weights [B, ids + crosses] times what each counts with; a cross counts whole."""
-    if not layout.has_lists:
-        return wide
-    return wide * tf.pad(shares, [[0, 0], [0, len(layout.crosses)]], constant_values=1.0)
-
-
-def _pooled(layout: Layout, embeddings: Any, shares: Any) -> Any:
-    """[B, features * dim]: a list counts as its combiner says, another feature of several values with their mean."""
-    if layout.has_lists:
-        embeddings *= shares[:, :, tf.newaxis]
-    if layout.ids_per_sample == len(layout.sparse):
-        return tf.reshape(embeddings, [-1, len(layout.sparse) * layout.dim])
-    parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
-    pooled = [
-        tf.reduce_sum(part, axis=1) if column.pooling else tf.reduce_mean(part, axis=1)
-        for column, part in zip(layout.sparse, parts, strict=True)
-    ]
-    return tf.concat(pooled, axis=1)

@@ -55,16 +55,15 @@ class CheckpointWriter:
 
     def __init__(
         self, parameters: Parameters, checkpoint_url: str, scratch: Path, generation: int, origin: Origin,
-        full_every: int = 1, unused_s: float | None = None,
+        full_every: int = 1,
     ) -> None:  # fmt: skip
         """`origin` adds to the manifest what the model is made of. Of `full_every` checkpoints one holds all rows of
-        hash tables, each other what changed since the one before. `unused_s`: rows unused for longer go."""
+        hash tables, each other what changed since the one before."""
         self._parameters = parameters
         self._origin = origin
         self._url = checkpoint_url
         self._scratch = scratch / "checkpoint"
         self._generation = generation
-        self._unused_s = unused_s
         group = parameters.embeddings
         self._tables = None if group is None else TableSaver(group, most_deltas=full_every - 1)
         #: Directory of the last one, which the next one's tables can stand on.
@@ -125,8 +124,7 @@ class CheckpointWriter:
         group, clock = self._parameters.embeddings, self._origin.clock
         now = time.time()
         clock.tick(now, step)
-        oldest = 0 if self._unused_s is None else clock.step_at(now - self._unused_s)
-        evicted = 0 if group is None else int(group.evict(step, oldest).sum())
+        evicted = 0 if group is None else int(group.evict(step, step_ago=lambda age: clock.step_at(now - age)).sum())
         if evicted:
             print(f"evicted {evicted:,} rows of hash tables at step {step:,}", file=sys.stderr)
         return evicted

@@ -31,9 +31,8 @@ class Chief:
         task, job = setup.task, setup.job
         self._origin = Origin(task, rules_of(parameters), setup.model.sections(parameters))
         self._writer = CheckpointWriter(
-            parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin, job.checkpoint.full_every,
-            job.model.embedding.evict.unused_time,
-        )  # fmt: skip
+            parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin, job.checkpoint.full_every
+        )
         self._keep = job.checkpoint.keep
         self._every_s = min(float(job.checkpoint.every), float(job.train.eval_every))
         self._summaries = Summaries(task.summary_url, f"train-g{task.generation}-a{task.attempt}", setup.work_dir)

@@ -5,12 +5,14 @@ mean loss of the batch. What the model changes by itself (moving averages of Bat
 well: a step adds what it changed, so that the changes of all workers add up.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
+from afo.embedding.policies import Filter
 from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
 from afo.errors import DataError
@@ -25,8 +27,9 @@ from afo.train.checkpoint import CheckpointReader
 from afo.train.draws import draw_of
 from afo.train.exchange import Exchange
 from afo.train.hashed_lookup import HashedLookup
+from afo.train.layer_ways import ways_of
 from afo.train.lookups import LocalLookup, ServerLookup
-from afo.train.model import Computed, TableGradients
+from afo.train.model import Computed
 from afo.train.own_module import OwnModule
 from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.policies import eviction_of, filter_of
@@ -97,7 +100,7 @@ class EntryModel:
         vector = exchange.vector()
         own.assign(vector, state)
         tables = self._asked(inputs.features, exchange)
-        asked = [] if tables is None else tables.exchange.values
+        asked = [] if tables is None else tables.values
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([own.trained, asked])
             if tables is not None:
@@ -112,7 +115,7 @@ class EntryModel:
             rows=lookup.summed(rows),
             vector=_joined(own.trained, weights),
             added=tuple(after - before for after, before in zip(own.state, state, strict=True)),
-            embeddings=() if tables is None else (_of_tables(tables, found),),
+            embeddings=() if tables is None else tables.gradients(found),
         )
 
     def numbers(self, inputs: Inputs) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class EntryModel:
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
         # Without its hash tables, which are read as they lie: the native operations need not be there.
-        absent = self._job.model.embedding.filter.default_value
+        absent = {each.name: self._filter(each.layer).default_value for each in self._own.embeddings}
         return LocalEntryModel(self._own, self._parameters(1, 0, []), reader, absent, form)
 
     def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
@@ -133,7 +136,7 @@ class EntryModel:
         if group is None or not calls:
             return None
         names = {id(each.layer): each.name for each in self._own.embeddings}
-        return HashedLookup(group, names, calls)
+        return HashedLookup(group, names, calls, ways_of(self._own.embeddings, calls, self._job, group.servers))
 
     def _hash_tables(self) -> list[Table]:
         hashed = [each for each in self._own.embeddings if each.hashed]
@@ -141,13 +144,17 @@ class EntryModel:
             return []
         operations.load()
         rule, seed = row_optimizer_of(self._choice(), self._job.optimizer.embedding), self._job.data.shuffle.seed
-        embedding = self._job.model.embedding
-        admitted, evicted = filter_of(embedding), eviction_of(embedding)
+        evict = eviction_of(self._job.model.embedding.evict)
         tables = []
-        for name, layer, _ in hashed:
+        for each in hashed:
+            layer = each.layer
             first = initializer_of(layer.embeddings_initializer, layer.output_dim, seed)
-            tables.append(Table(name, layer.output_dim, rule, first, filter=admitted, eviction=evicted))
+            evicted = evict if layer.evict is None else layer.evict
+            tables.append(Table(each.name, layer.output_dim, rule, first, filter=self._filter(layer), eviction=evicted))
         return tables
+
+    def _filter(self, layer: Any) -> Filter:
+        return filter_of(self._job.model.embedding.filter) if layer.filter is None else layer.filter
 
     def _choice(self) -> OptimizerChoice:
         given, module = self._job.optimizer.deep, self._own.module
@@ -170,9 +177,13 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """A user's model with its tables in this process."""
 
     def __init__(
-        self, own: OwnModule, parameters: Parameters, reader: CheckpointReader, absent: float, form: TableForm
-    ) -> None:
-        """`absent`: the weights of a key without a row. Raises DataError if the checkpoint is of another model."""
+        self, own: OwnModule, parameters: Parameters, reader: CheckpointReader, absent: Mapping[str, float],
+        form: TableForm,
+    ) -> None:  # fmt: skip
+        """`absent`: the weights of a key without a row by table.
+
+        Raises DataError if the checkpoint is of another model.
+        """
         super().__init__(name="own_model")
         self._own, self._parameters = own, parameters
         self._assign(reader)
@@ -180,7 +191,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self.resources = resources(own.module)
         dense = {each.name: form.dense(reader.table(each.name, each.rows, each.width)) for each in parameters.tables}
         # TensorFlow tracks a dictionary as it is when it is assigned.
-        self.tables = dense | {name: form.hashed(rows, absent) for name, rows in self._hashed(reader).items()}
+        self.tables = dense | {name: form.hashed(rows, absent[name]) for name, rows in self._hashed(reader).items()}
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
@@ -209,12 +220,6 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """float32 [B, labels]."""
         with answered_by(LocalLookup(self._own.embeddings, self.tables)):
             return self._own.probabilities(features)
-
-
-def _of_tables(tables: HashedLookup, found: list[Any]) -> TableGradients:
-    """Zeros where the loss does not depend on what a server answered: its rows were seen."""
-    values = zip(found, tables.exchange.values, strict=True)
-    return TableGradients(tables.exchange, tuple(tf.zeros_like(v) if g is None else g for g, v in values))
 
 
 def _joined(variables: list[Any], gradients: list[Any]) -> Any:

@@ -4,24 +4,30 @@ All tables are asked at once, and the keys that a feature's two tables have in c
 """
 
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.embedding.exchange import Exchange as TableExchange
+from afo.data.schema import Schema
 from afo.embedding.exchange import Run
 from afo.embedding.initializers import Initializer
 from afo.embedding.keys import Keys, unique_keys
+from afo.embedding.pooled_exchange import server_bags
 from afo.embedding.server_tables import Table
+from afo.job import Job
 from afo.models import wide_deep
-from afo.models.layout import Layout
+from afo.models.encode import EncodedKeys
+from afo.models.feature_tables import check_features
 from afo.models.records import Parsed
 from afo.optimizers.rows import row_optimizer_of
 from afo.train import initialize, operations
+from afo.train.asked_tables import AskedTables, Lists, SplitLayout, split_layout
+from afo.train.bags import bag_of
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange
 from afo.train.local_model import LocalHashedWideDeep
-from afo.train.model import Computed, LocalModel, TableGradients
+from afo.train.model import Computed, LocalModel
 from afo.train.parameters import Parameters
 from afo.train.policies import eviction_of, filter_of
 from afo.train.table_form import TRAINED, TableForm
@@ -41,8 +47,10 @@ _CONSTANT, _TRUNCATED_NORMAL = 0, 3
 class Inputs(NamedTuple):
     """A batch of B samples."""
 
-    #: A set for each sparse feature, in the order of `Layout.sparse`, then one for each cross.
+    #: A set for each feature whose rows come to the worker, in the order of `Layout.sparse`, then one for each cross.
     keys: Keys
+    lists: Lists
+    #: `shares` of the former alone.
     samples: Samples
 
 
@@ -51,6 +59,10 @@ class HashedWideDeepModel(WideDeepModel):
 
     Raises SpecError where it contradicts the schema, Unsupported where the native operations cannot run.
     """
+
+    def __init__(self, schema: Schema, job: Job) -> None:
+        super().__init__(schema, job)
+        check_features(self._layout, job.model)
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """Tables `deep/<feature>`, then `wide/<feature>` and `wide/<cross>`; the state as that of a dense model."""
@@ -64,19 +76,24 @@ class HashedWideDeepModel(WideDeepModel):
 
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """Find the different keys and sort them by server."""
-        encoded = self._encoder.keys(parsed.features)
-        ids = [tf.reshape(each, [-1]) for each in (*encoded.keys, *encoded.crosses)]
-        return Inputs(unique_keys(ids, range(len(ids)), servers), samples_of(encoded, parsed))
+        encoded, parts = self._encoder.keys(parsed.features), split_layout(self._layout, self._job, servers)
+        near = [tf.reshape(encoded.keys[place], [-1]) for place in parts.near]
+        ids = near + [tf.reshape(each, [-1]) for each in encoded.crosses]
+        samples = samples_of(encoded, parsed)
+        if parts.far and self._layout.has_lists:
+            samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))
+        return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, parts, servers), samples)
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
         own, dense = standardised_by_all(inputs.samples, state)
-        asked = _Asked(self._layout, inputs.keys, exchange)
+        parts = split_layout(self._layout, self._job, exchange.parameters.servers)
+        asked = AskedTables(parts, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([vector, asked.values])
-            embeddings, wide = asked.looked_up(tf.shape(inputs.samples.label)[0])
-            log_odds = wide_deep.logits(self._layout, embeddings, wide, dense, vector, inputs.samples.shares)
+            embeddings, linear = asked.looked_up(inputs.samples)
+            log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
             loss = weighted_loss(inputs.samples, log_odds)
         total_weight = total_weight_of(inputs.samples)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
@@ -88,9 +105,28 @@ class HashedWideDeepModel(WideDeepModel):
             embeddings=asked.gradients(of_rows),
         )
 
+    def _shares_of(self, places: Sequence[int], shares: Any) -> Any:
+        by_column = tf.split(shares, [column.values for column in self._layout.sparse], axis=1)
+        return tf.concat([by_column[place] for place in places] or [shares[:, :0]], axis=1)
+
+    def _lists(self, encoded: EncodedKeys, parsed: Parsed, parts: SplitLayout, servers: int) -> Lists:
+        columns = [self._layout.sparse[place] for place in parts.far]
+        bags = [
+            bag_of(encoded.keys[place], *self._encoder.counted(column, parsed.features))
+            for place, column in zip(parts.far, columns, strict=True)
+        ]
+        keys = unique_keys([bag.ids for bag in bags], range(len(bags)), servers)
+        runs = [Run(number, bag.splits, bag.weights) for number, bag in enumerate(bags)]
+        weighed = {number: bag.weights for number, bag in enumerate(bags) if bag.weights is not None}
+        return Lists(keys, server_bags(keys, runs), tuple(bag.splits for bag in bags), weighed)
+
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
         """Out of a checkpoint."""
-        absent = self._job.model.embedding.filter.default_value
+        settings = self._job.model.embedding
+        absent = {
+            name: settings.filter_of(column.feature).default_value
+            for name, column in zip(self._layout.deep_tables, self._layout.sparse, strict=False)
+        }
         return LocalHashedWideDeep(self._layout, self._encoder, reader, absent, form)
 
     def _tables(self) -> list[Table]:
@@ -98,66 +134,19 @@ class HashedWideDeepModel(WideDeepModel):
         deep_rule = row_optimizer_of(optimizer.deep_or_default, optimizer.embedding)
         wide_rule = row_optimizer_of(optimizer.wide)
         zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
-        embedding = self._job.model.embedding
-        admitted, evicted = filter_of(embedding), eviction_of(embedding)
-        tables = []
+        settings, tables = self._job.model.embedding, []
         for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
             first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
+            admitted = filter_of(settings.filter_of(column.feature))
+            evicted = eviction_of(settings.evict_of(column.feature))
             tables.append(Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted))
-        linear = Table("", 1, wide_rule, zeros, filter=admitted._replace(default_value=0.0), eviction=evicted)
-        return tables + [linear._replace(name=name) for name in layout.wide_tables]
+        names = (*(column.feature for column in layout.sparse), *layout.cross_names)
+        for name, feature in zip(layout.wide_tables, names, strict=False):
+            admitted = filter_of(settings.filter_of(feature))._replace(default_value=0.0)
+            evicted = eviction_of(settings.evict_of(feature))
+            tables.append(Table(name, 1, wide_rule, zeros, filter=admitted, eviction=evicted))
+        return tables
 
     def _seed(self, feature: str) -> int:
         """Features are told apart: equal ids of two begin with different rows, whatever other features there are."""
         return int(self._job.data.shuffle.seed) << 32 | zlib.crc32(feature.encode())
-
-
-class _Asked:
-    """What a batch asks of the tables: an exchange for the deep part and one for the wide part, if there are any."""
-
-    def __init__(self, layout: Layout, keys: Keys, exchange: Exchange) -> None:
-        self._layout = layout
-        self._deep = self._wide = None
-        group = exchange.parameters.embeddings
-        deep, wide = len(layout.deep_tables), len(layout.wide_tables)
-        if group is None:  # dense features alone
-            return
-        if deep:
-            self._deep = TableExchange(group, range(deep), keys, _runs(deep), insert=True)
-        if wide:
-            self._wide = TableExchange(group, range(deep, deep + wide), keys, _runs(wide), insert=True)
-
-    @property
-    def values(self) -> list[list[Any]]:
-        """What gradients are taken of."""
-        return [each.values for each in self._exchanges]
-
-    def looked_up(self, size: Any) -> tuple[Any, Any]:
-        """[B, ids, dim] and [B, ids + crosses]; None for a part that the model lacks."""
-        layout = self._layout
-        embeddings = wide = None
-        counts = [column.values for column in layout.sparse]
-        if layout.has_deep:
-            embeddings = _joined(self._deep, size, counts, layout.dim)
-        if layout.has_wide:
-            wide = _joined(self._wide, size, counts + [1] * len(layout.crosses), 1)[:, :, 0]
-        return embeddings, wide
-
-    def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
-        """Those of `values`, for the servers."""
-        return tuple(TableGradients(each, tuple(parts)) for each, parts in zip(self._exchanges, values, strict=True))
-
-    @property
-    def _exchanges(self) -> list[TableExchange]:
-        return [each for each in (self._deep, self._wide) if each is not None]
-
-
-def _runs(count: int) -> list[Run]:
-    return [Run(number) for number in range(count)]
-
-
-def _joined(exchange: TableExchange | None, size: Any, counts: list[int], dim: int) -> Any:
-    """[B, values of all features, dim]."""
-    if exchange is None:
-        return tf.zeros([size, 0, dim])
-    return tf.reshape(exchange.joined(), [size, sum(counts), dim])

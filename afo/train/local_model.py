@@ -1,5 +1,6 @@
 """A model out of a checkpoint in one process, without parameter servers: for evaluation and export."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -53,17 +54,19 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
     """The same with its hash tables as they were."""
 
     def __init__(
-        self, layout: Layout, encoder: Encoder, reader: CheckpointReader, absent: float = 0.0,
+        self, layout: Layout, encoder: Encoder, reader: CheckpointReader, absent: Mapping[str, float],
         form: TableForm = TRAINED,
     ) -> None:  # fmt: skip
-        """`absent`: the embeddings of a key without a row. Raises DataError if the checkpoint is of another model."""
+        """`absent`: the weights of a key without a row by table, 0 where it is silent.
+
+        Raises DataError if the checkpoint is of another model.
+        """
         super().__init__(name="wide_deep")
         self._layout = layout
         self._encoder = encoder
         self._dims = dict.fromkeys(layout.deep_tables, layout.dim) | dict.fromkeys(layout.wide_tables, 1)
         self.tables = {
-            name: form.hashed(rows, absent if name in layout.deep_tables else 0.0)
-            for name, rows in reader.hash_tables(self._dims).items()
+            name: form.hashed(rows, absent.get(name, 0.0)) for name, rows in reader.hash_tables(self._dims).items()
         }
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.errors import ModelError
+from afo.layers.lookup import Lookup
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.hashed_lookup import HashedLookup
 from afo.train.layer_ids import all_within, shaped
@@ -14,21 +15,27 @@ from afo.train.routing import Route, route
 
 
 class Named(NamedTuple):
-    """An embedding layer and the name of its table; `hashed`: it is a hash table, else it has `input_dim` rows."""
+    """An embedding layer and the name of its table; `hashed`: it is a hash table, else it has `input_dim` rows.
+
+    `foresees_weights`: with what its ids are weighted follows from the features alone.
+    """
 
     name: str
     layer: Any
     hashed: bool = False
+    foresees_weights: bool = True
 
 
 class Call(NamedTuple):
-    """A call of a layer: its ids as it got them."""
+    """A call of a layer: its ids as it got them, and the rest of what `Lookup.pooled` is given."""
 
     layer: Any
     ids: Any
+    counts: Any = None
+    weights: Any = None
 
 
-class Embeddings:
+class Embeddings(Lookup):
     """Remembers who asks for what, and answers zeros: for tracing a model before its rows are there."""
 
     def __init__(self) -> None:
@@ -38,6 +45,12 @@ class Embeddings:
         """Zeros [..., output_dim]."""
         self.calls.append(Call(layer, ids))
         return shaped(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
+
+    def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
+        """Zeros [B, output_dim], on which the weights have the part that they have in a job."""
+        found = super().pooled(layer, ids, counts, weights)
+        self.calls[-1] = Call(layer, ids, counts, weights)
+        return found
 
     def within(self, graph: Any) -> list[Call]:
         """The calls in this graph itself, not in a loop, a condition or a function of it, or in another trace."""
@@ -65,7 +78,7 @@ class _Asked(NamedTuple):
     rows: Any
 
 
-class ServerLookup:
+class ServerLookup(Lookup):
     """Asks the parameter servers for the different rows of a batch. For one traced step; watched by `tape`.
 
     What hash tables hold was asked before, by `tables`.
@@ -84,11 +97,7 @@ class ServerLookup:
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """One question to each server."""
-        if tf.compat.v1.get_default_graph() is not self._graph:
-            raise ModelError(
-                f"embedding `{layer.name}` is called inside of a loop, a condition or a function of TensorFlow; call"
-                " it on all ids before, so that a batch asks the parameter servers once"
-            )
+        self._require_own_graph(layer)
         if self._hashed is not None and id(layer) not in self._dense:
             return self._hashed(layer, ids)
         table = self._dense[id(layer)]
@@ -100,6 +109,20 @@ class ServerLookup:
         self._tape.watch(rows)
         self._asked.append(_Asked(table, flat, where, rows))
         return shaped(rows, ids, layer)
+
+    def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
+        """On the servers, or of rows that came."""
+        self._require_own_graph(layer)
+        if self._hashed is not None and self._hashed.is_pooled(layer):
+            return self._hashed.pooled(layer, ids, weights)
+        return super().pooled(layer, ids, counts, weights)
+
+    def _require_own_graph(self, layer: Any) -> None:
+        if tf.compat.v1.get_default_graph() is not self._graph:
+            raise ModelError(
+                f"embedding `{layer.name}` is called inside of a loop, a condition or a function of TensorFlow; call"
+                " it on all ids before, so that a batch asks the parameter servers once"
+            )
 
     @property
     def rows(self) -> list[Any]:
@@ -115,7 +138,7 @@ class ServerLookup:
         return tuple(_summed(calls) for calls in by_table.values())
 
 
-class LocalLookup:
+class LocalLookup(Lookup):
     """Takes rows out of tables of this process."""
 
     def __init__(self, embeddings: tuple[Named, ...], tables: Mapping[str, Any]) -> None:

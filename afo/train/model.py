@@ -2,7 +2,8 @@
 
 from typing import Any, NamedTuple, Protocol
 
-from afo.embedding import exchange as embedding_exchange
+from afo.embedding.exchange import Exchange as TableExchange
+from afo.embedding.pooled_exchange import PooledExchange
 from afo.models.records import Parsed
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
@@ -14,7 +15,7 @@ from afo.train.table_form import TRAINED, TableForm
 class TableGradients(NamedTuple):
     """Gradients of rows that the native engine answered."""
 
-    exchange: embedding_exchange.Exchange
+    exchange: TableExchange | PooledExchange
     #: For each server, as `exchange.values`.
     values: tuple[Any, ...]
 

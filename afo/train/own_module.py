@@ -16,6 +16,7 @@ from afo.models.entry import build_model, user_code
 from afo.models.layout import Weight
 from afo.models.records import feature_specs
 from afo.train.hashable import unfit
+from afo.train.layer_ids import follow_from_inputs
 from afo.train.lookups import Call, Embeddings, Named
 
 #: What a step can add to on a parameter server.
@@ -160,7 +161,9 @@ class OwnModule:
                     f"{self.entry}: embedding `{each.layer.name}` has no `input_dim`, and cannot be a hash table:"
                     f" {reason}"
                 )
-            named.append(each._replace(hashed=not reason))
+            weights = [call.weights for call in training if call.layer is each.layer and call.weights is not None]
+            fixed = all(follow_from_inputs(given) for given in weights)
+            named.append(each._replace(hashed=not reason, foresees_weights=fixed))
         return tuple(named)
 
     def _calls_without_training(self, specs: dict[str, Any]) -> list[Call]:

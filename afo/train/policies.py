@@ -2,16 +2,16 @@
 
 import msgspec
 
-from afo.embedding.policies import Eviction, Filter
-from afo.job import Embedding
+from afo.embedding.policies import Eviction
+from afo.embedding.policies import Filter as KeyFilter
+from afo.job import Evict, Filter
 
 
-def filter_of(embedding: Embedding) -> Filter:
+def filter_of(section: Filter) -> KeyFilter:
     """Which keys get a row."""
-    return Filter(**msgspec.structs.asdict(embedding.filter))
+    return KeyFilter(**msgspec.structs.asdict(section))
 
 
-def eviction_of(embedding: Embedding) -> Eviction:
-    """Which rows go at a checkpoint; `unused_time` is the chief's, who knows the steps of that time."""
-    evict = embedding.evict
-    return Eviction(evict.unused_steps, evict.l2_weight, evict.capacity)
+def eviction_of(section: Evict) -> Eviction:
+    """Which rows go at a checkpoint."""
+    return Eviction(**msgspec.structs.asdict(section))

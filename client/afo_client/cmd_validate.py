@@ -78,6 +78,8 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
     if len(found.splits) > len(found.train):
         lines[0] += f", in {counted(len(found.splits), 'split')}"
     lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
+    if found.pooled:
+        lines.append(f"  pooled on the parameter servers: {', '.join(found.pooled)}")
     lines += [f"  waits for {place}" for place in found.awaited]
     if job.checkpoint.warm is not None:
         lines.append(f"  begins with {found.warm_start or 'nothing: no source of its warm start holds a checkpoint'}")
@@ -117,5 +119,6 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
             "splits": len(found.splits),
         },
         "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
+        "pooled_on_servers": list(found.pooled),
         "warm_start": found.warm_start,
     }

@@ -18,6 +18,8 @@ from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
 from afo.job import Data, Job
+from afo.models.feature_tables import check_features, pooled_on_servers
+from afo.models.layout import layout_of
 from afo.own_code import own_code
 from afo.storage.url import LOCAL, parse
 from afo.train.sources import first_of
@@ -44,6 +46,8 @@ class Inspection(Struct, frozen=True):
     inferred: bool = False
     #: What `data.wait_for` still waits for.
     awaited: tuple[str, ...] = ()
+    #: Features whose rows are summed on the parameter servers; nothing is known of a model of `entry`.
+    pooled: tuple[str, ...] = ()
     #: Manifest that `checkpoint.warm_start` comes to now; '' for a model that begins anew.
     warm_start: str = ""
 
@@ -87,7 +91,13 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
         not job.data.schema,
         tuple(missing_markers(job.data)) if job.data.wait_for else (),
+        () if job.model.entry else _pooled(job, schema),
     )  # fmt: skip
+
+
+def _pooled(job: Job, schema: Schema) -> tuple[str, ...]:
+    layout = layout_of(schema, job.model)
+    return tuple(layout.sparse[place].feature for place in pooled_on_servers(layout, job, job.roles["ps"].count))
 
 
 def _splits(train: tuple[SplitFile, ...], data: Data) -> tuple[SplitFile, ...]:
@@ -126,6 +136,8 @@ def _check_names(job: Job, schema: Schema) -> None:
                 schema[name]
             except DataError as error:
                 raise SpecError(f"$.model.wide.crosses[{index}]: {error}") from error
+    if not job.model.entry:
+        check_features(layout_of(schema, job.model), job.model)
 
 
 def _check_own_files(job: Job) -> None:

@@ -44,7 +44,7 @@ def _sections(kind: inspect.Type, path: str, done: dict[type, str]) -> Iterator[
         yield ""
         for member in struct.fields:
             inner = f"{path}.{member.encode_name}" if path else member.encode_name
-            yield from _sections(member.type, inner + _below(member.type), done)
+            yield from _sections(member.type, inner + _below(member), done)
 
 
 def _structs(kind: inspect.Type) -> list[inspect.StructType]:
@@ -60,8 +60,10 @@ def _structs(kind: inspect.Type) -> list[inspect.StructType]:
             return []
 
 
-def _below(kind: inspect.Type) -> str:
-    return ".<role>" if isinstance(bare(kind), inspect.DictType) else ""
+def _below(member: inspect.Field) -> str:
+    """`roles` holds a section for each `<role>`."""
+    is_mapping = isinstance(bare(member.type), inspect.DictType)
+    return f".<{member.encode_name.removesuffix('s')}>" if is_mapping else ""
 
 
 def _sentence(cls: type) -> str:
@@ -79,7 +81,8 @@ def _value(kind: inspect.Type) -> str:
     if isinstance(inner, inspect.StructType):
         return "section"
     if isinstance(inner, inspect.DictType) and _structs(inner):
-        return f"a section for each of {allowed(inner.key_type)}"
+        is_text = isinstance(bare(inner.key_type), inspect.StrType)
+        return "a section for each by its name" if is_text else f"a section for each of {allowed(inner.key_type)}"
     return allowed(kind)
 
 

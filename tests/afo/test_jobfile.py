@@ -219,7 +219,7 @@ def test_filter_and_evict_are_for_hash_tables(path: Path) -> None:
     assert (embedding.filter.min_count, embedding.filter.probability) == (3, 1.0)
     assert (embedding.evict.unused_steps, embedding.evict.capacity, embedding.evict.l2_weight) == (1000000, 500, 0.0)
     assert embedding.evict.unused_time == 14 * 86400
-    with pytest.raises(SpecError, match=r"\$\.model\.embedding.*`filter` and `evict` are for `storage: hash_table`"):
+    with pytest.raises(SpecError, match=r"\$\.model\.embedding.*`filter` is for `storage: hash_table`"):
         load_job(path, settings=[*own, "model.embedding.storage=dense"])
     with pytest.raises(SpecError, match=r"`min_count` or `probability`, not both"):
         load_job(path, settings=["model.embedding.filter={min_count: 2, probability: 0.1}"])
@@ -229,6 +229,34 @@ def test_filter_and_evict_are_for_hash_tables(path: Path) -> None:
         load_job(path, settings=["model.embedding.filter.max_element_size=9"])
     with pytest.raises(SpecError, match=r"\$\.model\.embedding\.filter\.probability"):
         load_job(path, settings=["model.embedding.filter.probability=0"])
+
+
+def test_a_feature_has_a_filter_an_eviction_and_a_pooling_of_its_own(path: Path) -> None:
+    own = "model.embedding.features={user: {filter: {min_count: 3}, pooling: servers}, ad: {evict: {unused_time: 1d}}}"
+    embedding = load_job(path, settings=[own, "model.embedding.evict.capacity=9", "model.embedding.wire=bfloat16"])
+    found = embedding.model.embedding
+    assert [found.filter_of(name).min_count for name in ("user", "ad", "other")] == [3, 1, 1]
+    assert [(found.evict_of(name).capacity, found.evict_of(name).unused_time) for name in ("user", "ad")] == [
+        (9, None), (0, 86400),
+    ]  # fmt: skip
+    assert [found.pooling_of(name) for name in ("user", "ad")] == ["servers", "auto"]
+    assert found.wire == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("model.embedding={storage: dense, pooling: servers}", r"`pooling` is for `storage: hash_table`; leave it out"),
+        ("model.embedding={storage: dense, wire: bfloat16}", r"`wire` is for `storage: hash_table`; leave it out"),
+        ("model.embedding={storage: dense, features: {a: {}}}", r"`features` is for `storage: hash_table`"),
+        ("model={entry: 'm.py:build', embedding: {features: {a: {}}}}", r"`embedding\.features` is for `wide_deep`"),
+        ("model.embedding.pooling=server", r"\$\.model\.embedding\.pooling.*auto, servers or workers"),
+        ("model.embedding.features={a: {filtre: {}}}", r"\$\.model\.embedding\.features\.a.*filtre.*filter"),
+    ],
+)
+def test_pooling_wire_and_features_where_they_cannot_be(path: Path, setting: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        load_job(path, settings=[setting])
 
 
 def test_a_name_has_variables_and_is_one_name(path: Path) -> None:

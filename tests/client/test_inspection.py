@@ -17,6 +17,7 @@ from afo.errors import DataError, SpecError
 from afo.job import Job
 from afo.jobfile import load_job
 from afo.units import Memory
+from afo_client.cmd_validate import plan_text
 from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.main import run
@@ -179,3 +180,31 @@ def test_the_first_records_of_a_cut_file_are_one_split(folder: Path) -> None:
     few, found = limited(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
     submitted = am_config(load_config("local"), few, found)
     assert (len(submitted.train_files), submitted.train_parts, few.data.split_size) == (1, (), None)
+
+
+def with_list(folder: Path, **embedding: object) -> Job:
+    """Of a feature with up to 20 values beside `x`."""
+    (folder / "s.yaml").write_text(
+        "label: label\nfeatures:\n  - {name: x, kind: dense}\n  - {name: seen, kind: categorical, max_length: 20}\n"
+    )
+    with RecordWriter(str(folder / "a.tfrecord")) as writer:
+        writer.write(encode({"x": [0.5], "seen": [1, 2], "label": [1]}))
+    job = job_of(folder, schema=str(folder / "s.yaml"))
+    return msgspec.structs.replace(job, model=msgspec.convert({"embedding": embedding}, type(job.model)))
+
+
+def test_features_of_the_job_file_are_held_against_the_schema(folder: Path) -> None:
+    job = with_list(folder, features={"sen": {"filter": {"min_count": 2}}})
+    with pytest.raises(SpecError, match=r"\$\.model\.embedding\.features\.sen: .*did you mean `seen`\?"):
+        inspect_job(job, str(folder / "jobs"))
+    job = with_list(folder, features={"x": {"evict": {"capacity": 2}}})
+    with pytest.raises(SpecError, match=r"features\.x: `x` is no categorical, string or bucketised feature"):
+        inspect_job(job, str(folder / "jobs"))
+
+
+def test_what_is_pooled_on_the_servers_is_said_before_the_job_runs(folder: Path) -> None:
+    job = with_list(folder)
+    found = inspect_job(job, str(folder / "jobs"))
+    assert found.pooled == ("seen",)
+    assert "  pooled on the parameter servers: seen" in plan_text(job, found, "local").splitlines()
+    assert inspect_job(with_list(folder, pooling="workers"), str(folder / "jobs")).pooled == ()

@@ -128,6 +128,21 @@ def test_rows_that_are_unused_light_or_too_many_go(new_group: Factory, servers: 
     assert kept.total_count() == 50
 
 
+def test_evictions_by_time_go_by_each_tables_own(new_group: Factory) -> None:
+    group = new_group(2)
+    kept, old, older = (
+        variable_of(group, evicted=Eviction(unused_time=age), name=name)
+        for name, age in (("kept", None), ("old", 60.0), ("older", 3600.0))
+    )
+    for step in (1, 5, 9):
+        for each in (kept, old, older):
+            train(each, [step], step=step)
+    with pytest.raises(SpecError, match="`old` is evicted by unused_time: give `step_ago`"):
+        group.evict(9)
+    assert group.evict(9, step_ago={60.0: 9, 3600.0: 5}.__getitem__).tolist() == [0, 2, 1]
+    assert group.evict(9, oldest=6, step_ago=lambda age: 0).tolist() == [2, 0, 1]
+
+
 def full_of(variable: Any) -> int:
     """How many of 300 rows are gone."""
     return 300 - int(variable.total_count())

@@ -1,0 +1,52 @@
+"""What a job says of the hash tables of single features, and which features are pooled on the servers."""
+
+from afo.data.schema import nearest
+from afo.errors import SpecError
+from afo.job import Job, Model, Pooling
+from afo.models.layout import Layout
+
+#: `auto` pools on the servers where the rows could be so many times the sums: a batch names some rows several times,
+#: and few lists are as long as they may be.
+LEAST_RATIO = 4
+
+
+def pays(values: int, rows: int, servers: int, batch_size: int) -> bool:
+    """Whether the sums of a feature's samples, one from each server, are far fewer than the rows that may be named.
+
+    `values`: most ids of a sample; `rows`: of the table, 0 for no bound.
+    """
+    named = batch_size * values
+    return (min(named, rows) if rows else named) >= LEAST_RATIO * servers * batch_size
+
+
+def is_pooled_on_servers(pooling: Pooling, values: int, rows: int, servers: int, batch_size: int) -> bool:
+    """Whether a feature is. One with a single value a sample has nothing to pool."""
+    if values == 1 or pooling == "workers":
+        return False
+    return pooling == "servers" or pays(values, rows, servers, batch_size)
+
+
+def pooled_on_servers(layout: Layout, job: Job, servers: int) -> tuple[int, ...]:
+    """Places in `layout.sparse` of the features that are pooled on the servers; the same in every process of a job."""
+    if not layout.hashed:
+        return ()
+    settings, batch_size = job.model.embedding, job.data.batch_size
+    return tuple(
+        place
+        for place, column in enumerate(layout.sparse)
+        if is_pooled_on_servers(settings.pooling_of(column.feature), column.values, column.buckets, servers, batch_size)
+    )
+
+
+def check_features(layout: Layout, model: Model) -> None:
+    """Raises SpecError where `model.embedding.features` names what has no table, or pools what has one value."""
+    known = {column.feature: column for column in layout.sparse}
+    for name, own in model.embedding.features.items():
+        where = f"$.model.embedding.features.{name}"
+        if name not in known:
+            raise SpecError(
+                f"{where}: `{name}` is no categorical, string or bucketised feature of the schema;"
+                f" {nearest(name, sorted(known))}"
+            )
+        if own.pooling == "servers" and known[name].values == 1:
+            raise SpecError(f"{where}.pooling: `{name}` has one value a sample and nothing to pool; leave it out")
