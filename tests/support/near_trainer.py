@@ -42,10 +42,10 @@ class NearTrainer:
         self.group = TableGroup(["/device:CPU:0"] * servers, f"near/{next(_numbers)}", tables=tables)
         self.group.create()
         generator = np.random.default_rng(1)
-        vector = tf.constant(generator.normal(scale=0.3, size=parameters.dense.rows), tf.float32)
+        self.vector = tf.constant(generator.normal(scale=0.3, size=parameters.dense.rows), tf.float32)
         state = tuple(tf.zeros(each.shape, each.dtype) for each in parameters.state)
         exchange: Any = SimpleNamespace(
-            parameters=SimpleNamespace(embeddings=self.group, tables=(), servers=servers), vector=lambda: vector
+            parameters=SimpleNamespace(embeddings=self.group, tables=(), servers=servers), vector=lambda: self.vector
         )
 
         def step(inputs: Any, number: Any) -> Any:

@@ -197,6 +197,26 @@ def own(tmp_path: Path) -> Callable[..., Any]:
     return train
 
 
+def test_sums_of_the_servers_are_what_is_served(own: Callable[..., Any], tmp_path: Path) -> None:
+    """The next loss of a batch that was trained on, out of a checkpoint in one process."""
+    import tensorflow as tf
+
+    from afo.embedding.checkpoint import TableSaver
+    from afo.embedding.saved_tables import read_rows
+    from afo.models.records import RecordParser
+
+    _, trainer = own(pooling="servers")
+    batch = batches()[0]
+    rows = read_rows(TableSaver(trainer.group).save(str(tmp_path / "tables")))
+    reader: Any = mock.Mock(hash_tables=lambda dims: {name: rows[name] for name in dims})
+    reader.whole.return_value = trainer.vector.numpy()
+    parsed = RecordParser(SCHEMA, job_of(Embedding()).data)(tf.constant(batch))
+    served = trainer.model.local(reader).probabilities(parsed.features).numpy()[:, 0]
+    clicked = parsed.labels.numpy()[:, 0] > 0
+    expected = -np.log(np.where(clicked, served, 1 - served)).mean()
+    assert trainer.losses([batch]) == [pytest.approx(expected, abs=1e-6)]
+
+
 def pooled_tables(trainer: Any) -> set[str]:
     return {name for each in trainer.asked if each.is_pooled for name in each.tables}
 
