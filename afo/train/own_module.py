@@ -156,15 +156,27 @@ class OwnModule:
         named = []
         for each in layers:
             reason = unfit(each.layer, training, without) if wanted else "`embedding.storage` is `dense`"
-            if reason and each.layer.input_dim is None:
-                raise ModelError(
-                    f"{self.entry}: embedding `{each.layer.name}` has no `input_dim`, and cannot be a hash table:"
-                    f" {reason}"
-                )
+            if reason:
+                self._require_dense(each.layer, reason)
             weights = [call.weights for call in training if call.layer is each.layer and call.weights is not None]
             fixed = all(follow_from_inputs(given) for given in weights)
             named.append(each._replace(hashed=not reason, foresees_weights=fixed))
         return tuple(named)
+
+    def _require_dense(self, layer: Any, reason: str) -> None:
+        """Raises ModelError where a layer says what a dense table cannot do."""
+        if layer.input_dim is None:
+            raise ModelError(
+                f"{self.entry}: embedding `{layer.name}` has no `input_dim`, and cannot be a hash table: {reason}"
+            )
+        given = {"filter": layer.filter, "evict": layer.evict, "wire": layer.wire == "bfloat16"}
+        given["pooling"] = layer.pooling == "servers"
+        for option, value in given.items():
+            if value:
+                raise ModelError(
+                    f"{self.entry}: embedding `{layer.name}` has `{option}`, which is of hash tables, and cannot be"
+                    f" one: {reason}"
+                )
 
     def _calls_without_training(self, specs: dict[str, Any]) -> list[Call]:
         found = Embeddings()

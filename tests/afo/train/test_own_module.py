@@ -273,6 +273,22 @@ def test_without_a_number_of_rows_it_must_be_a_hash_table(
         own(embeddings(case, input_dim="None"), embedding=Embedding(storage=storage))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"wire": "'bfloat16'"}, {"pooling": "'servers'", "combiner": "'sum'"}, {"filter": "{'min_count': 2}"},
+     {"evict": "{'capacity': 9}"}],
+)  # fmt: skip
+def test_a_layer_says_of_hash_tables_only_where_it_can_have_one(
+    own: Callable[..., Any], options: dict[str, str]
+) -> None:
+    option = next(iter(options))
+    source = embeddings("rows = self.e(user)", **options)
+    assert own(source).parameters(2, 1).embeddings is not None
+    words = rf"embedding `e` has `{option}`, which is of hash tables, and cannot be one: .*storage` is `dense`"
+    with pytest.raises(ModelError, match=words):
+        own(source, embedding=Embedding(storage="dense"))
+
+
 def test_outside_of_a_job_a_layer_needs_a_number_of_rows() -> None:
     from afo.layers import Embedding as Layer
 
