@@ -11,6 +11,7 @@ import msgspec
 
 from afo.errors import UsageError
 from afo.units import Duration, Memory
+from afo_client.console import print_result, say
 from afo_client.examples import examples
 from afo_client.hadoop.cluster import Cluster
 from afo_client.hadoop.layout import ClusterSpec, default_directory
@@ -68,11 +69,11 @@ def start(
     }
     last = cluster.spec or ClusterSpec()
     spec = msgspec.structs.replace(last, **{name: value for name, value in given.items() if value is not None})
-    click.echo(f"starting HDFS and YARN with {spec.nodes} NodeManagers in {cluster.directory} …", err=True)
+    say(f"starting HDFS and YARN with {spec.nodes} NodeManagers in {cluster.directory} …")
     cluster.start(spec)
     _show(read_status(cluster))
-    click.echo("\nTo use it from this shell:", err=True)
-    click.echo(_exports(cluster))
+    say("\nTo use it from this shell:")
+    print_result(_exports(cluster))
 
 
 @command.command()
@@ -82,7 +83,7 @@ def status(directory: Path, as_json: bool) -> None:
     """Show daemons, nodes and addresses. Ends with 6 unless every daemon runs."""
     found = read_status(Cluster(directory))
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        print_result(msgspec.json.encode(found).decode())
     else:
         _show(found)
     sys.exit(0 if found.state == "running" else 6)
@@ -95,7 +96,7 @@ def stop(directory: Path) -> None:
     cluster = Cluster(directory)
     cluster.known_spec()
     cluster.stop()
-    click.echo(f"stopped; {cluster.directory} keeps the files in HDFS", err=True)
+    say(f"stopped; {cluster.directory} keeps the files in HDFS")
 
 
 @command.command(short_help="Print what a shell needs to use the cluster.")
@@ -104,7 +105,7 @@ def env(directory: Path) -> None:
     """Print what a shell needs to use the cluster: eval "$(afo cluster env)"."""
     cluster = Cluster(directory)
     cluster.known_spec()
-    click.echo(_exports(cluster))
+    print_result(_exports(cluster))
 
 
 def _exports(cluster: Cluster) -> str:
@@ -122,13 +123,13 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _show(found: ClusterStatus) -> None:
-    click.echo(f"{found.state}  {found.directory}", err=True)
+    say(f"{found.state}  {found.directory}")
     for daemon in found.daemons:
         process = f"pid {daemon.pid}" if daemon.pid else "stopped"
-        click.echo(f"  {daemon.name:<17} {process:<12} {daemon.web}  {daemon.log}", err=True)
+        say(f"  {daemon.name:<17} {process:<12} {daemon.web}  {daemon.log}")
     if found.hdfs:
         mode = "safe mode" if found.hdfs.safe_mode else f"{found.hdfs.free / 2**30:.1f} GiB free"
-        click.echo(f"  {found.hdfs.uri}  {mode}", err=True)
+        say(f"  {found.hdfs.uri}  {mode}")
     for node in found.nodes:
         free = f"{node.free_memory} MiB and {node.free_vcores} vcores free, {node.containers} containers"
-        click.echo(f"  node {node.id}  {node.state}  {free}", err=True)
+        say(f"  node {node.id}  {node.state}  {free}")

@@ -161,7 +161,7 @@ def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, inf
     """Say what TFRecord or Parquet FILES (paths, URLs or globs) hold, by their first records."""
     report = inspect_files(files, records, look_at, count)
     if infer:
-        click.echo(text_of(*infer_schema(report.features, report.looked_at)), nl=False)
+        print_result(text_of(*infer_schema(report.features, report.looked_at)), newline=False)
     elif as_json:
         print_json(msgspec.to_builtins(report))
     else:

@@ -74,7 +74,7 @@ def _screen(live: bool, as_json: bool) -> Iterator[_Show]:
         yield lambda view, each: print_json(_fields(view, each)) if as_json else print_result(picture(view, each))
         return
     with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as screen:
-        yield lambda view, each: screen.update(Text(picture(view, each), no_wrap=True), refresh=True)
+        yield lambda view, each: screen.update(Text(without_control(picture(view, each)), no_wrap=True), refresh=True)
 
 
 def picture(view: JobView, each: list[TaskRates]) -> str:

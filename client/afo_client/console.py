@@ -1,7 +1,9 @@
 """What the command prints: results to stdout, words for people to stderr, JSON with a version."""
 
 import datetime
+import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -13,31 +15,40 @@ from afo.plain_text import plain
 
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
 API = "afo/v1"
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7e]+")
+#: What steers a terminal and is not escaped in any JSON.
+_STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 
 
 def say(text: str = "", *, head: str = "", newline: bool = True) -> None:
     """Words for a person, to stderr; `head` before them is ours, with its colours."""
-    click.echo(head + without_control(text), err=True, nl=newline, color=_colours(sys.stderr.isatty()))
+    click.echo(head + without_control(text), sys.stderr, nl=newline, color=_colours(sys.stderr.isatty()))
 
 
 def say_over(text: str, width: int) -> None:
     """Words in place of the `width` characters of a terminal's last line."""
-    click.echo(f"\r{' ' * width}\r{without_control(text)}", err=True, nl=False, color=_colours(True))
+    click.echo(f"\r{' ' * width}\r{without_control(text)}", sys.stderr, nl=False, color=_colours(True))
 
 
-def print_result(text: str, *, head: str = "", raw: bool = False) -> None:
+def print_result(text: str, *, head: str = "", raw: bool = False, newline: bool = True) -> None:
     """A result, to stdout; `head` as of `say`. With `raw` its escape sequences go wherever stdout goes."""
-    click.echo(head + (text if raw else without_control(text)), color=raw or _colours(sys.stdout.isatty()))
+    shown = head + (text if raw else without_control(text))
+    click.echo(shown, sys.stdout, nl=newline, color=raw or _colours(sys.stdout.isatty()))
 
 
 def print_json(fields: dict[str, object]) -> None:
     """One JSON object, to stdout."""
-    click.echo(json_line(fields))
+    click.echo(json_line(fields), sys.stdout)
 
 
 def json_line(fields: dict[str, object]) -> str:
-    """One line of JSON that begins with the version; numbers that are none (NaN) are null."""
-    return msgspec.json.encode({"api": API, **fields}).decode()
+    """One line of JSON that begins with the version; numbers that are none (NaN) are null.
+
+    What steers a terminal is escaped; where stdout is not of UTF-8, so is all else beyond ASCII.
+    """
+    line = msgspec.json.encode({"api": API, **fields}).decode()
+    escaped = _STEERING if sys.stdout.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else _BEYOND_ASCII
+    return escaped.sub(lambda match: json.dumps(match[0])[1:-1], line)
 
 
 def _colours(terminal: bool) -> bool:

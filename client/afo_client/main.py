@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-import os
+import re
 import sys
 import tempfile
 import traceback
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import click
 
 from afo import __version__
-from afo.errors import AfoError
+from afo.errors import AfoError, SpecError
+from afo_client import streams
 from afo_client.console import print_json, say
 from afo_client.examples import examples
+from afo_client.streams import OutputError
 
 #: A verb: the module that holds it, and what it does. Modules are loaded when their verb is called.
 VERBS: dict[str, tuple[str, str]] = {
@@ -52,6 +54,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "completion": ("afo_client.cmd_completion", "Print the completion script of a shell."),
     "version": ("afo_client.cmd_version", "Print versions."),
 }
+_ERROR = click.style("error: ", fg="red", bold=True)
+#: What Python makes of a byte of a name that is not of the locale's encoding.
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_NO_UTF8 = "this name or argument is not in the encoding of the locale; rename the file, or set LC_ALL=C.UTF-8"
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
@@ -102,13 +108,20 @@ def afo() -> None:
 
     Results go to stdout, words to stderr. Exit codes: 0 done, 1 job failed, 2 wrong usage, 3 wrong job file or data,
     4 no permission, 5 not found, 6 cluster unreachable, 7 waited too long, 8 job killed, 70 a bug in afo,
-    130 interrupted.
+    74 output not written, 130 interrupted, 141 nobody reads the output.
     """
 
 
 def main() -> None:
     """Entry point of the `afo` command."""
-    sys.exit(run(sys.argv[1:]))
+    streams.set_up()
+    try:
+        code = run(sys.argv[1:])
+    except OutputError as error:
+        if str(error):
+            say(str(error), head=_ERROR)
+        code = error.code
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -125,16 +138,16 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone (`afo logs | head`); keep the interpreter's last flush from complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except UnicodeEncodeError as error:
+        if not _UNDECODED.search(error.object):
+            return _failed(_crash_report(arguments), EXIT_INTERNAL, arguments)
+        return _failed(f"{error.object!r}: {_NO_UTF8}", SpecError.exit_code, arguments)
     except Exception:
         return _failed(_crash_report(arguments), EXIT_INTERNAL, arguments)
 
 
 def _failed(message: str, code: int, arguments: Sequence[str]) -> int:
-    say(message, head=click.style("error: ", fg="red", bold=True))
+    say(message, head=_ERROR)
     if "--json" in arguments:
         print_json({"error": {"message": message, "exit_code": code}})
     return code

@@ -24,6 +24,13 @@ def test_json_has_a_version_and_no_nan() -> None:
     assert json.loads(json_line({"loss": float("nan"), "name": "é"})) == {"api": "afo/v1", "loss": None, "name": "é"}
 
 
+def test_json_steers_no_terminal() -> None:
+    name = "a\x9b\x7f\u202e\u2069é"
+    line = json_line({"name": name})
+    assert without_control(line) == line
+    assert json.loads(line)["name"] == name
+
+
 def test_times_are_utc() -> None:
     assert iso(1_700_000_000.5) == "2023-11-14T22:13:20.500Z"
     assert iso(0) is None
