@@ -88,3 +88,16 @@ def test_ids_below_the_number_of_buckets_have_rows_of_their_own(programs: dict[s
     assert wide.max() < buckets * (len(clicks.IDS) + len(clicks.CROSSES))
     # A half of the table each, whichever ids there are.
     assert 0.4 < (deep[: buckets // 10] < deep.max() / 2).mean() < 0.6
+
+
+@pytest.mark.tensorflow
+def test_few_crosses_share_a_row(programs: dict[str, ModuleType]) -> None:
+    import tensorflow as tf
+
+    clicks, buckets, values = programs["clicks"], 100_000, 30
+    left, right = (tf.constant(each.ravel()) for each in np.divmod(np.arange(values**2), values))
+    features = dict.fromkeys(clicks.IDS, left) | dict.fromkeys(("position", "device"), right)
+    _, wide = clicks.rows_of(features, buckets)
+    crossed = wide[:, len(clicks.IDS)].numpy()
+    # As many as by chance: values**4 / 2 / buckets = 4.
+    assert np.unique(crossed).size > values**2 - 15

@@ -16,8 +16,10 @@ SPECS = {
     **{name: tf.io.FixedLenFeature([], tf.float32) for name in NUMBERS},
 }
 SHUFFLE = 10_000
-#: Primes: multiplied by one modulo the rows of a feature, ids move about and no two meet that did not before.
-SPREAD, CROSSED = 2_654_435_761, 1_000_000_007
+#: A prime: multiplied by it modulo the rows of a feature, ids move about and no two meet that did not before.
+SPREAD = 2_654_435_761
+#: The golden ratio of 64 bits, for the hash of a cross.
+GOLDEN = -7_046_029_254_386_353_131
 
 
 def dataset(files, *, batch_size, epochs, seed):
@@ -47,11 +49,20 @@ def rows_of(features, buckets):
     Rows of all features take turns, so that each part of a table has its share of every feature.
     """
     ids = tf.stack([features[name] for name in IDS], axis=1)
-    pairs = tf.stack([features[left] * CROSSED + features[right] for left, right in CROSSES], axis=1)
-    own, crossed = (tf.math.floormod(each * SPREAD, buckets) for each in (ids, pairs))
+    own = tf.math.floormod(ids * SPREAD, buckets)
+    pairs = tf.stack([features[left] * GOLDEN + features[right] for left, right in CROSSES], axis=1)
+    crossed = tf.math.floormod(mixed(pairs), buckets)
     deep, wide = len(IDS), len(IDS) + len(CROSSES)
     deep_rows = own * deep + tf.range(deep, dtype=tf.int64)
     return deep_rows, tf.concat([own, crossed], axis=1) * wide + tf.range(wide, dtype=tf.int64)
+
+
+def mixed(values):
+    """Hashes, int64: a product's high bits depend on all of a value's, and are brought down twice."""
+    for _ in range(2):
+        values *= GOLDEN
+        values = tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, tf.constant(32, tf.int64)))
+    return values
 
 
 def mean_and_deviation(file):

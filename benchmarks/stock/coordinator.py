@@ -8,6 +8,7 @@ tables in every step, and none of them takes a sharded variable.
 
 import argparse
 import json
+import os
 import time
 
 import keras
@@ -79,13 +80,18 @@ def main():
     moments = mean_and_deviation(files[0])
     with strategy.scope():
         model, optimizer = WideDeep(options, moments), OPTIMIZERS[options.optimizer]()
-    train(strategy, model, optimizer, files, cluster.num_tasks("worker"), options)
+    _kept = train(strategy, model, optimizer, files, cluster.num_tasks("worker"), options)
     tf.train.Checkpoint(model=model, optimizer=optimizer).save(f"{options.model_dir}/model")
     export(model, moments, options)
+    os._exit(0)  # an exit in order would drop the iterator first
 
 
 def train(strategy, model, optimizer, files, workers, options):
-    """Every worker its share of the files, until none has any more."""
+    """Every worker its share of the files, until none has any more.
+
+    Returns what must not be collected before all is done: a worker that drops an iterator waits for tf.data's next
+    round of tuning, up to a minute, and whoever asks it or a server for something waits as well.
+    """
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     batches = iter(coordinator.create_per_worker_dataset(per_worker_dataset(strategy, files, workers, options)))
     tables = [*parts(model.deep), *parts(model.wide)]
@@ -121,6 +127,7 @@ def train(strategy, model, optimizer, files, workers, options):
     while made := called(4 * workers, STEPS_A_CALL):
         samples += made
     print(json.dumps({"samples": samples, "train_seconds": time.monotonic() - began}), flush=True)
+    return coordinator, batches
 
 
 def per_worker_dataset(strategy, files, workers, options):

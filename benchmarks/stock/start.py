@@ -1,7 +1,8 @@
-"""Starts a program of this folder in every task, as a user's script does, and ends the servers when it is done.
+"""Starts a program of this folder in every task, as a user's script does, and ends the others when its chief is done.
 
 start.py PROGRAM LOGS SERVERS WORKERS ARGUMENT… runs the program with TF_CONFIG; each task writes LOGS/<role>-<index>.
-A coordinator gets a chief of its own, between graphs worker 0 is the chief. The exit code is 0 if all trainers end so.
+A coordinator gets a chief of its own, between graphs worker 0 is the chief. Exit code: that of the chief, or 1 if
+another task ends first with another than 0.
 """
 
 import json
@@ -9,19 +10,25 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent
+VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1"}
+POLL_S = 0.05
 
 
-def addresses(count: int) -> list[str]:
-    """Of this machine, with ports that are free now."""
+@contextmanager
+def addresses(count: int) -> Iterator[Iterator[str]]:
+    """Of this machine; their ports are bound meanwhile, so that nobody else gets one before a server listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+        yield iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
 
 
 def started(
@@ -31,26 +38,36 @@ def started(
     tasks = {}
     for role, index in [(role, index) for role, of_role in cluster.items() for index in range(len(of_role))]:
         config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
-        environment = {**os.environ, "TF_CONFIG": config, "TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_FAIL_FAST": "use_caller"}
         with open(logs / f"{role}-{index}", "wb") as log:
             command = [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments]
-            tasks[f"{role}-{index}"] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            tasks[f"{role}-{index}"] = subprocess.Popen(
+                command, env=os.environ | VARIABLES | {"TF_CONFIG": config}, stdout=log, stderr=log
+            )
     return tasks
 
 
 def main(program: str, logs: Path, servers: int, workers: int, arguments: list[str]) -> int:
-    """0 if all trainers end with 0: of a coordinator its chief, else the workers."""
-    coordinated = program == "coordinator"
-    roles = {"ps": servers, "worker": workers} | ({"chief": 1} if coordinated else {})
-    free = iter(addresses(sum(roles.values())))
-    tasks = started(program, logs, {role: [next(free) for _ in range(n)] for role, n in roles.items()}, arguments)
-    trainers = [task for name, task in tasks.items() if name.startswith("chief" if coordinated else "worker")]
-    try:
-        return max(abs(trainer.wait()) for trainer in trainers)
-    finally:
-        for task in tasks.values():
-            task.kill()
-            task.wait()
+    """The exit code."""
+    roles = {"ps": servers, "worker": workers} | ({"chief": 1} if program == "coordinator" else {})
+    with addresses(sum(roles.values())) as free:
+        cluster = {role: [next(free) for _ in range(count)] for role, count in roles.items()}
+        tasks = started(program, logs, cluster, arguments)
+        try:
+            return ended("chief-0" if program == "coordinator" else "worker-0", tasks)
+        finally:
+            for task in tasks.values():
+                task.kill()
+                task.wait()
+
+
+def ended(chief: str, tasks: dict[str, subprocess.Popen[bytes]]) -> int:
+    """The exit code of the chief, or 1 if another task has failed."""
+    while (code := tasks[chief].poll()) is None:
+        if failed := {name: task.returncode for name, task in tasks.items() if task.poll()}:
+            print(f"ended before their chief: {failed}", file=sys.stderr)
+            return 1
+        time.sleep(POLL_S)
+    return code
 
 
 if __name__ == "__main__":
