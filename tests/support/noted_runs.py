@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from adult import REPOSITORY
+from afo.job.embedding import Embedding
 
 
 class _Timed(Protocol):
@@ -30,12 +31,16 @@ def commit() -> str:
 
 
 def circumstances(runs: Sequence[_Timed], *packages: str) -> str:
-    """A line about what was tested, for how long, where and with what, for a report."""
+    """A line about what was tested, for how long, where and with what, for a report.
+
+    No job of a series names a storage of its embeddings: it is the default.
+    """
     day, hours = time.strftime("%Y-%m-%d", time.gmtime()), sum(run.seconds for run in runs) / 3600
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     return (
         f"Commit {commit()}, {day}; {hours:.1f} hours of jobs on {platform.machine()}, {os.cpu_count()} cores, load "
-        f"{os.getloadavg()[0]:.1f} at the end; Python {platform.python_version()}, {versions}."
+        f"{os.getloadavg()[0]:.1f} at the end; storage `{Embedding().storage}`; Python {platform.python_version()}, "
+        f"{versions}."
     )
 
 
