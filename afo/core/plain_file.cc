@@ -10,8 +10,9 @@
 namespace afo {
 
 PlainFile::PlainFile(const std::string& path, const ByteRange& range)
-    : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)),
-      // A pipe would have its reader wait. No fstat: until glibc 2.33 it was no function of the library's.
+      // A pipe has no places to seek to, and would have its reader wait, already when it is opened. No fstat: until glibc
+      // 2.33 it was no function of the library's.
+    : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
       error_(file_ < 0 || lseek(file_, static_cast<off_t>(range.begin), SEEK_SET) < 0 ? errno : 0),
       offset_(range.begin),
       end_(range.end) {}

@@ -1,6 +1,7 @@
 #include "record_file.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -68,7 +69,10 @@ TEST_CASE("a file that is not there says so, once and again") {
 TEST_CASE("a directory and a pipe are no files of records") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  for (const std::string& path : {std::string("/usr"), "/proc/self/fd/" + std::to_string(ends[0])}) {
+  // Of a name without a writer, `open` itself would wait.
+  const std::string named = "/tmp/afo-named-pipe-" + std::to_string(getpid());
+  REQUIRE(mkfifo(named.c_str(), 0600) == 0);
+  for (const std::string& path : {std::string("/usr"), "/proc/self/fd/" + std::to_string(ends[0]), named}) {
     RecordFile file(path);
     std::string_view record;
     CHECK(file.Next(&record) == RecordFile::Found::kLost);
@@ -76,6 +80,7 @@ TEST_CASE("a directory and a pipe are no files of records") {
   }
   close(ends[0]);
   close(ends[1]);
+  unlink(named.c_str());
 }
 
 }  // namespace
