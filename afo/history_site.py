@@ -56,9 +56,13 @@ class HistorySite(Section, frozen=True):
     def __post_init__(self) -> None:
         for key, address in (("listen", self.listen), *(("proxies", each) for each in self.proxies)):
             try:
-                ipaddress.ip_address(address)
+                given = ipaddress.ip_address(address)
             except ValueError:
                 raise ValueError(f"`{key}`: {address!r} is no IP address") from None
+            # Connections bear the short form, and what is said of 127.0.0.1 below must hold of all its forms.
+            plain = getattr(given, "ipv4_mapped", None) or given
+            if str(plain) != address:
+                raise ValueError(f"`{key}`: write {address!r} as {plain}")
         for key in ("name", "tensorboard_name"):
             if getattr(self, key) and not _NAME.fullmatch(getattr(self, key)):
                 raise ValueError(f"`{key}` is {getattr(self, key)!r}; a host name without a port, in small letters")

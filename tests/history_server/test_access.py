@@ -290,6 +290,8 @@ def test_a_program_with_the_token_needs_no_form(
         ({"auth": "proxy"}, "need each other"),
         ({"proxies": ("10.0.0.1",)}, "need each other"),
         ({"auth": "proxy", "proxies": ("proxy",)}, "is no IP address"),
+        ({"auth": "proxy", "proxies": ("::ffff:127.0.0.1",)}, "write '::ffff:127.0.0.1' as 127.0.0.1"),
+        ({"auth": "proxy", "proxies": ("0::1",)}, "write '0::1' as ::1"),
         ({"auth": "token", "name": "h.example"}, "need each other, and differ"),
         ({"auth": "token", "name": "h.example", "tensorboard_name": "h.example"}, "need each other, and differ"),
         ({"auth": "token", "name": "H:80", "tensorboard_name": "t"}, "without a port"),
