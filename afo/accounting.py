@@ -65,6 +65,14 @@ class Account(Struct, kw_only=True):
         return sum(each.count for each in self.acknowledged.values())
 
 
+def completed_at(epoch: int, count: int, xor: int, acknowledged: tuple[int, int] | None) -> int:
+    """How many epochs of a split a checkpoint holds whole whose position of it is (epoch, count, xor).
+
+    `acknowledged`: count and xor of that epoch's acknowledgement, which is of the same records or of more.
+    """
+    return epoch + 1 if acknowledged == (count, xor) else epoch
+
+
 def account_of(events: Iterable[AnyEvent]) -> Account:
     """The account after these events, which are all of a job in their order."""
     book = _Book()
@@ -124,17 +132,16 @@ class _Book:
     def _go_back(self, manifest: str) -> None:
         account = self.account
         positions, interrupted = self._checkpoints.get(manifest, ((), 0))
-        reached = {row: (epoch, count, xor) for row, epoch, count, xor in positions}
+        whole = {row: self._completed(row, *rest) for row, *rest in positions}
         before = len(account.acknowledged)
         account.acknowledged = {
-            key: done for key, done in account.acknowledged.items() if _is_in(reached.get(key[0]), key[1], done)
+            (row, epoch): done for (row, epoch), done in account.acknowledged.items() if epoch < whole.get(row, 0)
         }
         account.given_back += before - len(account.acknowledged)
         account.rollbacks += 1
         account.restored += bool(manifest)
         account.interrupted = interrupted
 
-
-def _is_in(reached: tuple[int, int, int] | None, epoch: int, done: Acknowledged) -> bool:
-    """Whether a checkpoint whose position of the row is `reached` holds that epoch of it as complete."""
-    return reached is not None and (epoch < reached[0] or reached == (epoch, done.count, done.xor))
+    def _completed(self, row: int, epoch: int, count: int, xor: int) -> int:
+        done = self.account.acknowledged.get((row, epoch))
+        return completed_at(epoch, count, xor, (done.count, done.xor) if done else None)

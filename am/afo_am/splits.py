@@ -6,11 +6,9 @@ from collections.abc import Container, Iterable
 
 from msgspec import Struct
 
+from afo.accounting import Position, completed_at
 from afo.errors import ProtocolError
 from afo.rpc.messages import TaskId
-
-Position = tuple[int, int, int, int]
-"""(row, epoch, count, xor): how far a file was applied."""
 
 
 class Lease(Struct, frozen=True):
@@ -126,8 +124,8 @@ class SplitQueue:
         self.leases.clear()
         self.completed = [0] * self.rows
         for row, epoch, count, xor in positions:
-            whole = self.totals.get((row, epoch)) == (count, xor)
-            self.completed[row] = min(epoch + 1 if whole else epoch, self.epochs)
+            whole = completed_at(epoch, count, xor, self.totals.get((row, epoch)))
+            self.completed[row] = min(whole, self.epochs)
         self.begun = {row for row in range(self.rows) if self.completed[row] < self.epochs}
         self.totals = {key: value for key, value in self.totals.items() if key[1] < self.completed[key[0]]}
         self.bad = {key: value for key, value in self.bad.items() if key in self.totals}

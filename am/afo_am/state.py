@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from afo import events as ev
+from afo.accounting import Position
 from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.job import ROLES, Role, RoleSpec
@@ -10,7 +11,7 @@ from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
 from afo_am.patience import Patience
-from afo_am.splits import Position, SplitQueue
+from afo_am.splits import SplitQueue
 from afo_am.tasks import Holder, Stage, Task
 
 #: Causes of ends that are no failure.

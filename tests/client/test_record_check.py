@@ -1,8 +1,22 @@
 """What `afo check` says of an account that does not fit files or checkpoint."""
 
+from pathlib import Path
+
+import pytest
+
+from afo import events as ev
+from afo import lineage
 from afo.accounting import Account, Acknowledged, Position
+from afo.errors import DataError
+from afo.lineage import InputFile
 from afo.offline_task import RecountedSplit
+from afo.rpc.messages import TaskId
+from afo.train.manifest import FORMAT_VERSION, Manifest, commit
+from afo_client.main import run
 from afo_client.record_check import NAMED, findings
+from job_writer import DONE, JobWriter
+
+CHIEF, WORKER = TaskId("chief", 0, 0), TaskId("worker", 0, 0)
 
 FILES = (RecountedSplit(number=0, count=10, xor=1), RecountedSplit(number=1, count=12, xor=2, bad=2, unread=1))
 
@@ -58,3 +72,42 @@ def test_a_log_that_claims_any_number_of_epochs_costs_no_more_than_its_lines() -
     found = problems(claimed)
     assert len(found) == NAMED + 1
     assert found[-1] == f"{2 * 10**15 - 2 - NAMED:,} more epochs of splits were never acknowledged"
+
+
+def refused(writer: JobWriter, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What `afo check` says of a job's directory that it does not read."""
+    assert run(["check", writer.paths.job_id, *options]) == DataError.exit_code
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobWriter:
+    """A job of one split."""
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    return JobWriter(str(tmp_path / "jobs"), DONE, "j").begin()
+
+
+def test_a_log_that_names_other_splits_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    writer.log(ev.SplitDone(task=WORKER, row=7, epoch=0, count=1, xor=1))
+    assert f"{writer.paths.events}: it names split 7, and the job has 1 splits" in refused(writer, capsys)
+
+
+def test_a_list_of_files_of_another_length_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    lineage.write_files(writer.paths.files, [InputFile("a", 1, 1.0), InputFile("b", 1, 1.0)])
+    assert f"{writer.paths.files} names 2 splits, and the event log 1" in refused(writer, capsys)
+
+
+def test_a_checkpoint_of_other_files_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    training = lineage.Training(
+        job_id=DONE, name="j", afo_version="0.1", schema_hash="", first_step=0, step=1, totals=lineage.Totals(1, 1),
+        files=(lineage.AppliedFile("elsewhere", 1, 1.0, 0, 1, "01"),),
+    )  # fmt: skip
+    manifest = Manifest(
+        version=FORMAT_VERSION, generation=1, step=1, final=False, directory="g000001-s000000000001-5f3a91c1", rows={},
+        parts=(), lineage=lineage.Lineage(own=training, before=lineage.Ancestry()),
+    )  # fmt: skip
+    place, _ = commit(writer.paths.checkpoints(""), manifest)
+    writer.log(ev.CheckpointWritten(task=CHIEF, generation=1, step=1, manifest=place, positions=(), final=False))
+    message = refused(writer, capsys, "--no-files")
+    assert f"{place}: its lineage is not that of the job in the event log: 'elsewhere'" in message
