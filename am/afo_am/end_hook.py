@@ -26,13 +26,13 @@ def run_end_hook(job: Job, finished: JobFinished, paths: JobPaths) -> Ran | None
 
     How it ends changes nothing: the job has ended. None if no process could be started.
     """
-    with tempfile.TemporaryDirectory(prefix="afo-on-end-") as folder:
-        Path(folder, VERDICT_FILE).write_bytes(jsonfile.encode(finished))
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="afo-on-end-") as folder:
+            Path(folder, VERDICT_FILE).write_bytes(jsonfile.encode(finished))
             ran = BoundedCommand(job.on_end, _environment(job, finished, paths), Path(folder)).wait()
-        except (OSError, ValueError) as error:
-            log.error("on_end: cannot start %s: %s", job.on_end[0], error)
-            return None
+    except (OSError, ValueError) as error:
+        log.error("on_end: cannot start %s: %s", job.on_end[0], error)
+        return None
     _report(ran)
     return ran
 

@@ -1,7 +1,9 @@
 """`on_end`: the user's command after the verdict, which changes nothing of how the job ended."""
 
+import errno
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -52,6 +54,18 @@ def test_a_program_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     first, last = lines_of(caplog, "no-such-program")
     assert "cannot start no-such-program" in first
     assert last == "ERROR on_end: ended with 127"
+
+
+def test_a_full_disk_is_told_to_the_log_alone(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job has ended, and its AM has still to say so to YARN."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert lines_of(caplog, "pwd") == ["ERROR on_end: cannot start pwd: [Errno 28] No space left on device"]
 
 
 def test_its_directory_is_gone_afterwards(caplog: pytest.LogCaptureFixture) -> None:
