@@ -114,6 +114,10 @@ class JobPaths:
         """Directory with the AM's own log."""
         return f"{self.logs}/am"
 
+    def am_log(self, attempt: int) -> str:
+        """Directory with the `stderr` of the AMs of one application attempt; on YARN `stdout` is not kept."""
+        return f"{self.am_logs}/{attempt}"
+
     def checkpoints(self, directory: str) -> str:
         """Where checkpoints go: a directory of this job alone, inside of `directory` if its job file names one.
 

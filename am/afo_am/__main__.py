@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import METHODS, read_secret
 from afo.submission import KEYTAB
+from afo_am.attempt import application_attempt
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal
@@ -75,7 +75,7 @@ def run(config: AmConfig) -> None:
 
 def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
-    am_attempt, incarnation = _am_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
+    am_attempt, incarnation = application_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     core = Core(config, now=time.monotonic())
     # A start that ended at once would be counted, and the next one would find the same NameNode away.
     earlier = storage.patiently(lambda: read_earlier(paths, config.job.checkpoint.dir), PATIENCE_S)
@@ -151,12 +151,6 @@ def input_files(config: AmConfig) -> list[InputFile]:
     stats = config.train_stats or ((0, 0.0),) * len(config.train_files)
     rows = enumerate(zip(config.train_files, stats, strict=True))
     return [InputFile(url, *stat, config.part(row)) for row, (url, stat) in rows]
-
-
-def _am_attempt() -> int:
-    # container_e17_1410901177871_0001_02_000001: the number before the last is the application attempt
-    match = re.search(r"_(\d+)_\d+$", os.environ.get("CONTAINER_ID", ""))
-    return int(match.group(1)) if match else 1
 
 
 if __name__ == "__main__":

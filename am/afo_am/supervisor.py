@@ -4,8 +4,8 @@ Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bound
 journal, containers and training go on meanwhile. Ends when the AM exits with a code of `FINAL_CODES`.
 
 - AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
-- What the AM says on stderr is passed on. When there is no use in another start, YARN gets the end of it as the
-  application's diagnostics, unless the AM has reported a verdict itself.
+- What the AM says on stderr is passed on, and on YARN copied to the job's directory. When there is no use in another
+  start, YARN gets the end of it as the application's diagnostics, unless the AM has reported a verdict itself.
 - SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
 - The AM never outlives its supervisor. On YARN the supervisor never outlives the container's main process, which
   started it; a `local` job's supervisor is on its own.
@@ -16,18 +16,22 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import time
-from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import msgspec
 
 from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
-from afo.process_death import adopt_orphans, die_with_parent
+from afo.logs.capped import LastLines
+from afo.paths import JobPaths
+from afo.process_death import adopt_orphans
+from afo.process_death import command as bound_to_us
+from afo_am.attempt import application_attempt
+from afo_am.master_log import DESCRIPTOR, MasterLog, Relay
 
 #: Exit codes of the AM after which another start would change nothing: the job has its verdict, the submission itself
 #: is wrong, or the journal is damaged.
@@ -66,16 +70,22 @@ class RestartBound:
 
 
 class Supervisor:
-    """Runs `command` until it is done. `parent` is the process without which there is no use in going on, or 0."""
+    """Runs `command` until it is done.
 
-    def __init__(self, command: list[str], bound: RestartBound, parent: int = 0, stop_s: float = STOP_S) -> None:
+    `parent` is the process without which there is no use in going on, or 0; `log` gets a copy of what is said.
+    """
+
+    def __init__(
+        self, command: list[str], bound: RestartBound, parent: int = 0, stop_s: float = STOP_S,
+        log: MasterLog | None = None,
+    ) -> None:  # fmt: skip
         self._command = command
         self._bound = bound
         self._parent = parent
         self._stop_s = stop_s
         self._stopping = False
-        #: The last lines that an AM wrote to stderr.
-        self.last_words: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        self._log = log
+        self._last = LastLines()
         #: Wakes the loop as soon as a child ends or SIGTERM comes.
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -89,40 +99,58 @@ class Supervisor:
         while not self._over:
             pause = self._bound.next_pause(time.monotonic())
             if pause is None:
-                _say(f"the Application Master died too often; giving up with its last exit code {code}")
+                self._say(f"the Application Master died too often; giving up with its last exit code {code}")
                 return code if code > 0 else 1
             self._pause(pause)
             incarnation += 1
             code = self._run_once(incarnation)
             if code in FINAL_CODES:
                 return code
-            _say(f"the Application Master (start {incarnation}) ended with {code}")
+            self._say(f"the Application Master (start {incarnation}) ended with {code}")
         return EXIT_TERMINATED
 
     def _run_once(self, incarnation: int) -> int:
         if self._over:
             return EXIT_TERMINATED
-        self.last_words.clear()
-        # No thread of ours runs at this point: the last AM's relay was joined.
-        process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "AFO_AM_INCARNATION": str(incarnation)},
-            preexec_fn=partial(die_with_parent, os.getpid()),
-        )
-        relay = threading.Thread(target=self._relay, args=(process.stderr,), daemon=True)
+        self._last = LastLines()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                bound_to_us(self._command),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), DESCRIPTOR: str(theirs.fileno())},
+            )
+        assert process.stderr is not None
+        relay = Relay(process.stderr, ours, self._take, self._copy)
         relay.start()
         code = self._await_end(process)
         relay.join(_RELAY_S)
         return code
 
-    def _relay(self, stderr: IO[bytes]) -> None:
-        with stderr:
-            for line in stderr:
-                sys.stderr.buffer.write(line)
-                sys.stderr.flush()
-                self.last_words.append(line.decode(errors="replace").rstrip())
+    @property
+    def last_words(self) -> str:
+        """The last lines that an AM wrote to stderr."""
+        return self._last.lines(_LAST_LINES)
+
+    def _take(self, data: bytes) -> None:
+        sys.stderr.buffer.write(data)
+        sys.stderr.flush()
+        self._last.feed(data)
+        if self._log:
+            self._log.feed(data)
+
+    def _copy(self) -> None:
+        if self._log:
+            self._log.copy()
+
+    def _say(self, text: str) -> None:
+        line = f"afo supervisor: {text}\n"
+        print(line, end="", flush=True)
+        if self._log:
+            self._log.feed(line.encode())
 
     def _await_end(self, process: "subprocess.Popen[bytes]") -> int:
         deadline = None
@@ -162,10 +190,8 @@ class _Settings(msgspec.Struct):
     """The part of `afo.am_config.AmConfig` that matters here."""
 
     runtime: Literal["local", "yarn"]
-
-
-def _say(text: str) -> None:
-    print(f"afo supervisor: {text}", flush=True)
+    jobs_root: str
+    job_id: str = ""
 
 
 def _reap_all() -> dict[int, int]:
@@ -181,11 +207,17 @@ def main(arguments: list[str]) -> int:
     """Supervise the AM of one job."""
     settings = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=_Settings)
     command = [sys.executable, "-P", "-m", "afo_am", arguments[0]]
-    on_yarn = settings.runtime == "yarn"
-    supervisor = Supervisor(command, RestartBound(), os.getppid() if on_yarn else 0)
+    return _on_yarn(command, settings) if settings.runtime == "yarn" else Supervisor(command, RestartBound()).run()
+
+
+def _on_yarn(command: list[str], settings: _Settings) -> int:
+    paths = JobPaths(settings.jobs_root, settings.job_id or os.environ["SKEIN_APPLICATION_ID"])
+    log = MasterLog(Path("am-log"), paths, application_attempt())
+    supervisor = Supervisor(command, RestartBound(), os.getppid(), log=log)
     code = supervisor.run()
-    if on_yarn and code not in (0, EXIT_TERMINATED):
-        _tell_yarn("\n".join(supervisor.last_words) or f"the Application Master ended with exit code {code}")
+    log.close()
+    if code not in (0, EXIT_TERMINATED):
+        _tell_yarn(supervisor.last_words or f"the Application Master ended with exit code {code}")
     return code
 
 
@@ -195,7 +227,7 @@ def _tell_yarn(diagnostics: str) -> None:
     try:
         YarnRuntime().finish("FAILED", diagnostics)
     except AfoError as error:
-        _say(f"YARN could not be told why the job failed: {error}")
+        print(f"afo supervisor: YARN could not be told why the job failed: {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from afo_child.logs import CappedLog, LastLines
-from afo_child.upload import LogUploader
+from afo.logs.capped import CappedLog, LastLines
+from afo.logs.upload import LogUploader
 
 
 class Output:

@@ -12,10 +12,10 @@ from afo.config import load_config
 from afo.errors import NotFound, UsageError
 from afo_client.console import print_result, say
 from afo_client.examples import examples
-from afo_client.job_ref import find_job
+from afo_client.job_ref import JobRef, find_job
 from afo_client.job_watch import JobWatch
 from afo_client.named_job import JobType, TaskType
-from afo_client.runtimes import runtime_for
+from afo_client.runtimes import ClientRuntime, runtime_for
 from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
 
 _POLL_S = 1.0
@@ -47,13 +47,11 @@ def command(
     config = load_config()
     ref = find_job(config, job)
     runtime = runtime_for(ref.runtime, config)
-    if task == "am" and (elsewhere := runtime.application(ref.job_id).am_log):
-        command_line = f"yarn logs -applicationId {ref.job_id} -am 1"
-        raise NotFound(f"YARN keeps the log of the Application Master: {elsewhere} (`{command_line}`)")
+    find = partial(_found, runtime, ref, task, attempt, all_attempts=all_attempts)
     if out:
-        _copy(find_logs(ref.paths, task, attempt, all_attempts=all_attempts), Path(out))
+        _copy(find(), Path(out))
         return
-    printer = _Printer(partial(find_logs, ref.paths, task, attempt, all_attempts=all_attempts), tail, raw)
+    printer = _Printer(find, tail, raw)
     watch = JobWatch(ref, runtime)
     try:
         while follow and not watch.look().ended:
@@ -62,6 +60,19 @@ def command(
         printer.print_new(last=True)
     finally:
         watch.close()
+
+
+def _found(
+    runtime: ClientRuntime, ref: JobRef, task: str | None, attempt: int | None, *, all_attempts: bool
+) -> list[LogFile]:
+    """As `find_logs`; where the Application Master has copied nothing yet, the error says what YARN has of it."""
+    try:
+        return find_logs(ref.paths, task, attempt, all_attempts=all_attempts)
+    except NotFound as error:
+        if task != "am" or not (elsewhere := runtime.application(ref.job_id).am_log):
+            raise
+        line = f"yarn logs -applicationId {ref.job_id} -am 1"
+        raise NotFound(f"{error}; what YARN keeps of it: {elsewhere} (`{line}`)") from error
 
 
 class _Printer:

@@ -34,7 +34,7 @@ def supervise(
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
         supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s})
         code = supervisor.run()
-        print("last words:", list(supervisor.last_words))
+        print("last words:", supervisor.last_words.splitlines())
         sys.exit(code)
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo_child import upload
-from afo_child.logs import CappedLog, LastLines
+from afo.logs import upload
+from afo.logs.capped import CappedLog, LastLines
+from afo.logs.upload import LogUploader
 from afo_child.progress import MAX_LINE, ProgressReader
 from afo_child.pump import Pump
-from afo_child.upload import LogUploader
 from fake_master import until
 
 GAP = re.compile(rb"\n\[afo: bytes (\d+) to (\d+) are left out\]\n")

@@ -84,7 +84,7 @@ def test_a_job_that_waits_for_its_master(manager: FakeResourceManager, capsys: p
     assert "there is no job application_1_0002" in capsys.readouterr().err
 
 
-def test_the_log_of_the_master_is_yarns(
+def test_where_the_log_of_a_master_is_that_copied_nothing_yet(
     manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
@@ -92,6 +92,11 @@ def test_the_log_of_the_master_is_yarns(
     manager.add_application(JOB, "RUNNING", amContainerLogs="http://nm/logs")
     assert run(["logs", JOB, "am"]) == 5
     assert "http://nm/logs" in capsys.readouterr().err
+    copy = tmp_path / "jobs" / JOB / "logs" / "am" / "1" / "stderr"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("INFO said by the master\n")
+    assert run(["logs", JOB, "am"]) == 0
+    assert "INFO said by the master" in capsys.readouterr().out
 
 
 def test_doctor_finds_the_cluster_well(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from afo.config import user_name
 from afo.jobfile import load_job
 from afo.resource_manager import from_configuration
 from afo.submission import TAG
-from live_job import LiveJob, submit_and_wait
+from live_job import LiveJob, afo, submit_and_wait
 from yarn_view import Sample, Sizes, YarnView
 
 # Whole jobs, on a machine that may be busy.
@@ -109,6 +109,13 @@ def test_submit_prints_one_object(trained: Trained) -> None:
     assert answer["seconds"] > answer["train_seconds"] > 0
     for place in ("model", "checkpoints", "summaries", "logs", "events"):
         assert storage.list_dir(answer["places"][place]), place
+
+
+def test_the_log_of_the_master_holds_its_last_words(trained: Trained) -> None:
+    """Its container is gone, and skein ended it."""
+    done = afo("logs", str(trained.answer["application_id"]), "am")
+    assert done.returncode == 0, done.stderr
+    assert "JobFinished" in done.stdout
 
 
 def test_every_sample_once_an_epoch(trained: Trained, adult: AdultData) -> None:

@@ -184,6 +184,11 @@ def test_the_log_of_a_running_task_is_followed(page: Page, server: str, jobs: Jo
     expect(line).to_be_in_viewport()
 
 
+def test_the_log_of_a_running_master_is_followed(page: Page, server: str, jobs: Jobs) -> None:
+    page.goto(f"{server}/jobs/{jobs.talks.id}/logs/am/1/stderr")
+    expect(page.locator(".log")).to_contain_text("GenerationStarted", timeout=60_000)
+
+
 def test_tensorboard_shows_scalars_of_a_running_and_of_a_finished_job(
     context: BrowserContext, server: str, jobs: Jobs
 ) -> None:

@@ -5,7 +5,6 @@ into a directory: `python remote_runtime.py DIRECTORY`. The test's end is `Remot
     <attempt>/<n>.reply    {"value": …} or {"error": "Class: text"}
 """
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -65,9 +64,10 @@ def _write(path: Path, value: object) -> None:
 
 def main(directory: Path) -> None:
     """Serve calls until the application is ended."""
-    from afo_am.runtime.yarn import YarnRuntime, application_attempt
+    from afo_am.attempt import application_attempt
+    from afo_am.runtime.yarn import YarnRuntime
 
-    calls = directory / str(application_attempt(os.environ["CONTAINER_ID"]))
+    calls = directory / str(application_attempt())
     runtime = YarnRuntime()
     calls.mkdir(parents=True)
     number = 1

@@ -8,8 +8,6 @@ What skein cannot say: the exit code and YARN's own words for an exit code above
 and a container that another container's end in the same heartbeat hid from it (a Child's heartbeats stop).
 """
 
-import os
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,13 +21,14 @@ from afo.resource_manager import ResourceManager, from_configuration
 from afo.rpc.messages import TaskId
 from afo.submission import service_name
 from afo.yarn_queues import Queue
+from afo_am import master_log
+from afo_am.attempt import application_attempt
 from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node, QueueUse
 
 _T = TypeVar("_T")
 _CALL_S = 20.0
 _ALL_STATES = ("WAITING", "REQUESTED", "RUNNING", "SUCCEEDED", "FAILED", "KILLED")
 _STATE: dict[str, ContainerState] = {"WAITING": "requested", "REQUESTED": "requested", "RUNNING": "running"}
-_ATTEMPT = re.compile(r"container_(?:e\d+_)?\d+_\d+_(\d+)_\d+$")
 
 
 class BoundedApplicationClient(skein.ApplicationClient):  # type: ignore[misc]
@@ -47,7 +46,7 @@ class YarnRuntime:
     """
 
     def __init__(self) -> None:
-        self._attempt = application_attempt(os.environ.get("CONTAINER_ID", ""))
+        self._attempt = application_attempt()
         skein_channel.direct()
         self._application = _translated(BoundedApplicationClient.from_current)
         self._resource_manager: ResourceManager | None = None
@@ -80,6 +79,8 @@ class YarnRuntime:
         A state other than SUCCEEDED ends the application only in its last attempt. YARN starts the next one else, whose
         AM finds the verdict and ends it likewise.
         """
+        # skein ends this container with the application, whatever it still has to say.
+        master_log.ask_for_copy()
         _translated(lambda: self._application.shutdown(state, diagnostics))
 
     def nodes(self) -> list[Node]:
@@ -118,14 +119,6 @@ class YarnRuntime:
             host=host_of(container.yarn_node_http_address),
             diagnostics=container.exit_message,
         )
-
-
-def application_attempt(container_id: str) -> int:
-    """The number of the application attempt that a YARN container belongs to. Raises `ProtocolError`."""
-    match = _ATTEMPT.match(container_id)
-    if match is None:
-        raise ProtocolError(f"{container_id!r} is no YARN container id; the yarn runtime works inside a container only")
-    return int(match.group(1))
 
 
 def queue_use(queues: list[Queue], name: str) -> QueueUse | None:

@@ -1,4 +1,4 @@
-"""Copies the logs to the job's directory while the task runs and once at its end, in a thread that may hang alone."""
+"""Copies logs to the job's directory while a program runs and once at its end, in a thread that may hang alone."""
 
 import logging
 import threading
@@ -6,19 +6,22 @@ from collections.abc import Mapping
 
 from afo import storage
 from afo.errors import AfoError
-from afo_child.logs import CAP_BYTES, CappedLog
+from afo.logs.capped import CAP_BYTES, CappedLog
 
-#: Size of a copy made while the task runs; the last one holds all that was kept.
+#: Size of a copy made while the program runs; the last one holds all that was kept.
 LIVE_BYTES = 256 * 1024
 _LOG = logging.getLogger(__name__)
 
 
 class LogUploader(threading.Thread):
-    """Writes `<url>/<name>` for each log that changed, every `every_s` seconds. A failed copy is tried again then."""
+    """Writes `<url>/<name>` for each log that changed, every `every_s` seconds. A failed copy is tried again then.
 
-    def __init__(self, url: str, logs: Mapping[str, CappedLog], every_s: float = 10.0) -> None:
+    Of the directory `private`, if one is named, what is missing is made for its owner alone.
+    """
+
+    def __init__(self, url: str, logs: Mapping[str, CappedLog], every_s: float = 10.0, private: str = "") -> None:
         super().__init__(name="log-upload", daemon=True)
-        self._url, self._logs, self._every_s = url, dict(logs), every_s
+        self._url, self._logs, self._every_s, self._private = url, dict(logs), every_s, private
         self._uploaded = dict.fromkeys(self._logs, -1)
         self._ending = threading.Event()
 
@@ -46,6 +49,8 @@ class LogUploader(threading.Thread):
                     _LOG.warning("cannot upload %s: %s", name, error)
 
     def _upload(self, name: str, log: CappedLog, limit: int) -> None:
+        if self._private:
+            storage.make_dirs(self._private, mode=0o700)
         with storage.open_output(storage.join(self._url, name)) as file:
             for part in log.parts(limit):
                 file.write(part)

@@ -1,4 +1,4 @@
-"""The output of the TensorFlow process: kept on disk within a cap, and its last lines in memory."""
+"""The output of a process: kept on disk within a cap, and its last lines in memory."""
 
 import threading
 from collections.abc import Iterator
