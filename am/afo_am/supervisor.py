@@ -115,13 +115,14 @@ class Supervisor:
         self._last = LastLines()
         ours, theirs = socket.socketpair()
         with theirs:
+            asks = {DESCRIPTOR: str(theirs.fileno())} if self._log else {}
             process = subprocess.Popen(
                 bound_to_us(self._command),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), DESCRIPTOR: str(theirs.fileno())},
+                env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks},
             )
         assert process.stderr is not None
         relay = Relay(process.stderr, ours, self._take, self._copy)
@@ -136,21 +137,20 @@ class Supervisor:
         return self._last.lines(_LAST_LINES)
 
     def _take(self, data: bytes) -> None:
-        sys.stderr.buffer.write(data)
-        sys.stderr.flush()
         self._last.feed(data)
         if self._log:
             self._log.feed(data)
+        _write(2, data)
 
     def _copy(self) -> None:
         if self._log:
             self._log.copy()
 
     def _say(self, text: str) -> None:
-        line = f"afo supervisor: {text}\n"
-        print(line, end="", flush=True)
+        line = f"afo supervisor: {text}\n".encode()
         if self._log:
-            self._log.feed(line.encode())
+            self._log.feed(line)
+        _write(1, line)
 
     def _await_end(self, process: "subprocess.Popen[bytes]") -> int:
         deadline = None
@@ -194,6 +194,12 @@ class _Settings(msgspec.Struct):
     job_id: str = ""
 
 
+def _write(descriptor: int, data: bytes) -> None:
+    """To stdout or stderr; a full disk behind them loses words, neither the AM nor its next start."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, data)
+
+
 def _reap_all() -> dict[int, int]:
     """Exit codes (or -signal) by process id of children that have ended."""
     ended: dict[int, int] = {}
@@ -227,7 +233,7 @@ def _tell_yarn(diagnostics: str) -> None:
     try:
         YarnRuntime().finish("FAILED", diagnostics)
     except AfoError as error:
-        print(f"afo supervisor: YARN could not be told why the job failed: {error}", flush=True)
+        _write(1, f"afo supervisor: YARN could not be told why the job failed: {error}\n".encode())
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 def supervise(
-    directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0"
+    directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0", redirect: str = ""
 ) -> "subprocess.Popen[str]":
     """A supervisor of an AM that runs the text `am` in `directory`."""
     program = f"""
@@ -38,6 +38,8 @@ def supervise(
         sys.exit(code)
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
+    if redirect:
+        command = ["bash", "-c", f'exec "$@" {redirect}', "bash", *command]
     return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
 
 
@@ -143,6 +145,14 @@ def test_the_last_words_are_kept_and_passed_on(tmp_path: Path) -> None:
     am = NOTE + "print('one ä\\ntwo', file=sys.stderr)\nsys.exit(3)"
     output, _ = supervise(tmp_path, am).communicate(timeout=30)
     assert "last words: ['one ä', 'two']" in output
+
+
+@pytest.mark.parametrize("redirect", [">/dev/full", "2>/dev/full"])
+def test_a_full_disk_loses_words_and_no_start(tmp_path: Path, redirect: str) -> None:
+    am = NOTE + "print('one', file=sys.stderr, flush=True)\nprint('two', file=sys.stderr, flush=True)\nsys.exit(6)"
+    output, _ = supervise(tmp_path, am, redirect=redirect).communicate(timeout=30)
+    assert starts(tmp_path) == ["1", "2", "3"]
+    assert redirect == ">/dev/full" or "last words: ['one', 'two']" in output
 
 
 def test_bound_counts_starts_in_a_window_and_pauses_grow() -> None:
