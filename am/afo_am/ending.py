@@ -23,6 +23,8 @@ GRACE_S = 20.0
 HARD_LIMIT_S = 60.0
 #: A Child that registered and is silent for so long, beside three heartbeats, is given up.
 SILENCE_S = 30.0
+#: The AM looks at the clock every second or so; where it did not for so long, it stood still itself.
+STANDSTILL_S = 10.0
 #: A request that has not been answered for so long is made again. skein gives the priority of a request that was
 #: answered to the next one; if that asks for less, and in the same heartbeat, YARN takes the end of the old one for an
 #: end of the new one (seen on Hadoop 3.4.1 and 3.4.3), and it would wait for ever. After a long wait less often, each
@@ -41,6 +43,8 @@ class Ending:
         self._core = core
         #: Monotonic clock of the verdict in this incarnation.
         self._since: float | None = None
+        #: Monotonic clock of the last look at it.
+        self._looked = core.now
 
     def decide(self, state: FinalState, cause: str, diagnostics: str, task: TaskId | None = None) -> None:
         """Reach a verdict; the first one stands."""
@@ -94,6 +98,7 @@ class Ending:
 
     def look_at_the_clock(self) -> None:
         """Give up what has been silent, or has waited, for too long."""
+        self._forgive_own_standstill()
         core, timeouts = self._core, self._core.state.config.job.timeouts
         for task in list(core.state.tasks.values()):
             if task.stage in LIVE and not core.state.verdict:
@@ -105,6 +110,14 @@ class Ending:
             self.decide("FAILED", "stalled", text)
         if core.wall - core.state.started > timeouts.job:
             self.decide("FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")
+
+    def _forgive_own_standstill(self) -> None:
+        """Nobody was silent towards a process that was stopped, or whose machine was."""
+        now = self._core.now
+        stood, self._looked = now - self._looked, now
+        if stood > STANDSTILL_S:
+            for task in self._core.state.tasks.values():
+                task.last_seen = min(now, task.last_seen + stood)
 
     def _look_at(self, task: Task) -> None:
         core = self._core

@@ -157,6 +157,17 @@ def test_a_silent_child_is_replaced(make_cluster: Make) -> None:
     assert [e.cause for e in failures(cluster)] == ["child_silent"]
 
 
+def test_an_am_that_stood_still_takes_nobody_for_silent(make_cluster: Make) -> None:
+    """Its first look at the clock comes before the heartbeats that waited for it."""
+    cluster = make_cluster(make_config(files=60))
+    for _ in range(6):
+        cluster.turn()
+    cluster.time += 45
+    cluster.poll()
+    assert cluster.run() == "SUCCEEDED"
+    assert not failures(cluster)
+
+
 def test_another_version_in_the_container_is_named(make_cluster: Make) -> None:
     cluster = make_cluster()
     cluster.allocate()
