@@ -22,29 +22,49 @@ class LogUploader(threading.Thread):
     def __init__(self, url: str, logs: Mapping[str, CappedLog], every_s: float = 10.0, private: str = "") -> None:
         super().__init__(name="log-upload", daemon=True)
         self._url, self._logs, self._every_s, self._private = url, dict(logs), every_s, private
-        self._uploaded = dict.fromkeys(self._logs, -1)
-        self._ending = threading.Event()
+        #: Of each log how much there was when it was copied last, and how much of it was copied at most.
+        self._uploaded = dict.fromkeys(self._logs, (-1, 0))
+        self._changed = threading.Condition()
+        #: Whole copies: asked for, and made.
+        self._asked = self._made = 0
+        self._ending = False
 
     def run(self) -> None:
         """Until `finish`."""
-        while not self._ending.wait(self._every_s):
-            self._upload_changed(LIVE_BYTES)
-        self._uploaded = dict.fromkeys(self._logs, -1)
-        self._upload_changed(2 * CAP_BYTES)
+        ending = False
+        while not ending:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ending or self._asked > self._made, self._every_s)
+                ending, asked = self._ending, self._asked
+            self._upload_changed(2 * CAP_BYTES if ending or asked > self._made else LIVE_BYTES)
+            with self._changed:
+                self._made = asked
+                self._changed.notify_all()
+
+    def copy(self, timeout_s: float) -> bool:
+        """Copy everything now; False if that was not done within `timeout_s` (a file system that hangs)."""
+        with self._changed:
+            self._asked += 1
+            wanted = self._asked
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._made >= wanted, timeout_s)
 
     def finish(self, timeout_s: float) -> bool:
-        """Copy everything a last time; False if that was not done within `timeout_s` (a file system that hangs)."""
-        self._ending.set()
+        """Copy everything a last time; False as of `copy`."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
         self.join(timeout_s)
         return not self.is_alive()
 
     def _upload_changed(self, limit: int) -> None:
         for name, log in self._logs.items():
-            total = log.total
-            if total != self._uploaded[name]:
+            total, (before, copied) = log.total, self._uploaded[name]
+            # What was copied whole is not written again: who is being ended may leave half a file.
+            if total != before or copied < min(total, limit):
                 try:
                     self._upload(name, log, limit)
-                    self._uploaded[name] = total
+                    self._uploaded[name] = total, limit
                 except (AfoError, OSError) as error:
                     _LOG.warning("cannot upload %s: %s", name, error)
 

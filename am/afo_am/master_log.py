@@ -32,9 +32,9 @@ class MasterLog:
 
     def __init__(self, folder: Path, paths: JobPaths, attempt: int) -> None:
         self._log = CappedLog(folder / "stderr")
-        self._paths, self._attempt = paths, attempt
-        self._copying = threading.Lock()
-        self._begin()
+        # The first file of a job would else make its directory, and that for all to read.
+        self._uploader = LogUploader(paths.am_log(attempt), {"stderr": self._log}, private=paths.dir)
+        self._uploader.start()
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -42,20 +42,12 @@ class MasterLog:
 
     def copy(self) -> None:
         """Return when the copy holds all so far, or after COPY_S."""
-        with self._copying:
-            if self._uploader.finish(COPY_S):
-                self._begin()
+        self._uploader.copy(COPY_S)
 
     def close(self) -> None:
         """Take nothing more, and copy a last time."""
         self._log.close()
         self._uploader.finish(COPY_S)
-
-    def _begin(self) -> None:
-        url = self._paths.am_log(self._attempt)
-        # The first file of a job would else make its directory, and that for all to read.
-        self._uploader = LogUploader(url, {"stderr": self._log}, private=self._paths.dir)
-        self._uploader.start()
 
 
 class Relay(threading.Thread):

@@ -106,7 +106,8 @@ class Supervisor:
             code = self._run_once(incarnation)
             if code in FINAL_CODES:
                 return code
-            self._say(f"the Application Master (start {incarnation}) ended with {code}")
+            if not self._over:
+                self._say(f"the Application Master (start {incarnation}) ended with {code}")
         return EXIT_TERMINATED
 
     def _run_once(self, incarnation: int) -> int:

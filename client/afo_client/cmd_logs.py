@@ -31,7 +31,10 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 @click.argument("task", required=False, type=TaskType())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--tail", type=click.IntRange(0), help="Begin with the last so many lines of each log.")
-@click.option("--attempt", type=click.IntRange(0), help="Of this attempt, counted from 0; left out: the newest.")
+@click.option(
+    "--attempt", type=click.IntRange(0),
+    help="Of this attempt, from 0; left out: the newest. Application attempts (of `am`) from 1; left out: all.",
+)  # fmt: skip
 @click.option("--all", "all_attempts", is_flag=True, help="Of all attempts.")
 @click.option("--out", type=click.Path(file_okay=False), help="Copy the logs into this directory instead.")
 @click.option("--raw", is_flag=True, help="Print control characters as they are.")
@@ -47,6 +50,8 @@ def command(
     config = load_config()
     ref = find_job(config, job)
     runtime = runtime_for(ref.runtime, config)
+    # YARN starts a second application attempt also to end a job, which says little then.
+    all_attempts = all_attempts or (task == "am" and attempt is None)
     find = partial(_found, runtime, ref, task, attempt, all_attempts=all_attempts)
     if out:
         _copy(find(), Path(out))
@@ -87,8 +92,9 @@ class _Printer:
             if log.url not in self._growing:
                 self._growing[log.url] = GrowingLog(log, self._tail)
         labels = sorted({growing.log.task for growing in self._growing.values()})
+        several = len({(growing.log.task, growing.log.attempt) for growing in self._growing.values()}) > 1
         for growing in self._growing.values():
-            head = _label(growing.log, labels) if len(labels) > 1 else ""
+            head = _label(growing.log, labels) if several else ""
             for line in growing.new_lines(last=last):
                 print_result(line, head=head, raw=self._raw)
 

@@ -123,6 +123,20 @@ def test_uploads_what_changed_and_everything_at_the_end(tmp_path: Path) -> None:
     log.close()
 
 
+def test_what_was_copied_whole_is_not_written_again(tmp_path: Path) -> None:
+    """Who is being ended may not come to the end of it, and leaves half a file."""
+    log = CappedLog(tmp_path / "stdout")
+    uploader = LogUploader(str(tmp_path / "up"), {"stdout": log}, every_s=60)
+    uploader.start()
+    log.feed(b"x" * 2 * upload.LIVE_BYTES)
+    assert uploader.copy(60)
+    copied = (tmp_path / "up" / "stdout").stat()
+    assert copied.st_size == 2 * upload.LIVE_BYTES
+    assert uploader.finish(60)
+    assert (tmp_path / "up" / "stdout").stat().st_ino == copied.st_ino
+    log.close()
+
+
 def test_storage_that_hangs_stops_neither_output_nor_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hangs, release = threading.Event(), threading.Event()
 

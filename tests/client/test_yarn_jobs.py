@@ -96,7 +96,12 @@ def test_where_the_log_of_a_master_is_that_copied_nothing_yet(
     copy.parent.mkdir(parents=True)
     copy.write_text("INFO said by the master\n")
     assert run(["logs", JOB, "am"]) == 0
-    assert "INFO said by the master" in capsys.readouterr().out
+    assert capsys.readouterr().out == "INFO said by the master\n"
+    second = copy.parents[1] / "2" / "stderr"
+    second.parent.mkdir()
+    second.write_text("INFO said by the next\n")
+    assert run(["logs", JOB, "am"]) == 0
+    assert capsys.readouterr().out == "[am/1] INFO said by the master\n[am/2] INFO said by the next\n"
 
 
 def test_doctor_finds_the_cluster_well(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
