@@ -4,16 +4,21 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, get_args
 
 import keras
+import msgspec
 import tensorflow as tf
 
+from afo import job
 from afo.embedding.policies import Eviction, Filter
 from afo.embedding.variable import keys_of
-from afo.errors import ModelError
+from afo.errors import ModelError, SpecError
 from afo.job import Pooling, Wire
 from afo.layers.lookup import active, pool
+from afo.units import parse_quantity
 
 Combiner = Literal["mean", "sum", "sqrtn"]
 _Policy = TypeVar("_Policy", Filter, Eviction)
+#: The sections of a job file that say the same: ranges and units are theirs.
+_SECTIONS: dict[type, type[msgspec.Struct]] = {Filter: job.Filter, Eviction: job.Evict}
 
 
 @keras.saving.register_keras_serializable("afo")
@@ -31,7 +36,8 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     pooling   where a job sums these rows, in place of the job file's `model.embedding.pooling`
     wire      what rows and gradients are on the network, in place of `model.embedding.wire`
     filter    `afo.embedding.Filter`: which ids get a row, in place of `model.embedding.filter`
-    evict     `afo.embedding.Eviction`: which rows go at a checkpoint, in place of `model.embedding.evict`
+    evict     `afo.embedding.Eviction`: which rows go at a checkpoint, in place of `model.embedding.evict`; times in
+              seconds or as '14d'
 
     The last four are for hash tables, and change nothing outside of a job.
     """
@@ -158,12 +164,17 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
 
 
 def _policy(given: _Policy | Mapping[str, Any] | None, kind: type[_Policy], layer: str) -> _Policy | None:
-    """As an object, also where a saved layer has a mapping. Raises SpecError, or ModelError for another name."""
+    """As an object, also of a mapping, which takes what the job file does. Raises ModelError for anything else."""
     if given is None:
         return None
+    where = f"embedding `{layer}`: {'filter' if kind is Filter else 'evict'}"
+    if not isinstance(given, Mapping | kind):
+        raise ModelError(f"{where} is {given!r}; give it afo.embedding.{kind.__name__} or a mapping of its fields")
+    fields = given if isinstance(given, Mapping) else given._asdict()
     try:
-        policy = kind(**given) if isinstance(given, Mapping) else kind(*given)
-    except TypeError as error:
-        raise ModelError(f"embedding `{layer}`: {kind.__name__} has {', '.join(kind._fields)}: {error}") from error
+        section = msgspec.convert(dict(fields), _SECTIONS[kind], dec_hook=parse_quantity)
+    except (msgspec.ValidationError, SpecError) as error:
+        raise ModelError(f"{where}: {error}; its fields are {', '.join(kind._fields)}") from error
+    policy = kind(**msgspec.structs.asdict(section))
     policy.check()
     return policy

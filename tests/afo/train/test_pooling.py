@@ -285,7 +285,10 @@ def test_outside_of_a_job_a_combiner_is_the_same() -> None:
         ({"combiner": "sum", "pooling": "server"}, "`pooling` is 'server'; allowed are auto, servers, workers"),
         ({"wire": "float16"}, "`wire` is 'float16'; allowed are float32, bfloat16"),
         ({"pooling": "servers"}, "has `pooling` and no `combiner`"),
-        ({"filter": {"least": 3}}, "Filter has min_count, .*: .*least"),
+        ({"filter": {"least": 3}}, "filter: .*`least`; its fields are min_count, "),
+        ({"filter": 3}, r"filter is 3; give it afo\.embedding\.Filter or a mapping"),
+        ({"evict": {"unused_time": "14 days"}}, "evict: '14 days' is not a duration"),
+        ({"evict": {"unused_steps": -1}}, "evict: Expected `int` >= 0"),
     ],
 )
 def test_options_of_a_layer_that_cannot_be(options: dict[str, Any], words: str) -> None:
@@ -354,8 +357,7 @@ def test_a_layer_has_its_own_filter_and_evictions(own: Callable[..., Any], tmp_p
     layer = Layer(5, 2, filter=KeyFilter(min_count=3), evict=Eviction(capacity=7))
     again = Layer.from_config(layer.get_config())
     assert (again.filter, again.evict) == (KeyFilter(min_count=3), Eviction(capacity=7))
-    with pytest.raises(SpecError, match="a filter's min_count must be 1 to"):
-        Layer(5, 2, filter=KeyFilter(min_count=0))
+    assert Layer(5, 2, evict={"unused_time": "14d"}).evict == Eviction(unused_time=14 * 86400.0)
 
 
 def test_the_layers_default_of_absent_keys_is_what_is_evaluated(own: Callable[..., Any]) -> None:
