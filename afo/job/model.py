@@ -46,7 +46,23 @@ class Model(Section, frozen=True):
     wide: Wide = Wide()
 
     def __post_init__(self) -> None:
-        if self.entry and self.embedding.features:
+        if not self.entry:
+            return
+        usual, own = Model(), f"`{self.entry}`"
+        ignored = [
+            key for key in ("parts", "hidden_units", "precision", "wide") if getattr(self, key) != getattr(usual, key)
+        ]
+        ignored += [
+            f"embedding.{key}"
+            for key in ("dim", "hash_buckets")
+            if getattr(self.embedding, key) != getattr(usual.embedding, key)
+        ]
+        if ignored:
+            raise ValueError(
+                f"`{ignored[0]}` is for `wide_deep` and would change nothing of {own}; leave it out, and give the "
+                "function of `entry` what it needs by `params`"
+            )
+        if self.embedding.features:
             raise ValueError(
                 "`embedding.features` is for `wide_deep`; in `entry`'s model say it where the layer is made: "
                 "`afo.layers.Embedding(..., filter=..., evict=..., pooling=...)`"
