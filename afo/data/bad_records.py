@@ -1,8 +1,9 @@
 """Records that cannot be read: counted, named in the log, and an error where the job allows none.
 
 Bad is a record whose checksum is wrong, that is no `tf.Example`, that holds a feature of another kind or length than
-the schema says, or that lacks its label, weight or sample id. `data.max_bad_records` is a share of all records of the
-job, and one file says little about it: processes count, and whoever knows all counts judges.
+the schema says, that lacks its label, weight or sample id, or whose label is neither 0 nor 1. `data.max_bad_records` is
+a share of all records of the job, and one file says little about it: processes count, and whoever knows all counts
+judges.
 """
 
 import sys
@@ -76,3 +77,8 @@ def too_many(bad: int, records: int, allowed: float, source: str) -> str:
         f"{bad:,} of {records:,} records of {source} are bad, and `data.max_bad_records` allows a share of"
         f" {allowed:g}; the tasks' logs name them: write those files again or allow more"
     )
+
+
+def misfit_of_label(name: str, value: object) -> str:
+    """What is wrong with a label's value; '' if nothing."""
+    return "" if value in (0, 1) else f"the label `{name}` is {value} and must be 0 or 1"

@@ -10,6 +10,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from afo.data.arrays import concatenated, filled, taken
+from afo.data.bad_records import misfit_of_label
 from afo.data.parquet import Column, batches, column, opened
 from afo.data.schema import Feature, Kind, Schema
 from afo.errors import DataError
@@ -165,7 +166,7 @@ class _Reader:
         """The rows, and the numbers of those that do not fit."""
         rows, ids = batch.num_rows, self._sample_id
         features = {each.name: column(batch, each, self._url) for each in self._schema.features}
-        outputs = {name: self._required(batch, name, self._kind(name)) for name in self._outputs}
+        outputs = {name: self._output(batch, name) for name in self._outputs}
         masks = [each.fits for each in (*features.values(), *outputs.values()) if each.fits is not None]
         labels = [outputs[name].values for name in self._labels] or [filled((rows, self._width), 0, np.float32)]
         block = Columns(
@@ -176,6 +177,14 @@ class _Reader:
             file=filled((rows,), 0 if ids else self._file, np.int64),
         )
         return block, np.flatnonzero(~np.logical_and.reduce(masks)) if masks else np.empty(0, np.intp)
+
+    def _output(self, batch: Any, name: str) -> Column:
+        """As `_required`; a label that is neither 0 nor 1 does not fit either."""
+        found = self._required(batch, name, self._kind(name))
+        if name not in self._labels:
+            return found
+        right = np.isin(found.values[:, 0], (0, 1))
+        return found if right.all() else Column(found.values, right if found.fits is None else found.fits & right)
 
     def _required(self, batch: Any, name: str, kind: Kind) -> Column:
         """A column of one value in every row; others do not fit."""
@@ -193,8 +202,11 @@ class _Reader:
                 value = one.column(feature.name)[0].as_py()
                 count = len(value) if isinstance(value, list) else 1
                 return f"column `{feature.name}` holds {count} values where the schema's shape needs {feature.size}"
-        lacking = [name for name in self._outputs if not _fits(self._required(one, name, self._kind(name)))]
-        return f"it lacks a value of `{lacking[0]}`"
+        for name in self._outputs:
+            if not _fits(self._required(one, name, self._kind(name))):
+                return f"it lacks a value of `{name}`"
+        wrong = next(name for name in self._labels if not _fits(self._output(one, name)))
+        return misfit_of_label(wrong, one.column(wrong)[0].as_py())
 
     def _kind(self, name: str) -> Kind:
         return "categorical" if name == self._sample_id else "dense"

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.bad_records import BadRecords
+from afo.data.bad_records import BadRecords, misfit_of_label
 from afo.data.example import decode, kind_of
 from afo.data.pieces import as_tensors
 from afo.data.schema import Schema
@@ -85,6 +85,9 @@ class Judge:
                 return f"it holds {len(features.get(name, ()))} values of `{name}` where one is needed"
             if name is not None and (kind := kind_of(features[name])) not in self._kinds(name):
                 return f"`{name}` holds {kind} values where {' or '.join(self._kinds(name))} is needed"
+        for name in data.labels:
+            if wrong := misfit_of_label(name, features[name][0]):
+                return wrong
         return "it cannot be parsed"
 
     def _kinds(self, name: str) -> tuple[str, ...]:

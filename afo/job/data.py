@@ -9,7 +9,7 @@ from afo.units import Memory
 
 
 class Shuffle(Section, frozen=True):
-    """How training records are mixed; deterministic by seed."""
+    """How training records are mixed: within a file by the seed alone, files as workers come to them."""
 
     files: Annotated[bool, Meta(description="Hand files out in random order.")] = True
     buffer: Annotated[int, Meta(ge=0, description="Records of a file mixed in memory; 0: as they lie.")] = 10_000

@@ -80,7 +80,7 @@ class RecordParser:
 
     def _known(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
         data = self._data
-        labels = tf.concat([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1)
+        labels = _zeros_and_ones(tf.concat([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1))
         weight = tf.ones_like(labels[:, 0])
         if data.weight is not None:
             weight = tf.reshape(tf.cast(parsed[data.weight], tf.float32), [-1])
@@ -111,3 +111,10 @@ def _reading(feature: Feature) -> Reading:
 
 def _one(stored: str) -> Reading:
     return Reading(_STORED[stored], (0,), required=True)
+
+
+def _zeros_and_ones(labels: Any) -> Any:
+    """The labels. Any other number fails like a record that cannot be parsed: of it a log loss means nothing."""
+    right = tf.reduce_all(tf.logical_or(tf.equal(labels, 0.0), tf.equal(labels, 1.0)))
+    with tf.control_dependencies([tf.debugging.Assert(right, ["a label is neither 0 nor 1"])]):
+        return tf.identity(labels)

@@ -8,7 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from afo import storage
+from afo.data.bad_records import misfit_of_label
 from afo.data.cutting import cut_files
+from afo.data.example import Values
 from afo.data.examples import first_examples, validate_first
 from afo.data.formats import is_parquet
 from afo.data.infer import infer_for_job, text_of
@@ -26,6 +28,8 @@ from afo.train.sources import first_of
 
 #: Records of the first training and evaluation file that are compared with the schema.
 FIRST_RECORDS = 100
+#: So many files in their order may be without any.
+EMPTY_FILES = 100
 #: Files and records of each that a schema is inferred from.
 INFER_FILES = 4
 INFER_RECORDS = 1000
@@ -86,7 +90,7 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         _check_names(job, schema)
     for files in (train, evaluation):
         if files:
-            _check_records(files[0].url, data, schema)
+            _check_records([file.url for file in files], data, schema)
     return Inspection(
         text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
         not job.data.schema,
@@ -154,13 +158,16 @@ def _check_own_files(job: Job) -> None:
         raise NotFound(f"$.environment.python: {python} does not exist; `afo env pack` makes one; or leave it out")
 
 
-def _check_records(url: str, data: Data, schema: Schema) -> None:
+def _check_records(urls: list[str], data: Data, schema: Schema) -> None:
     """The first records hold the schema's features, the label and whatever else the job reads of them."""
     outputs = {name for name in (*data.labels, data.weight, data.sample_id) if name}
     damaged: list[DataError] | None = [] if data.max_bad_records else None
     of_schema = {name for name in (*schema.names, schema.label, schema.sample_id) if name}
-    records = first_examples(url, data, FIRST_RECORDS, of_schema | outputs, damaged)
-    validate_first(schema, records, data, url)
+    for url in urls[:EMPTY_FILES]:
+        if records := first_examples(url, data, FIRST_RECORDS, of_schema | outputs, damaged):
+            break
+    else:
+        raise DataError(f"$.data: {urls[0]} and the {min(len(urls), EMPTY_FILES) - 1} files behind it hold no records")
     present = {name for record in records for name in record}
     for key, name in (
         *(("label", name) for name in data.labels),
@@ -173,6 +180,17 @@ def _check_records(url: str, data: Data, schema: Schema) -> None:
                 f"$.data.{key}: {url}: feature `{name}` is in none of the first {len(records)} records; "
                 f"there are: {known or 'none'}"
             )
+    validate_first(schema, records, data, url)
+    if not data.max_bad_records:
+        _check_labels(records, data, url)
+
+
+def _check_labels(records: list[dict[str, Values]], data: Data, url: str) -> None:
+    for number, record in enumerate(records):
+        for name in data.labels:
+            for value in record.get(name, ()):
+                if wrong := misfit_of_label(name, value):
+                    raise DataError(f"$.data.label: {url}: record {number}: {wrong}")
 
 
 def on_this_machine(job: Job) -> list[str]:

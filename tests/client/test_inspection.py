@@ -64,9 +64,11 @@ def test_one_job_reads_one_format(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"x": [1.0], "click": [1]}, r"b\.parquet: feature `label` .* is in none .* there are: click, x"),
+        ({"x": [1.0], "click": [1]}, r"b\.parquet: feature `label` is in none .* there are: click, x"),
         ({"y": [1.0], "label": [1]}, r"feature `x` of the schema is in none of the first 1 records"),
         ({"x": ["a"], "label": [1]}, r"record 0: feature `x` holds bytes values where the schema needs float"),
+        ({"x": [1.0, 2.0], "label": [0, -1]}, r"\$\.data\.label: .*: record 1: the label `label` is -1 and must be 0"),
+        ({"x": pa.array([], pa.float32()), "label": pa.array([], pa.int64())}, r"b\.parquet and the 0 files behind it"),
     ],
 )
 def test_columns_are_held_against_the_schema(folder: Path, columns: dict[str, list[object]], words: str) -> None:
@@ -74,6 +76,14 @@ def test_columns_are_held_against_the_schema(folder: Path, columns: dict[str, li
     pattern = (str(folder / "b.parquet"),)
     with pytest.raises(DataError, match=words):
         inspected(folder, train=pattern, eval=pattern)
+
+
+def test_an_empty_file_before_the_others_is_passed_over(folder: Path) -> None:
+    for name, values in (("b", []), ("c", [1])):
+        columns = {"x": pa.array(map(float, values), pa.float32()), "label": pa.array(values, pa.int64())}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    pattern = (str(folder / "*.parquet"),)
+    assert len(inspected(folder, train=pattern, eval=pattern).train) == 2
 
 
 def test_without_a_schema_one_is_inferred(folder: Path) -> None:

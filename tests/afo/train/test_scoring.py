@@ -64,6 +64,26 @@ def test_bad_records_are_left_out_and_judged_by_their_share(tmp_path: Path) -> N
         scorer(none, tmp_path).evaluate(ByAge(), files)
 
 
+@pytest.mark.parametrize("kind", ["tfrecord", "parquet"])
+def test_a_label_that_is_neither_0_nor_1_is_a_bad_record(tmp_path: Path, kind: str) -> None:
+    """Its log loss would be any number, also one below 0."""
+    write_files(tmp_path, 1, 200)
+    path = tmp_path / "part-00.tfrecord"
+    records = list(read_records(str(path)))
+    for number, label in ((5, 2), (190, -1)):
+        records[number] = encode({**decode(records[number]), "label": [label]})
+    with RecordWriter(str(path)) as writer:
+        writer.write_all(records)
+    as_parquet(path, path.with_suffix(".parquet"))
+    data = Data(train=(str(path.with_suffix(f".{kind}")),), max_bad_records=0.01)
+    files = find_splits(data.train)
+    assert scorer(data, tmp_path).evaluate(ByAge(), files).metrics["samples"] == 198
+    none = msgspec.structs.replace(data, max_bad_records=0.0)
+    place = {"tfrecord": r"record at offset \d+", "parquet": "row 5"}[kind]
+    with pytest.raises(DataError, match=rf"{files[0].url}: {place}: the label `label` is 2 and must be 0 or 1"):
+        scorer(none, tmp_path).evaluate(ByAge(), files)
+
+
 def test_without_records_there_is_no_metric(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     data = Data(train=(str(tmp_path / "empty"),))
