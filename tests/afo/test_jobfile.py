@@ -250,6 +250,12 @@ def test_a_feature_has_a_filter_an_eviction_and_a_pooling_of_its_own(path: Path)
         ("model.embedding={storage: dense, wire: bfloat16}", r"`wire` is for `storage: hash_table`; leave it out"),
         ("model.embedding={storage: dense, features: {a: {}}}", r"`features` is for `storage: hash_table`"),
         ("model={entry: 'm.py:build', embedding: {features: {a: {}}}}", r"`embedding\.features` is for `wide_deep`"),
+        (
+            "model={entry: 'm.py:build', embedding: {dim: 8}}",
+            r"`embedding\.dim` is for `wide_deep` and would change no",
+        ),
+        ("model={entry: 'm.py:build', hidden_units: [4]}", r"`hidden_units` is for `wide_deep`"),
+        ("model={entry: 'm.py:build', wide: {crosses: [[a, b]]}}", r"`wide` is for `wide_deep`"),
         ("model.embedding.pooling=server", r"\$\.model\.embedding\.pooling.*auto, servers or workers"),
         ("model.embedding.features={a: {filtre: {}}}", r"\$\.model\.embedding\.features\.a.*filtre.*filter"),
     ],
