@@ -7,7 +7,10 @@ from afo import storage
 from afo.errors import NotFound, UsageError
 from afo.paths import JobPaths
 
-_TASK = re.compile(r"(chief|worker|ps|evaluator|am)(?::(\d+))?")
+_TASK = re.compile(r"(chief|worker|ps|evaluator|am)(?::(\d+))?", re.ASCII)
+#: Directories of tasks and of their attempts. A name goes to the terminal; another one was put there by somebody else.
+_TASK_DIRECTORY = re.compile(r"(chief|worker|ps|evaluator)_(\d{1,9})|am", re.ASCII)
+_ATTEMPT = re.compile(r"\d{1,9}", re.ASCII)
 #: Bytes of known output by which the place in a new copy of a log is found again.
 _ANCHOR = 2048
 #: How the Child marks what it left out of a long log.
@@ -38,10 +41,11 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
         raise UsageError(f"{task!r} is no task; write worker:0, ps (all of them), chief, evaluator or am")
     logs: list[LogFile] = []
     for directory in _directories(paths.logs):
-        name = storage.name(directory)
-        role, _, index = name.rpartition("_")
-        label = f"{role}:{index}" if role else name
-        if task is None or label == task or (role or name) == task:
+        found = _TASK_DIRECTORY.fullmatch(storage.name(directory))
+        if found is None:
+            continue
+        role, label = (found[1], f"{found[1]}:{found[2]}") if found[1] else ("am", "am")
+        if task is None or task in (role, label):
             logs += _attempts(directory, label, attempt, all_attempts)
     if not logs and task is not None:
         raise NotFound(f"there is no log of {task} in {paths.logs} yet; `afo status` shows the tasks")
@@ -49,7 +53,8 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
 
 
 def _attempts(directory: str, label: str, attempt: int | None, all_attempts: bool) -> list[LogFile]:
-    found = {int(storage.name(each)): each for each in _directories(directory) if storage.name(each).isdigit()}
+    directories = [each for each in _directories(directory) if _ATTEMPT.fullmatch(storage.name(each))]
+    found = {int(storage.name(each)): each for each in directories}
     numbers = sorted(found) if all_attempts else [max(found)] if found else []
     if attempt is not None:
         numbers = [attempt] if attempt in found else []

@@ -37,6 +37,22 @@ def test_what_is_not_there(paths: JobPaths) -> None:
     assert not is_task("local_1_1")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\x1b]52;c;aGk=\x07\x1b[2J\u202eworker_0/0", "worker_\u0662/0", "am_0/1", "worker_0/\u00b2", "worker_0/\u0667",
+        "worker_0/" + "9" * 200, "worker_" + "9" * 200 + "/0", "am\n/1",
+    ],
+)  # fmt: skip
+def test_a_directory_of_no_task_is_left_alone(paths: JobPaths, name: str) -> None:
+    """Anybody's job may hold it, and what a task is called goes to the terminal as it is."""
+    folder = Path(paths.logs, name)
+    folder.mkdir(parents=True)
+    (folder / "stderr").write_text("hostile")
+    found = find_logs(paths, None, None, all_attempts=True)
+    assert names(found) == ["am/1", "ps:0/0", "worker:0/0", "worker:0/1", "worker:1/0"]
+
+
 def growing(path: Path, tail: int | None = None) -> GrowingLog:
     return GrowingLog(LogFile("worker:0", 0, "stderr", str(path)), tail)
 
