@@ -10,6 +10,7 @@ from afo.am_config import AmConfig
 from afo.job import Job
 from afo.yamltree import Steps, path_text
 from afo_client.job_view import JobView
+from afo_client.ratio import ratio
 
 _ABSENT = object()
 
@@ -43,8 +44,8 @@ def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
     """What a job reached and cost, by name; None for what is not known (yet)."""
     verdict = view.verdict
     train_s = verdict.train_seconds if verdict else 0.0
-    rate = verdict.samples / train_s if verdict and train_s else view.samples_per_s or None
-    millions = view.samples / 1e6
+    rate = ratio(verdict.samples, train_s) if verdict and train_s else view.samples_per_s or None
+    millions = ratio(view.samples, 1e6)
     core_hours, memory = (verdict.core_hours, verdict.memory_gb_hours) if verdict else (None, None)
     return {
         "state": view.state,
@@ -55,6 +56,6 @@ def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
         "seconds": verdict.seconds if verdict else None, "train_seconds": train_s or None,
         "restarts": verdict.restarts if verdict else view.restarts,
         "core_hours": core_hours, "memory_gb_hours": memory,
-        "core_hours_per_million_samples": core_hours / millions if core_hours is not None and millions else None,
-        "memory_gb_hours_per_million_samples": memory / millions if memory is not None and millions else None,
+        "core_hours_per_million_samples": ratio(core_hours, millions) if core_hours is not None and millions else None,
+        "memory_gb_hours_per_million_samples": ratio(memory, millions) if memory is not None and millions else None,
     }  # fmt: skip

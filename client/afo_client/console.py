@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ import msgspec
 
 from afo.input_wait import InputBound
 from afo.plain_text import plain
+from afo_client.ratio import as_float
 
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
 API = "afo/v1"
@@ -58,10 +60,13 @@ def _colours(terminal: bool) -> bool:
 
 
 def iso(seconds: float | None) -> str | None:
-    """ISO-8601 in UTC, to the millisecond; None for a time that is not known."""
+    """ISO-8601 in UTC, to the millisecond; None for a time that is not known, or in no year from 1 to 9999."""
     if not seconds:
         return None
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -79,6 +84,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def size_text(size: float) -> str:
     """Bytes for people."""
+    size = as_float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -98,6 +104,8 @@ def attempt_text(task: str, attempt: int, host: str) -> str:
 
 def span_text(seconds: float) -> str:
     """A time span for people: `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    if not math.isfinite(seconds := as_float(seconds)):
+        return f"{seconds} s"
     whole = int(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"

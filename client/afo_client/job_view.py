@@ -11,6 +11,7 @@ from afo.input_wait import InputBound
 from afo.notes import notes_of
 from afo.rpc.messages import StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
+from afo_client.ratio import ratio
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 #: States of a worker that the job does not want any more.
@@ -130,7 +131,7 @@ def _progress_fields(progress: Progress | None) -> dict[str, object]:
     """What a `TaskView` shows of a task's counters."""
     if progress is None:
         return {}
-    rate = progress.samples / progress.step_s if progress.step_s else 0.0
+    rate = ratio(progress.samples, progress.step_s)
     return {
         "phase": progress.phase, "step": progress.step, "samples_per_s": rate, "samples": progress.samples,
         "input_wait_s": progress.input_wait.total, "step_s": progress.step_s, "loss": progress.loss,

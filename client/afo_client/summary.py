@@ -10,6 +10,7 @@ from afo.jsonfile import decode
 from afo_client.console import attempt_text, counted, iso, span_text, wait_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
+from afo_client.ratio import ratio
 
 #: Lines of the first failing task that are shown at once.
 TAIL_LINES = 20
@@ -77,11 +78,9 @@ def _numbers(view: JobView) -> list[str]:
     if verdict.metrics:
         lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))
     if verdict.samples:
-        millions = verdict.samples / 1e6
-        lines.append(
-            f"{verdict.core_hours / millions:.3g} core-hours and {verdict.memory_gb_hours / millions:.3g} GB-hours "
-            "per million samples"
-        )
+        millions = ratio(verdict.samples, 1e6)
+        cores, memory = ratio(verdict.core_hours, millions), ratio(verdict.memory_gb_hours, millions)
+        lines.append(f"{cores:.3g} core-hours and {memory:.3g} GB-hours per million samples")
     return lines
 
 
@@ -90,7 +89,7 @@ def _rate(view: JobView) -> float:
     verdict = view.verdict
     if verdict is None:
         return view.samples_per_s
-    return verdict.samples / verdict.train_seconds if verdict.train_seconds else 0.0
+    return ratio(verdict.samples, verdict.train_seconds)
 
 
 def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[str, object]:

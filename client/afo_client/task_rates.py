@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from afo_client.job_view import JobView, TaskView
+from afo_client.ratio import ratio
 
 
 class TaskRates(Struct, frozen=True, kw_only=True):
@@ -32,8 +33,8 @@ def _between(before: TaskView | None, now: TaskView, seconds: float) -> TaskRate
     stepping = now.step_s - before.step_s
     return TaskRates(
         task=now,
-        steps_per_s=(now.step - before.step) / seconds,
-        samples_per_s=(now.samples - before.samples) / seconds,
+        steps_per_s=ratio(now.step - before.step, seconds),
+        samples_per_s=ratio(now.samples - before.samples, seconds),
         input_wait=(now.input_wait_s - before.input_wait_s) / stepping if stepping > 0 else None,
         cores=cores,
     )

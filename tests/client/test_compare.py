@@ -1,6 +1,7 @@
 """`afo compare` on two jobs' directories."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -50,6 +51,18 @@ def test_as_json(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fields["settings"] == [{"path": "$.data.epochs", "a": 3, "b": 1}]
     assert (fields["a"]["metrics"], fields["a"]["samples"]) == ({"auc": 0.76}, 123456)
     assert fields["b"]["core_hours_per_million_samples"] == pytest.approx(1.25 / 0.123456)
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 4000], ids=len)
+def test_a_job_may_say_any_number_of_itself(root: str, capsys: pytest.CaptureFixture[str], number: str) -> None:
+    """Refused as no verdict, or shown; never a bug."""
+    verdict = Path(root, B, "verdict.json")
+    for key in ("samples", "step", "restarts"):
+        text = re.sub(rf'"{key}":\d+', f'"{key}":{number}', verdict.read_text())
+        verdict.write_text(text.replace('"train_seconds":0.0', '"train_seconds":1e-300'))
+    for words in (["status", B], ["compare", A, B], ["explain", B]):
+        for form in ([], ["--json"]):
+            assert run([*words, *form]) in (0, 3), capsys.readouterr().err
 
 
 def test_what_cannot_be_compared(root: str, capsys: pytest.CaptureFixture[str]) -> None:

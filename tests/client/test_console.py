@@ -36,6 +36,18 @@ def test_times_are_utc() -> None:
     assert iso(0) is None
 
 
+@pytest.mark.parametrize("seconds", [1e300, -1e12, 1e18, float("nan"), float("inf"), 10**400, -(10**400)], ids=range(7))
+def test_a_time_that_no_calendar_has_is_none(seconds: float) -> None:
+    assert iso(seconds) is None
+
+
+def test_numbers_beyond_a_float_are_shown() -> None:
+    assert size_text(10**400) == "inf TiB"
+    assert span_text(10**400) == "inf s"
+    assert span_text(float("nan")) == "nan s"
+    assert counted(10**400, "file").endswith(",000 files")
+
+
 def test_one_is_singular() -> None:
     assert [counted(number, "file") for number in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
 
