@@ -1,22 +1,28 @@
 """Processes that outlive who started them, and are found again by a file.
 
 The process inherits a locked descriptor of its lock file and holds it until its end, so whether it lives is a question
-to the kernel, never to a process id. The file's content is that id: who reads it, and finds the lock held, knows it to
-be right. Linux; the lock file lies on a local disk.
+to the kernel, never to a process id. The file's content is that id; whoever can write the file can name another, so the
+process is signalled only if it has the lock file open as one that was started here has. Linux; the lock file lies on a
+local disk.
 """
 
-import contextlib
 import fcntl
 import os
+import re
 import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from afo.errors import PermissionDenied, StorageError
+from afo.regular_file import open_regular
+
 #: The descriptor under which the process inherits its lock.
 _LOCK_FD = 3
 #: It is the first thing that a process does; seconds.
 _NOTED_S = 30.0
+_MOST_OF_PID = 20
+_PID = re.compile(rb"[1-9]\d{0,8}\n")
 _NOTE_PID = 'echo $$ > "$0" && exec "$@"'
 
 
@@ -56,11 +62,17 @@ def _opened(lock: Path) -> int:
 
 
 def alive(lock: Path) -> bool:
-    """Does the process of this lock file live? False where there is no such file."""
+    """Does the process of this lock file live? False where there is no such file.
+
+    Raises `StorageError` for what is no lock file.
+    """
     try:
-        descriptor = os.open(lock, os.O_RDWR)
+        # What is no lock is not waited for, nor is a link followed to what opening may change.
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise StorageError(f"cannot see whether {lock} is held: {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -71,29 +83,63 @@ def alive(lock: Path) -> bool:
 
 
 def pid_of(lock: Path) -> int | None:
-    """The process id that the file holds, None before the process wrote it. Right only while `alive`."""
+    """The process id that the file holds, None before the process wrote it. Right only while `alive`.
+
+    Raises `StorageError` for what is no lock file.
+    """
     try:
-        text = lock.read_text(encoding="ascii")
+        with open_regular(lock) as file:
+            text = file.read(_MOST_OF_PID + 1)
     except FileNotFoundError:
         return None
-    return int(text) if text.endswith("\n") else None
+    except OSError as error:
+        raise StorageError(f"cannot read {lock}: {error.strerror}") from error
+    if len(text) <= _MOST_OF_PID and not text.endswith(b"\n"):
+        return None
+    if not _PID.fullmatch(text):
+        raise StorageError(f"{lock} holds no process id")
+    return int(text)
 
 
 def send_signal(lock: Path, number: signal.Signals) -> None:
     """Signal the process of this lock file, and never another one; nothing happens when it is over.
 
-    One that has just begun has not noted its process id yet: that is waited for.
+    One that has just begun has not noted its process id yet: that is waited for. Raises `PermissionDenied`, and
+    `StorageError` where the lock is held and not by the process that the file names, which anybody may have written.
     """
     deadline = time.monotonic() + _NOTED_S
-    while (pid := pid_of(lock)) is None and alive(lock) and time.monotonic() < deadline:
+    while alive(lock):
+        pid = pid_of(lock)
+        if pid is not None and _signalled(pid, lock, number):
+            return
+        if time.monotonic() > deadline:
+            words = "names none" if pid is None else f"names process {pid}, which is not the one"
+            raise StorageError(f"{lock} is held by a process and {words}; nothing was signalled")
         time.sleep(0.01)
-    if pid is None:
-        return
-    with contextlib.suppress(ProcessLookupError):
+
+
+def _signalled(pid: int, lock: Path, number: signal.Signals) -> bool:
+    try:
         descriptor = os.pidfd_open(pid)
-        try:
-            # The descriptor is pinned to one process: if ours lives now, it is that one.
-            if alive(lock):
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
+    except OSError:
+        return False  # there is none, or it is a thread
+    try:
+        # The descriptor is pinned to one process: if it has the lock now, it is that one.
+        if not _has(pid, lock):
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        raise PermissionDenied(f"process {pid}, which holds {lock}, is another user's") from error
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _has(pid: int, lock: Path) -> bool:
+    """Whether a process has the lock file where one that `start` made has it until its end."""
+    try:
+        return os.path.samestat(os.stat(f"/proc/{pid}/fd/{_LOCK_FD}"), os.lstat(lock))
+    except OSError:
+        return False

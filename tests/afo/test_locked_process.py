@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from afo import locked_process
+from afo.errors import StorageError
 
 FOREVER = [sys.executable, "-c", "import signal\nsignal.pause()"]
 
@@ -46,6 +48,55 @@ def test_one_that_is_over_is_left_alone_at_once(lock: Path) -> None:
     lock.write_text("")
     locked_process.send_signal(lock, signal.SIGKILL)
     locked_process.send_signal(lock.with_name("no such file"), signal.SIGKILL)
+
+
+def test_a_process_that_does_not_hold_the_lock_is_not_signalled(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write the file can name any process of the user who ends the job."""
+    pid = start(lock)
+    stranger = subprocess.Popen(FOREVER)
+    until_noted(lock)
+    lock.write_text(f"{stranger.pid}\n")
+    monkeypatch.setattr(locked_process, "_NOTED_S", 0.0)
+    try:
+        with pytest.raises(StorageError, match=f"names process {stranger.pid}, which is not the one"):
+            locked_process.send_signal(lock, signal.SIGKILL)
+        assert stranger.poll() is None
+    finally:
+        lock.write_text(f"{pid}\n")
+        stranger.kill()
+        stranger.wait()
+
+
+def until_noted(lock: Path) -> None:
+    """Waits for the process to note its id, at most a minute."""
+    deadline = time.monotonic() + 60
+    while locked_process.pid_of(lock) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["directory", "a link to itself"])
+def test_what_is_no_lock_is_an_error_that_names_it(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "no-lock"
+    if kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(path)
+    for question in (locked_process.alive, locked_process.pid_of):
+        with pytest.raises(StorageError, match="no-lock"):
+            question(path)
+
+
+@pytest.mark.parametrize("text", ["", "12"])
+def test_a_process_that_is_not_noted_yet(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lock").write_text(text)
+    assert locked_process.pid_of(tmp_path / "lock") is None
+
+
+@pytest.mark.parametrize("text", ["-1\n", "0\n", "\n", "1" * 5000 + "\n", "4294967297\n", "1\n2\n", "\xb2\n", "a\n"])
+def test_what_is_no_process_id(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lock").write_text(text)
+    with pytest.raises(StorageError, match="holds no process id"):
+        locked_process.pid_of(tmp_path / "lock")
 
 
 SPAWN_SEEN = """
