@@ -1,5 +1,7 @@
 """`afo ls`."""
 
+from contextlib import closing
+
 import click
 from msgspec import structs
 
@@ -13,6 +15,9 @@ from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
 from afo_client.runtimes import runtime_for
 
+#: State of a job whose directory cannot be read, as the history server calls it.
+_UNREADABLE = "UNREADABLE"
+
 
 @click.command(help="List jobs, running and finished, newest first.")
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Only jobs of this runtime.")
@@ -25,6 +30,9 @@ def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json:
     views = [view for name in ([runtime] if runtime else RUNTIMES) for view in _jobs(config, name, limit)]
     views.sort(key=lambda view: (view.submitted, view.job_id), reverse=True)
     chosen = [view for view in views if state is None or view.state == state.upper()][:limit]
+    for view in chosen:
+        if view.state == _UNREADABLE:
+            say(f"warning: {view.job_id} cannot be read: {view.message}")
     if as_json:
         print_json({"jobs": [_json(view) for view in chosen]})
     elif chosen:
@@ -47,7 +55,8 @@ def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
         say(f"warning: jobs on {runtime} are not shown: {error}")
         return []
     for job_id, application in known.items():
-        view = views.get(job_id, JobView(job_id=job_id, state=application.final or application.state))
+        state, words = application.final or application.state, application.diagnostics
+        view = views.get(job_id, JobView(job_id=job_id, state=state, message=words))
         blank = {"name": application.name, "user": application.user, "queue": application.queue}
         filled = {field: getattr(view, field) or value for field, value in blank.items()}
         views[job_id] = structs.replace(view, **filled, submitted=view.submitted or application.started)
@@ -72,14 +81,19 @@ def _is_job_id(name: str) -> bool:
 
 
 def _view(config: Config, job_id: str) -> JobView:
-    ref = job_ref(config, job_id)
-    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    """One of many: what lies in its directory, which may be anything, must not hide the others."""
     try:
-        return watch.glance()
+        return _glance(config, job_id)
     except AfoError as error:
-        return JobView(job_id=job_id, state="UNREADABLE", message=str(error))
-    finally:
-        watch.close()
+        return JobView(job_id=job_id, state=_UNREADABLE, message=str(error))
+    except Exception as error:  # a fault of ours that one job's files bring to light
+        return JobView(job_id=job_id, state=_UNREADABLE, message=f"{type(error).__name__}: {error}"[:500])
+
+
+def _glance(config: Config, job_id: str) -> JobView:
+    ref = job_ref(config, job_id)
+    with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
+        return watch.glance()
 
 
 def _row(view: JobView) -> tuple[str, ...]:
@@ -92,4 +106,5 @@ def _json(view: JobView) -> dict[str, object]:
     return {
         "application_id": view.job_id, "name": view.name, "user": view.user, "queue": view.queue, "state": view.state,
         "step": view.step, "samples": view.samples, "metrics": view.metrics, "submitted": iso(view.submitted),
+        "problem": view.message if view.state == _UNREADABLE else "",
     }  # fmt: skip

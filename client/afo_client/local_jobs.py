@@ -56,8 +56,11 @@ class LocalJobs:
         """One of many: what lies in its directory must not hide the others."""
         try:
             return self.application(job_id)
-        except (AfoError, OSError) as error:
+        except AfoError as error:
             return Application(job_id=job_id, state="UNREADABLE", diagnostics=str(error))
+        except Exception as error:  # a fault of ours that one job's files bring to light
+            words = f"{type(error).__name__}: {error}"[:500]
+            return Application(job_id=job_id, state="UNREADABLE", diagnostics=words)
 
     def marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""

@@ -1,15 +1,21 @@
 """`afo ls` over directories that others write."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from afo import storage, submission
+from afo.paths import JobPaths
+from afo_client.job_view import JobView
+from afo_client.job_watch import JobWatch
 from afo_client.main import afo
 from damage import HOSTILE
 from job_writer import DONE, RUNNING, JobWriter
+
+pytestmark = pytest.mark.timeout(60)
 
 AM_CONFIG = f"am/{submission.AM_CONFIG}"
 
@@ -28,3 +34,56 @@ def test_what_lies_in_one_directory_hides_no_other_job(
     jobs = {job["application_id"]: job for job in json.loads(done.stdout)["jobs"]}
     assert jobs[DONE]["state"] == "SUCCEEDED"
     assert RUNNING in jobs
+
+
+def changed(paths: JobPaths, what: str) -> None:
+    """A job's directory as somebody who means harm leaves it."""
+    folder = Path(paths.dir)
+    if what.startswith("submitted "):
+        file = folder / "job.json"
+        file.write_bytes(re.sub(rb'"submitted":[0-9.]+', b'"submitted":' + what[10:].encode(), file.read_bytes()))
+    elif what == "lock is a directory":
+        (folder / "am" / "lock").mkdir(parents=True)
+    elif what == "lock is a link to itself":
+        (folder / "am").mkdir()
+        (folder / "am" / "lock").symlink_to("lock")
+    if what.startswith("lock"):
+        (folder / AM_CONFIG).write_bytes((folder / "job.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "what", ["submitted 1e300", "submitted -1e12", "lock is a directory", "lock is a link to itself"]
+)
+def test_a_hostile_directory_hides_no_other_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    JobWriter(str(tmp_path), DONE, "whole").begin().end("SUCCEEDED", "succeeded", auc=0.75)
+    other = JobWriter(str(tmp_path), RUNNING, "other").begin()
+    changed(other.paths, what)
+    for words in ([], ["--json"]):
+        done = CliRunner().invoke(afo, ["ls", "--runtime", "local", *words])
+        assert done.exit_code == 0, done.output
+        assert DONE in done.stdout
+        assert RUNNING in done.stdout
+    job = {job["application_id"]: job for job in json.loads(done.stdout)["jobs"]}[RUNNING]
+    if what.startswith("lock"):
+        assert job["state"] == "UNREADABLE"
+        assert "lock" in job["problem"]
+        assert f"{RUNNING} cannot be read" in done.stderr
+
+
+def test_a_fault_of_ours_is_of_the_job_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    for job_id in (DONE, RUNNING):
+        JobWriter(str(tmp_path), job_id, "whole").begin().end("SUCCEEDED", "succeeded")
+    glance = JobWatch.glance
+
+    def faulty(self: JobWatch) -> JobView:
+        if self.ref.job_id == RUNNING:
+            raise ZeroDivisionError("ours")
+        return glance(self)
+
+    monkeypatch.setattr(JobWatch, "glance", faulty)
+    done = CliRunner().invoke(afo, ["ls", "--runtime", "local", "--json"])
+    jobs = {job["application_id"]: job for job in json.loads(done.stdout)["jobs"]}
+    assert (jobs[DONE]["state"], jobs[DONE]["problem"]) == ("SUCCEEDED", "")
+    assert (jobs[RUNNING]["state"], jobs[RUNNING]["problem"]) == ("UNREADABLE", "ZeroDivisionError: ours")
