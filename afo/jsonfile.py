@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from afo import private_files
-from afo.decoding import UNDECODABLE, reason
+from afo.decoding import MOST_BYTES, UNDECODABLE, reason, whole
 from afo.errors import NotFound, SpecError
 from afo.regular_file import read_regular
 from afo.units import Duration, Memory, parse_quantity
@@ -33,12 +33,17 @@ def write_private(path: str | Path, value: object) -> None:
 
 
 def read(path: str | Path, kind: type[T]) -> T:
-    """Raises `NotFound` or `SpecError`, both naming the file."""
+    """Raises `NotFound` or `SpecError`, both naming the file; of over `MOST_BYTES` none is read."""
     try:
-        data = read_regular(path)
+        data = read_regular(path, MOST_BYTES)
     except OSError as error:
         raise NotFound(f"cannot read {path}: {error.strerror}") from error
     return decode(data, kind, str(path))
+
+
+def fetch(url: str, kind: type[T]) -> T:
+    """As `read`, of a file by its URL. Raises what `decoding.whole` raises, and `SpecError`."""
+    return decode(whole(url), kind, url)
 
 
 def _plain(value: object) -> object:

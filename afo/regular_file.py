@@ -26,10 +26,22 @@ def open_regular(path: str | os.PathLike[str], buffering: int = -1) -> BinaryIO:
     return open(path, "rb", buffering=buffering, opener=_opened)
 
 
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The whole of a regular file. Raises as `open_regular`."""
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """The whole of a regular file. Raises as `open_regular`, and for one of more than `most` bytes."""
     with open_regular(path) as file:
-        return file.read()
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes, and no file of its kind has more than {most:,}", str(path))
+    return data
+
+
+def read_end(path: str | os.PathLike[str], most: int) -> bytes:
+    """The last bytes of a regular file, `most` at most. Raises as `open_regular`."""
+    with open_regular(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - most))
+        return file.read(most)
 
 
 def _opened(path: str, flags: int) -> int:

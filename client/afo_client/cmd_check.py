@@ -38,7 +38,7 @@ from afo_client.record_check import NAMED, Findings, findings
 def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     """Print the account; exit code 1 where something does not fit."""
     paths = find_job(load_config(), job).paths
-    config = jsonfile.decode(storage.read_bytes(paths.job), AmConfig, paths.job)
+    config = jsonfile.fetch(paths.job, AmConfig)
     if config.job.program:
         raise UsageError(f"{paths.job_id} runs a program of its own, whose reading of records afo does not see")
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]
@@ -102,7 +102,7 @@ def _recounted(paths: JobPaths, config: AmConfig, account: Account, processes: i
     def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
         return OfflineTask(kind="recount", job=config.job, schema_file=schema_file, files=share, work_dir=work_dir)
 
-    results = run_dealt(task, storage.read_bytes(paths.schema), wanted, processes)
+    results = run_dealt(task, decoding.whole(paths.schema), wanted, processes)
     return [split for result in results for split in result.splits]
 
 

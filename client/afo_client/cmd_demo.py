@@ -10,7 +10,7 @@ import msgspec
 from afo import __version__
 from afo.config import Config, load_config
 from afo.data.synth import Answer, SynthParameters
-from afo.decoding import UNDECODABLE
+from afo.decoding import MOST_BYTES, UNDECODABLE
 from afo.errors import NotFound
 from afo.events import JobFinished
 from afo.jobfile import load_job
@@ -83,7 +83,7 @@ def command(directory: str, job_file: str, train: int, settings: tuple[str, ...]
 
 def _read(job_file: str) -> bytes:
     try:
-        return read_regular(job_file)
+        return read_regular(job_file, MOST_BYTES)
     except OSError as error:
         raise NotFound(f"cannot read the job file {job_file}: {error.strerror}; name one with --job") from error
 
@@ -95,7 +95,7 @@ def _fingerprint(text: bytes, answer: Answer, settings: tuple[str, ...]) -> str:
 
 def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
     try:
-        trained = msgspec.json.decode(read_regular(memory), type=Trained)
+        trained = msgspec.json.decode(read_regular(memory, MOST_BYTES), type=Trained)
     except (OSError, *UNDECODABLE):
         return None  # no memory, or a foreign one: train
     ref = job_ref(config, trained.job_id)

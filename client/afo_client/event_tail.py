@@ -3,7 +3,8 @@
 from typing import BinaryIO
 
 from afo import event_log, storage
-from afo.errors import NotFound
+from afo.decoding import MOST_BYTES
+from afo.errors import DataError, NotFound
 from afo.growing_log import PATIENCE_S, GrowingLog
 
 
@@ -19,7 +20,10 @@ class EventTail:
         self.damaged = 0
 
     def poll(self) -> list[event_log.Record | event_log.UnknownRecord]:
-        """New records in order; none while there is no log. Raises what `afo.storage` raises."""
+        """New records in order; none while there is no log.
+
+        Raises `DataError` for a line of over `MOST_BYTES`, and what `afo.storage` raises.
+        """
         try:
             segments = sorted((each for each in storage.list_dir(self._dir) if not each.is_dir), key=lambda it: it.url)
         except NotFound:
@@ -41,10 +45,18 @@ class EventTail:
         return f"{lines} damaged and left out"
 
     def _take(self, segment: str, file: BinaryIO) -> list[event_log.Record | event_log.UnknownRecord]:
-        file.seek(self._taken.get(segment, 0))
-        lines, rest = event_log.split_lines(data := file.read())
-        self._taken[segment] = self._taken.get(segment, 0) + len(data) - len(rest)
-        lines = [line for line in lines if line.strip()]
+        records, more = list[event_log.Record | event_log.UnknownRecord](), True
+        while more:
+            place = file.seek(self._taken.get(segment, 0))
+            lines, rest = event_log.split_lines(data := file.read(MOST_BYTES))
+            more = len(data) == MOST_BYTES
+            if more and not lines:
+                raise DataError(f"{segment}: no event ends within {MOST_BYTES:,} bytes from byte {place:,} on")
+            self._taken[segment] = place + len(data) - len(rest)
+            records += self._decoded([line for line in lines if line.strip()])
+        return records
+
+    def _decoded(self, lines: list[bytes]) -> list[event_log.Record | event_log.UnknownRecord]:
         records = [record for record in map(event_log.decode_line, lines) if record is not None]
         self.damaged += len(lines) - len(records)
         return records

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from afo import storage
+from afo import decoding, storage
 from afo.data.bad_records import misfit_of_label
 from afo.data.cutting import cut_files
 from afo.data.example import Values
@@ -72,7 +72,7 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
 
 def _schema_text(path: str) -> bytes:
     try:
-        return storage.read_bytes(path)
+        return decoding.whole(path)
     except NotFound as error:
         advice = "give its path relative to the job file, or leave `schema` out to have one inferred"
         raise NotFound(f"$.data.schema: {path} does not exist; {advice}") from error

@@ -2,11 +2,10 @@
 
 from msgspec import structs
 
-from afo import decoding, storage
+from afo import decoding, jsonfile, storage
 from afo.am_config import AmConfig
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
 from afo.events import JobFinished
-from afo.jsonfile import decode
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo_client.event_tail import EventTail
@@ -98,7 +97,7 @@ class JobWatch:
     def _submitted(self) -> AmConfig | None:
         if self._config is None:
             try:
-                self._config = decode(storage.read_bytes(self.ref.paths.job), AmConfig, self.ref.paths.job)
+                self._config = jsonfile.fetch(self.ref.paths.job, AmConfig)
             except AfoError:
                 return None  # not written yet: user and queue stay blank for a moment
         return self._config

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
 from afo.config import Config
+from afo.decoding import MOST_BYTES
 from afo.errors import AfoError, NotFound, WaitTimeout
 from afo.events import JobFinished
 from afo.paths import JobPaths
-from afo.regular_file import read_regular
+from afo.regular_file import read_end, read_regular
 from afo.storage.url import parse
 from afo.submission import AM_CONFIG
 from afo_client.local_run import LOCK, am_dir
@@ -25,6 +26,8 @@ _KILLED = "killed"
 _GRACE_S = 25.0
 _POLL_S = 0.05
 _LAST_LINES = 15
+#: Of which they are taken: a log may be of any size.
+_LAST_BYTES = 64 << 10
 
 
 class LocalJobs:
@@ -92,7 +95,7 @@ class LocalJobs:
 def _mentions(file: Path, mark: str) -> bool:
     """Most files need not be decoded, and one of another version cannot be."""
     try:
-        return mark.encode() in read_regular(file)
+        return mark.encode() in read_regular(file, MOST_BYTES)
     except OSError:
         return False
 
@@ -125,7 +128,7 @@ def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
 def _last_lines(paths: JobPaths) -> str:
     log = Path(parse(paths.am_logs).path, "1", "stderr")
     try:
-        lines = read_regular(log).decode(errors="replace").splitlines()
+        lines = read_end(log, _LAST_BYTES).decode(errors="replace").splitlines()
     except OSError as error:
         lines = [f"cannot read {log}: {error.strerror}"]
     return "\n".join(lines[-_LAST_LINES:])

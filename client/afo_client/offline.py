@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from afo import errors, jsonfile, storage
+from afo import decoding, errors, jsonfile
 from afo.am_config import AmConfig
 from afo.config import Config, user_name
 from afo.data.splits import find_splits
@@ -38,8 +38,8 @@ def saved_model(config: Config, named: str | None) -> SavedModel:
     model = find_model(config, named)
     ref = model.job(config)
     try:
-        submitted = jsonfile.decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job)
-        found = SavedModel(model, submitted.job, storage.read_bytes(ref.paths.schema))
+        submitted = jsonfile.fetch(ref.paths.job, AmConfig)
+        found = SavedModel(model, submitted.job, decoding.whole(ref.paths.schema))
     except NotFound as error:
         raise NotFound(
             f"{model.url} was written by {ref.job_id}, whose job and schema it takes to use it; they lie in "

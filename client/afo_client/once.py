@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable
 
-from afo import storage
+from afo import decoding, storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, UsageError, WaitTimeout
 from afo.paths import checked_job_id
 from afo_client.console import say
@@ -84,7 +84,7 @@ class Once:
         """The job of a try; None while there is none."""
         claim = storage.join(self._folder, str(number))
         try:
-            return checked_job_id(storage.read_bytes(f"{claim}.job").decode())
+            return checked_job_id(decoding.whole(f"{claim}.job").decode(errors="replace"))
         except NotFound:
             job_id = self._runtime.marked(self._mark(number))
         if job_id is not None:

@@ -1,6 +1,6 @@
 """What was submitted as a job: from the job's directory, or from this user's own copy until an AM has written it."""
 
-from afo import storage
+from afo import decoding
 from afo.am_config import AmConfig
 from afo.config import Config
 from afo.errors import NotFound
@@ -15,7 +15,7 @@ def submitted_config(config: Config, ref: JobRef) -> AmConfig | None:
     Raises `SpecError` for one of another version of afo, and what `afo.storage` raises.
     """
     try:
-        data = storage.read_bytes(ref.paths.job)
+        data = decoding.whole(ref.paths.job)
     except NotFound:
         kept = UserState(config.state_dir).submission(ref.job_id)
         if kept is None:

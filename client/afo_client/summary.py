@@ -2,11 +2,10 @@
 
 import msgspec
 
-from afo import storage
+from afo import jsonfile
 from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.exits import CAUSES
-from afo.jsonfile import decode
 from afo_client.console import attempt_text, counted, iso, span_text, wait_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
@@ -22,7 +21,7 @@ def places(ref: JobRef) -> dict[str, str]:
     """URLs of what the job leaves behind."""
     checkpoints = export = ""
     try:
-        job = decode(storage.read_bytes(ref.paths.job), AmConfig, ref.paths.job).job
+        job = jsonfile.fetch(ref.paths.job, AmConfig).job
         checkpoints, export = job.checkpoint.dir, job.export.dir
     except AfoError:
         pass  # an AM that never started wrote no job.json: the places are those that need no job file

@@ -1,5 +1,6 @@
 """The logs of a job's tasks as files in its directory, and reading them while they change."""
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ _TASK_DIRECTORY = re.compile(r"(chief|worker|ps|evaluator)_(\d{1,9})|am", re.ASC
 _ATTEMPT = re.compile(r"\d{1,9}", re.ASCII)
 #: Bytes of known output by which the place in a new copy of a log is found again.
 _ANCHOR = 2048
+#: Of a log no more is read, from its end. The Child keeps less of each; another one was put there by somebody else.
+_MOST_BYTES = 80 << 20
 #: How the Child marks what it left out of a long log.
 _LEFT_OUT = b"\n[afo: bytes "
 
@@ -90,22 +93,28 @@ class GrowingLog:
         """Complete lines that came since the last call; with `last` an unfinished one too. Undecodable bytes → �."""
         try:
             with storage.open_input(self.log.url) as file:
-                data = file.read()
+                first = file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_BYTES))
+                data = file.read(_MOST_BYTES)
         except NotFound:
             return []
-        start = self._start(data)
+        start = self._start(data, first)
         end = len(data) if last else data.rfind(b"\n") + 1
         if end <= start:
             return []
-        self._size, self._anchor = end, data[:end][-_ANCHOR:]
+        self._size, self._anchor = first + end, data[max(0, end - _ANCHOR) : end]
         lines = data[start:end].decode(errors="replace").splitlines()
+        if first and not start:
+            lines.insert(0, f"[afo: the first {first:,} bytes are not shown]")
         keep, self._tail = self._tail, None
         return lines if keep is None else lines[len(lines) - min(keep, len(lines)) :]
 
-    def _start(self, data: bytes) -> int:
-        """Where in `data` the bytes begin that were not seen yet."""
-        if data[: self._size].endswith(self._anchor) and len(data) >= self._size:
-            return self._size
+    def _start(self, data: bytes, first: int) -> int:
+        """Where in `data`, which begins at byte `first`, the bytes begin that were not seen yet."""
+        if not self._anchor:
+            return 0
+        seen = self._size - first
+        if len(self._anchor) <= seen <= len(data) and data[seen - len(self._anchor) : seen] == self._anchor:
+            return seen
         found = data.rfind(self._anchor)
         if found >= 0:
             return found + len(self._anchor)

@@ -1,6 +1,7 @@
 """`afo ls` over directories that others write."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from afo import storage, submission
+from afo.errors import AfoError
 from afo.paths import JobPaths
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
@@ -42,17 +44,35 @@ def changed(paths: JobPaths, what: str) -> None:
     if what.startswith("submitted "):
         file = folder / "job.json"
         file.write_bytes(re.sub(rb'"submitted":[0-9.]+', b'"submitted":' + what[10:].encode(), file.read_bytes()))
+    elif what.startswith("large "):
+        (folder / "verdict.json").unlink(missing_ok=True)
+        file = folder / what[6:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.truncate(file, 1 << 40)
     elif what == "lock is a directory":
         (folder / "am" / "lock").mkdir(parents=True)
     elif what == "lock is a link to itself":
         (folder / "am").mkdir()
         (folder / "am" / "lock").symlink_to("lock")
-    if what.startswith("lock"):
+    if what.startswith(("lock", "large")):
+        (folder / "am").mkdir(exist_ok=True)
+    if what.startswith("lock") or what == "large logs/am/1/stderr":
         (folder / AM_CONFIG).write_bytes((folder / "job.json").read_bytes())
 
 
 @pytest.mark.parametrize(
-    "what", ["submitted 1e300", "submitted -1e12", "lock is a directory", "lock is a link to itself"]
+    "what",
+    [
+        "submitted 1e300",
+        "submitted -1e12",
+        "lock is a directory",
+        "lock is a link to itself",
+        *(
+            f"large {name}"
+            for name in ("job.json", "verdict.json", AM_CONFIG, "logs/am/1/stderr", "events/events_001_00001.jsonl")
+        ),
+    ],
 )
 def test_a_hostile_directory_hides_no_other_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
@@ -65,6 +85,10 @@ def test_a_hostile_directory_hides_no_other_job(tmp_path: Path, monkeypatch: pyt
         assert DONE in done.stdout
         assert RUNNING in done.stdout
     job = {job["application_id"]: job for job in json.loads(done.stdout)["jobs"]}[RUNNING]
+    assert "MemoryError" not in job["problem"]
+    for words in (["status"], ["status", "--json"], ["explain"], ["compare", DONE]):
+        of_one = CliRunner().invoke(afo, [*words, RUNNING])
+        assert of_one.exception is None or isinstance(of_one.exception, AfoError | SystemExit), words
     if what.startswith("lock"):
         assert job["state"] == "UNREADABLE"
         assert "lock" in job["problem"]

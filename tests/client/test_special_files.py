@@ -11,13 +11,17 @@ import pytest
 from afo import jsonfile
 from afo.am_config import AmConfig
 from afo.config import load_config
-from afo.errors import SpecError
+from afo.errors import DataError, NotFound, SpecError
 from afo.events import JobFinished
 from afo.jobfile import load_job
 from afo.paths import JobPaths
+from afo.regular_file import read_end, read_regular
+from afo_client import event_tail
 from afo_client.archive import write_archive
+from afo_client.event_tail import EventTail
 from afo_client.local_jobs import LocalJobs
 from afo_client.main import run
+from job_writer import JobWriter
 from pretender import small_job
 
 pytestmark = pytest.mark.timeout(60)  # without what is tested here they wait for ever
@@ -114,3 +118,37 @@ def write_job(folder: Path, number: int) -> dict[str, Path]:
 def test_none_is_sent_to_containers(folder: Path) -> None:
     with open(os.devnull, "wb") as out, pytest.raises(SpecError, match=r"pipe is a named pipe"):
         write_archive(folder, [folder / "pipe"], out)
+
+
+def test_a_file_of_any_size_is_read_to_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345"
+    assert (read_end(path, 2), read_end(path, 9)) == (b"45", b"12345")
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OSError, match=r"1,099,511,627,776 bytes.* more than 5.*file"):
+        read_regular(path, 5)
+    assert read_end(path, 2) == b"\0\0"
+    with pytest.raises(NotFound, match=r"file: it has 1,099,511,627,776 bytes.* more than 67,108,864"):
+        jsonfile.read(path, AmConfig)
+    with pytest.raises(DataError, match=r"file: larger than 67108864 bytes"):
+        jsonfile.fetch(str(path), AmConfig)
+
+
+def test_a_schema_of_any_size_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.truncate("schema.yaml", 1 << 40)
+    assert run(["validate", "job.yaml", "--var", "dt=1"]) == 3
+    assert "schema.yaml: larger than 67108864 bytes" in capsys.readouterr().err
+
+
+def test_an_event_log_of_any_size_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobWriter(str(tmp_path), "local_1_0001", "clicks").begin().end("SUCCEEDED", "succeeded")
+    whole = EventTail(job.paths.events).poll()
+    monkeypatch.setattr(event_tail, "MOST_BYTES", 1000)
+    tail = EventTail(job.paths.events)
+    assert tail.poll() == whole
+    assert tail.damaged == 0
+    segment = job.paths.events_segment(1, 1)
+    os.truncate(segment, 1 << 40)
+    with pytest.raises(DataError, match=rf"{segment}: no event ends within 1,000 bytes"):
+        tail.poll()

@@ -1,9 +1,11 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from afo.errors import NotFound, UsageError
 from afo.paths import JobPaths
+from afo_client import task_logs
 from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
 
 
@@ -96,3 +98,19 @@ def test_the_tail(tmp_path: Path) -> None:
     path.write_text("a\nb\nc\nd\ne\nf\n")
     assert log.new_lines(last=False) == ["d", "e", "f"]
     assert growing(path, tail=0).new_lines(last=True) == []
+
+
+def test_of_a_log_of_any_size_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_logs, "_MOST_BYTES", 3000)
+    path = tmp_path / "stderr"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with path.open("ab") as file:
+        file.write(b"\nlast\n")
+    log = growing(path)
+    assert log.new_lines(last=False)[::2] == ["[afo: the first 1,099,511,624,782 bytes are not shown]", "last"]
+    with path.open("ab") as file:
+        file.write(b"more\nand ")
+    assert log.new_lines(last=False) == ["more"]
+    assert log.new_lines(last=True) == ["and "]
+    assert growing(path, tail=2).new_lines(last=True) == ["more", "and "]
