@@ -12,6 +12,10 @@ _MEMORY_UNITS = {
     "g": 1024.0, "gb": 1024.0, "gib": 1024.0,
     "t": 1024.0**2, "tb": 1024.0**2, "tib": 1024.0**2,
 }  # fmt: skip
+#: YARN counts MiB in 32 bits.
+_MOST_MIB = 2**31 - 1
+#: 100 years, in seconds.
+_MOST_SECONDS = 36_500 * 86400.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -21,14 +25,16 @@ class Memory(int):
 
     @classmethod
     def parse(cls, value: object) -> "Memory":
-        """Read a user's value. Raises `SpecError` on an unknown unit, a fraction of a MiB or nothing at all."""
+        """Read a user's value. Raises `SpecError` on an unknown unit, a fraction of a MiB, none or over 2 PiB."""
         match = _MEMORY.match(str(value)) if isinstance(value, int | float | str) else None
         unit = match.group(2).lower() if match else ""
         if match is None or isinstance(value, bool) or unit not in _MEMORY_UNITS:
-            raise SpecError(f"{value!r} is not an amount of memory; write e.g. '8 GiB', '512m' or 8192 (MiB)")
+            raise SpecError(f"{_shown(value)} is not an amount of memory; write e.g. '8 GiB', '512m' or 8192 (MiB)")
         mib = float(match.group(1)) * _MEMORY_UNITS[unit]
+        if mib > _MOST_MIB:
+            raise SpecError(f"{_shown(value)} is too much; memory is at most {_MOST_MIB} MiB, which are 2 PiB")
         if mib < 1 or mib != int(mib):
-            raise SpecError(f"{value!r} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
+            raise SpecError(f"{_shown(value)} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
         return cls(mib)
 
     def __str__(self) -> str:
@@ -40,17 +46,24 @@ class Duration(float):
 
     @classmethod
     def parse(cls, value: object) -> "Duration":
-        """Read a user's value. Raises `SpecError` on an unknown unit or a negative number."""
+        """Read a user's value. Raises `SpecError` on an unknown unit, a negative number or over 100 years."""
+        seconds = cls._seconds(value)
+        if seconds > _MOST_SECONDS:
+            raise SpecError(f"{_shown(value)} is too long; a duration is at most 36500d, which are 100 years")
+        return cls(seconds)
+
+    @classmethod
+    def _seconds(cls, value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return cls(value)
+            return value
         if isinstance(value, str):
             text = value.strip()
             parts = _DURATION.findall(text)
             if parts and re.fullmatch(rf"(?:{_DURATION.pattern}\s*)+", text):
-                return cls(sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts))
+                return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
             if re.fullmatch(r"\d+(\.\d+)?", text):
-                return cls(text)
-        raise SpecError(f"{value!r} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds")
+                return float(text)
+        raise SpecError(f"{_shown(value)} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds")
 
     def __str__(self) -> str:
         rest, text = float(self), ""
@@ -58,6 +71,11 @@ class Duration(float):
             whole, rest = divmod(rest, _DURATION_UNITS[unit])
             text += f"{int(whole)}{unit}" if whole else ""
         return text + (f"{rest:g}s" if rest or not text else "")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def parse_quantity(kind: type, value: object) -> object:
@@ -94,7 +112,12 @@ def _shifted(name: str, shift: str | None, variables: dict[str, str]) -> str:
     if not shift:
         return value
     date, form = _date(name, value)
-    return (date + datetime.timedelta(days=int(shift.replace(" ", "")))).strftime(form)
+    try:
+        return (date + datetime.timedelta(days=int(shift.replace(" ", "")))).strftime(form)
+    except (OverflowError, ValueError) as error:
+        raise SpecError(
+            f"{name!r} is {value!r}, and {_shown(shift)} days lead out of the years 1 to 9999; name fewer days"
+        ) from error
 
 
 def _date(name: str, value: str) -> tuple[datetime.date, str]:

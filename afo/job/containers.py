@@ -5,9 +5,11 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from afo.job.section import PositiveInt, Section
+from afo.job.section import MOST_INT, PositiveInt, Section
 from afo.units import Memory
 
+#: Tasks of one role.
+_MOST_INSTANCES = 100_000
 #: What a NodeManager takes; these texts end up in a shell script and in a list separated by commas.
 _DOCKER_NAME = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
 _DOCKER_MOUNT = re.compile(r"/[\w./@+-]*:/[\w./@+-]*:(ro|rw)", re.ASCII)
@@ -16,18 +18,22 @@ _DOCKER_MOUNT = re.compile(r"/[\w./@+-]*:/[\w./@+-]*:(ro|rw)", re.ASCII)
 class Elastic(Section, frozen=True):
     """A number of instances that may change while the job runs; `min` of them are enough to begin."""
 
-    min: PositiveInt
-    max: PositiveInt
+    min: Annotated[int, Meta(ge=1, le=_MOST_INSTANCES)]
+    max: Annotated[int, Meta(ge=1, le=_MOST_INSTANCES)]
 
 
 class RoleSpec(Section, frozen=True):
     """Containers of one role."""
 
-    instances: Annotated[int | Elastic, Meta(description="How many; `{min, max}` for workers.")] = 1
+    instances: Annotated[
+        Annotated[int, Meta(le=_MOST_INSTANCES)] | Elastic, Meta(description="How many; `{min, max}` for workers.")
+    ] = 1
     memory: Annotated[Memory, Meta(description="Per container: `8 GiB`, `8g` or `8192` (MiB).")] = Memory(2048)
     vcores: Annotated[PositiveInt, Meta(description="Virtual cores per container; sets the thread pools.")] = 1
     node_label: Annotated[str, Meta(description="YARN node label to run on.")] = ""
-    gpus: Annotated[int, Meta(ge=0, description="GPUs per container (`yarn.io/gpu`); with 0 it sees none.")] = 0
+    gpus: Annotated[
+        int, Meta(ge=0, le=MOST_INT, description="GPUs per container (`yarn.io/gpu`); with 0 it sees none.")
+    ] = 0
 
     optional: Annotated[bool, Meta(description="Of `evaluator`: the job goes on where it cannot be kept running.")] = (
         False

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from afo.job.section import PositiveInt, Section
+from afo.job.section import MOST_INT, PositiveInt, Section
 from afo.units import Memory
 
 
@@ -12,8 +12,10 @@ class Shuffle(Section, frozen=True):
     """How training records are mixed: within a file by the seed alone, files as workers come to them."""
 
     files: Annotated[bool, Meta(description="Hand files out in random order.")] = True
-    buffer: Annotated[int, Meta(ge=0, description="Records of a file mixed in memory; 0: as they lie.")] = 10_000
-    seed: int = 1
+    buffer: Annotated[
+        int, Meta(ge=0, le=MOST_INT, description="Records of a file mixed in memory; 0: as they lie.")
+    ] = 10_000
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 1
 
 
 class NegativeSampling(Section, frozen=True):

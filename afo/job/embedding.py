@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from afo.job.section import PositiveInt, Section
-from afo.table_bounds import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_KEYS, MOST_STEPS
+from afo.job.section import Section
+from afo.table_bounds import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 from afo.units import Duration
 
-Buckets = Annotated[int, Meta(ge=2)]
+Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
 
 
 class Filter(Section, frozen=True):
@@ -59,7 +59,7 @@ class Evict(Section, frozen=True):
         float, Meta(ge=0, description="The squares of the weights sum to less than this. 0: not by this.")
     ] = 0.0
     capacity: Annotated[
-        int, Meta(ge=0, description="Rows of each table, about; the longest unused go. 0: no bound.")
+        int, Meta(ge=0, le=MOST_KEYS, description="Rows of each table, about; the longest unused go. 0: no bound.")
     ] = 0
 
 
@@ -80,7 +80,7 @@ class FeatureTables(Section, frozen=True):
 class Embedding(Section, frozen=True):
     """Embedding tables of the deep part."""
 
-    dim: PositiveInt = 16
+    dim: Annotated[int, Meta(ge=1, le=MOST_DIM)] = 16
     storage: Annotated[
         Literal["dense", "hash_table"],
         Meta(description="`hash_table`: a row for each key that training meets. `dense`: `hash_buckets`."),

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from afo.job.section import Role, Section
+from afo.job.section import MOST_INT, Role, Section
 from afo.units import Duration
 
 
 class RestartBudget(Section, frozen=True):
     """How many restarts by fault of the task are allowed in a window."""
 
-    max: Annotated[int, Meta(ge=0)]
+    max: Annotated[int, Meta(ge=0, le=MOST_INT)]
     per: Duration = Duration(3600)
 
 
@@ -26,7 +26,7 @@ class Backoff(Section, frozen=True):
 class HostBudget(Section, frozen=True):
     """How many ends by fault of a machine are taken before it is avoided, and for how long they count."""
 
-    max: Annotated[int, Meta(ge=0)] = 1
+    max: Annotated[int, Meta(ge=0, le=MOST_INT)] = 1
     per: Duration = Duration(3600)
 
 

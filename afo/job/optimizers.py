@@ -6,13 +6,13 @@ from msgspec import Meta
 
 from afo.job.optimizer import Adagrad, Ftrl, OptimizerChoice
 from afo.job.row_optimizer import RowOptimizer
-from afo.job.section import PositiveInt, Section
+from afo.job.section import MOST_INT, PositiveInt, Section
 
 
 class Schedule(Section, frozen=True):
     """A factor of every learning rate, by the number of steps of all workers."""
 
-    warmup_steps: Annotated[int, Meta(ge=0, description="Rises from 0 to 1 in so many steps.")] = 0
+    warmup_steps: Annotated[int, Meta(ge=0, le=MOST_INT, description="Rises from 0 to 1 in so many steps.")] = 0
     decay: Annotated[
         Literal["none", "exponential", "linear", "cosine"], Meta(description="How it falls after the warm-up.")
     ] = "none"

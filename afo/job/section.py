@@ -7,7 +7,9 @@ from msgspec import Meta, Struct
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
 
-PositiveInt = Annotated[int, Meta(ge=1)]
+#: What YARN, Java and TensorFlow hold in 32 bits; more of anything here is a slip of the pen.
+MOST_INT = 2**31 - 1
+PositiveInt = Annotated[int, Meta(ge=1, le=MOST_INT)]
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -6,6 +6,7 @@ from msgspec import Meta, field
 
 from afo.bounds import Bound
 from afo.job.section import PositiveInt, Section
+from afo.table_bounds import MOST_STEPS
 from afo.units import Duration
 
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
@@ -34,7 +35,9 @@ class EarlyStop(Section, frozen=True):
 class Train(Section, frozen=True):
     """When to stop and when to look."""
 
-    max_steps: Annotated[int | None, Meta(description="Stop after so many steps of all workers.")] = None
+    max_steps: Annotated[
+        Annotated[int, Meta(le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
+    ] = None
     eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(
         600
     )

@@ -19,6 +19,7 @@ A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate
 relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,
 `checkpoint.dir`, `checkpoint.warm_start` and `export.dir`; if it is a date, `{{name-1}}` is the day before and
 `{{name-6..name}}` seven paths. `--set a.b=c` replaces any value. `null` is not the same as leaving a key out.
+Memory is at most 2 PiB, a duration at most 100 years.
 """
 
 

@@ -269,3 +269,48 @@ def test_a_name_has_variables_and_is_one_name(path: Path) -> None:
     assert load_job(path, settings=["name=ctr {{dt-1}}"]).name == "ctr 2026-02-28"
     with pytest.raises(SpecError, match=r"\$\.name: '\{\{dt-1\.\.dt\}\}' is a range of 2; name one day"):
         load_job(path, settings=['name="{{dt-1..dt}}"'])
+
+
+HUGE = "1" + "0" * 38
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (f"roles.worker.instances={HUGE}", "$.roles.worker.instances: 1000.* does not fit; allowed: .* <= 100000"),
+        (f"roles.worker.instances={{min: 1, max: {HUGE}}}", "$.roles.worker.instances.max: .* <= 100000"),
+        (f"roles.ps.vcores={HUGE}", "$.roles.ps.vcores: .* <= 2147483647"),
+        (f"model.embedding.dim={HUGE}", "$.model.embedding.dim: .* <= 4096"),
+        (f"model.embedding.hash_buckets={HUGE}", "$.model.embedding.hash_buckets: .* <= 1000000000000"),
+        (f"model.embedding.evict.capacity={HUGE}", "$.model.embedding.evict.capacity: .* <= 1000000000000"),
+        (f"model.hidden_units=[64, {HUGE}]", "$.model.hidden_units[1]: .* <= 2147483647"),
+        (f"data.batch_size={HUGE}", "$.data.batch_size: .* <= 2147483647"),
+        (f"data.shuffle.seed={HUGE}", "$.data.shuffle.seed: .* <= 9223372036854775807"),
+        (f"train.max_steps={HUGE}", "$.train.max_steps: .* <= 4294967294"),
+        (f"restart.worker={{max: {HUGE}}}", "$.restart.worker.max: .* <= 2147483647"),
+        ("checkpoint.every=" + "9" * 4200 + "d", "$.checkpoint.every: '999.*… is too long; .* at most 36500d"),
+        ("checkpoint.every=36501d", "$.checkpoint.every: '36501d' is too long; a duration is at most 36500d"),
+        (f"timeouts.job={HUGE}", "$.timeouts.job: 1000.* is too long"),
+        ("roles.ps.memory=" + "9" * 4200 + " GiB", "$.roles.ps.memory: '999.*… is too much; memory is at most"),
+        ("roles.ps.memory=2097152 GiB", "$.roles.ps.memory: '2097152 GiB' is too much; .* at most 2147483647 MiB"),
+        ("data.eval=['{{dt-999999999..dt}}']", "$.data.eval[0]: 'dt' is '2026-03-01', and '-999999999' days lead out"),
+        ("data.eval=['{{dt-" + "9" * 5000 + "}}']", "$.data.eval[0]: 'dt' is .* days lead out of the years 1 to 9999"),
+    ],
+    ids=lambda value: value[:40],
+)  # fmt: skip
+def test_what_is_too_large_is_refused_with_its_bound(path: Path, setting: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message.replace("$", r"\$").replace("[", r"\[").replace("]", r"\]")) as raised:
+        load_job(path, settings=[setting])
+    assert len(str(raised.value).replace(setting, "")) < 400
+
+
+def test_no_day_comes_after_the_last_one(path: Path) -> None:
+    with pytest.raises(SpecError, match="'dt' is '9999-12-31', and '\\+5' days lead out of the years 1 to 9999"):
+        load_job(path, settings=["data.train=['{{dt..dt+5}}']"], variables={"dt": "9999-12-31"})
+
+
+def test_the_largest_are_taken(path: Path) -> None:
+    settings = ["checkpoint.every=36500d", "roles.ps.memory=2147483647", "model.embedding.dim=4096"]
+    job = load_job(path, settings=settings)
+    assert job.checkpoint.every == 36500 * 86400
+    assert job.roles["ps"].memory == 2**31 - 1

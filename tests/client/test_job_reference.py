@@ -14,4 +14,4 @@ def test_every_section_is_there() -> None:
     text = page()
     for section in ("data.shuffle", "roles.<role>.instances", "optimizer.wide.ftrl", "optimizer.deep", "timeouts"):
         assert f"## `{section}`" in text
-    assert "| `batch_size` | whole number >= 1 | `1024` |" in text
+    assert "| `batch_size` | whole number >= 1 and <= 2147483647 | `1024` |" in text
