@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from afo import storage, submission
-from afo.errors import AfoError
+from afo.errors import AfoError, StorageError
 from afo.paths import JobPaths
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
@@ -93,6 +93,28 @@ def test_a_hostile_directory_hides_no_other_job(tmp_path: Path, monkeypatch: pyt
         assert job["state"] == "UNREADABLE"
         assert "lock" in job["problem"]
         assert f"{RUNNING} cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["status"], ["explain"], ["wait", "--timeout", "1"], ["kill"], ["logs", "-f"]])
+def test_a_lock_that_is_none_ends_a_command_with_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    changed(JobWriter(str(tmp_path), RUNNING, "other").begin().paths, "lock is a directory")
+    verb, *rest = words
+    with pytest.raises(StorageError, match=r"am/lock is held: Is a directory"):
+        CliRunner().invoke(afo, [verb, RUNNING, *rest], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("submitted", [1e300, -1e12])
+def test_an_event_may_say_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: float) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    job = JobWriter(str(tmp_path), RUNNING, "other")
+    job.at = submitted
+    job.begin()
+    changed(job.paths, "lock is not there")
+    for words in (["ls"], ["ls", "--json"], ["status", RUNNING], ["status", RUNNING, "--json"], ["events", RUNNING]):
+        assert CliRunner().invoke(afo, words).exception is None
 
 
 def test_a_fault_of_ours_is_of_the_job_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

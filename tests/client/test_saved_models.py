@@ -77,6 +77,26 @@ def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, caps
     assert answer["refused"] == ["auc 0.5 is not within >=0.7"]
 
 
+@pytest.mark.parametrize("number", [10**30, 10**400, 10**4000], ids=["30", "400", "4000"])
+def test_a_manifest_may_say_any_number(tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int) -> None:
+    """Anybody writes one with its checksum: refused, or shown, and no bug."""
+    file = lineage.AppliedFile("/f", number, 1e300, 0, number, "00")
+    own = Training(
+        job_id="local_1_2", name="clicks", afo_version="0", schema_hash="", first_step=number, step=number,
+        files=(file,), totals=lineage.Totals(number, number),
+    )  # fmt: skip
+    manifest = Manifest(
+        version=2, generation=1, step=20, final=True, directory="g000001-x", rows={},
+        parts=(Part("dense", "d", 0, 1, number, 7), Part("more", "e", 0, 1, number, 7)),
+        lineage=Lineage(own=own, before=Ancestry(earlier_jobs=number, earlier=lineage.Totals(number, number))),
+    )  # fmt: skip
+    (tmp_path / "local_1_2").mkdir()
+    commit(str(tmp_path / "local_1_2"), manifest)
+    for words in (["lineage"], ["checkpoint", "ls"]):
+        for form in ([], ["--json"]):
+            assert run([*words, str(tmp_path), *form]) in (0, 3), capsys.readouterr().err
+
+
 def test_a_damaged_checkpoint_is_listed_with_its_problem(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [manifest] = (model / "day" / "local_1_2").glob("manifest-*")
     damaged = manifest.with_name("manifest-g000001-s000000000010.json")
