@@ -1,6 +1,8 @@
 """Quantities as users write them: memory, durations, ratios, date variables. No I/O."""
 
 import datetime
+import itertools
+import math
 import re
 
 from afo.errors import SpecError
@@ -87,21 +89,30 @@ def parse_quantity(kind: type, value: object) -> object:
 
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\s*\d+)?\s*)?\}\}")
 
+#: That one may come to.
+_MOST_TEXTS = 100_000
+
 
 def expand_variables(text: str, variables: dict[str, str]) -> list[str]:
     """Replace `{{dt}}`, `{{dt-1}}` and ranges `{{dt-6..dt}}`; a range multiplies the text.
 
     Arithmetic counts days and needs a variable of the form YYYY-MM-DD or YYYYMMDD.
-    Raises `SpecError` for an unknown variable, a bad date, an empty or over-long range (1,000 days).
+    Raises `SpecError` for an unknown variable, a bad date, an empty or over-long range (1,000 days), and ranges that
+    come to over 100,000 texts together.
     """
-    match = _VARIABLE.search(text)
-    if match is None:
-        return [text]
+    pieces, place = list[list[str]](), 0
+    for match in _VARIABLE.finditer(text):
+        pieces += [[text[place : match.start()]], _values(match, variables, text)]
+        place = match.end()
+    if math.prod(map(len, pieces)) > _MOST_TEXTS:
+        raise SpecError(f"the ranges in {_shown(text)} come to more than {_MOST_TEXTS} texts together; name fewer days")
+    return ["".join(chosen) + text[place:] for chosen in itertools.product(*pieces)]
+
+
+def _values(match: re.Match[str], variables: dict[str, str], text: str) -> list[str]:
     name, shift, last, last_shift = match.groups()
     first_value = _shifted(name, shift, variables)
-    values = [first_value] if last is None else _range(first_value, _shifted(last, last_shift, variables), text)
-    head, tail = text[: match.start()], text[match.end() :]
-    return [head + value + rest for value in values for rest in expand_variables(tail, variables)]
+    return [first_value] if last is None else _range(first_value, _shifted(last, last_shift, variables), text)
 
 
 def _shifted(name: str, shift: str | None, variables: dict[str, str]) -> str:

@@ -304,6 +304,20 @@ def test_what_is_too_large_is_refused_with_its_bound(path: Path, setting: str, m
     assert len(str(raised.value).replace(setting, "")) < 400
 
 
+def test_variables_of_any_number_are_expanded(path: Path) -> None:
+    job = load_job(path, settings=["name='" + "{{out}}" * 28 + "'", "data.eval=['" + "{{out}}" * 3000 + "']"])
+    assert job.name == "/out" * 28
+    assert job.data.eval == ("/out" * 3000,)
+
+
+def test_ranges_multiply_up_to_a_bound(path: Path) -> None:
+    job = load_job(path, settings=["data.train=['/{{dt-1..dt}}/{{dt..dt+1}}']"])
+    days = ["2026-02-28", "2026-03-01", "2026-03-02"]
+    assert job.data.train == tuple(f"/{a}/{b}" for a in days[:2] for b in days[1:])
+    with pytest.raises(SpecError, match="come to more than 100000 texts together"):
+        load_job(path, settings=["data.train=['" + "{{dt-999..dt}}" * 200 + "']"])
+
+
 def test_no_day_comes_after_the_last_one(path: Path) -> None:
     with pytest.raises(SpecError, match="'dt' is '9999-12-31', and '\\+5' days lead out of the years 1 to 9999"):
         load_job(path, settings=["data.train=['{{dt..dt+5}}']"], variables={"dt": "9999-12-31"})
