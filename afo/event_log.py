@@ -7,6 +7,7 @@ checksum of what stands before it; one that has been damaged holds no record for
 
 import re
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import google_crc32c
 import msgspec
@@ -18,6 +19,12 @@ from afo.events import AnyEvent
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1.
 VERSION = 2
+#: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log.
+MAX_LINE = 4 << 20
+MAX_PASSED = 64 << 20
+MAX_LOG = 512 << 20
+#: Lines of one job's log that hold no record. An AM leaves a few where a disk fails.
+MAX_DAMAGED = 10_000
 
 _CHECKSUM = re.compile(rb',"crc32c":"([0-9a-f]{8})"}')
 _CHECKSUM_SIZE = len(b',"crc32c":"00000000"}')
@@ -105,13 +112,69 @@ def split_lines(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def read_log(events_dir: str) -> Iterator[Record | UnknownRecord]:
-    """All records of a job in the order of their segments. Raises what `afo.storage` raises."""
+    """All records of a job in the order of their segments, within `LogReader`'s bounds.
+
+    Raises what `afo.storage` raises.
+    """
+    log = LogReader()
     for info in sorted(storage.list_dir(events_dir), key=lambda info: info.url):
-        lines, _ = split_lines(storage.read_bytes(info.url))
-        for line in lines:
-            record = decode_line(line)
-            if record is not None:
+        with storage.open_input(info.url) as file:
+            yield from log.take(info.url, file)
+
+
+class LogReader:
+    """Takes in the segments of one job's log as they grow. Whatever lies there, memory, bytes and lines are bounded.
+
+    A last line without its newline is left for the next time.
+    """
+
+    def __init__(self, max_log: int = MAX_LOG) -> None:
+        self._max_log = max_log
+        #: Of each segment, the bytes that are dealt with.
+        self._taken: dict[str, int] = {}
+        #: Where these end within a line that is too long: how much of it they hold.
+        self._passed: dict[str, int] = {}
+        self._read = 0
+        self._without_record = 0
+        #: Lines that hold no record, empty ones aside.
+        self.damaged = 0
+        #: Why the rest of the log is not read; '' while all of it is.
+        self.stopped = ""
+
+    def take(self, segment: str, file: BinaryIO) -> Iterator[Record | UnknownRecord]:
+        """The records that came since the last time. Raises what reading the file raises."""
+        file.seek(self._taken.get(segment, 0))
+        while not self.stopped and (line := file.readline(MAX_LINE)):
+            ends = line.endswith(b"\n")
+            self._count(len(line))
+            if not ends and len(line) < MAX_LINE:
+                return
+            self._taken[segment] = self._taken.get(segment, 0) + len(line)
+            if not ends:
+                self._pass_over(segment, len(line))
+            elif self._passed.pop(segment, 0):
+                self._miss(empty=False)
+            elif (record := decode_line(line)) is not None:
                 yield record
+            else:
+                self._miss(empty=not line.strip())
+
+    def _count(self, size: int) -> None:
+        """What is read again, because its newline had not come, is counted again."""
+        self._read += size
+        if self._read > self._max_log:
+            self.stopped = f"it is longer than {self._max_log} bytes"
+
+    def _pass_over(self, segment: str, size: int) -> None:
+        self._passed[segment] = self._passed.get(segment, 0) + size
+        if self._passed[segment] > MAX_PASSED:
+            self.stopped = f"a line of it is longer than {MAX_PASSED} bytes"
+
+    def _miss(self, *, empty: bool) -> None:
+        self.damaged += not empty
+        self._without_record += 1
+        if self._without_record > MAX_DAMAGED:
+            self.stopped = f"more than {MAX_DAMAGED:,} lines of it hold no event"
 
 
 def _decoded(line: bytes) -> Record | UnknownRecord | None:

@@ -212,9 +212,9 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     train_seconds: float = 0.0
     events_total: int = 0
     unknown_events: int = 0
-    #: Complete lines of the log that hold no record, and whether the log was too long to be read whole.
+    #: Complete lines of the log that hold no record, and why the rest of the log is not read.
     unreadable_lines: int = 0
-    cut: bool = False
+    cut: str = ""
 
     @property
     def ended(self) -> bool:

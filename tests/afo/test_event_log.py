@@ -1,5 +1,6 @@
 """Lines of the event log: what is written, what is read of every version, and what damage looks like."""
 
+import io
 import random
 
 import pytest
@@ -83,3 +84,18 @@ def test_other_damage_is_seen_and_never_mended_into_another_line(line: bytes, da
         if damaged != line:
             assert event_log.decode_line(damaged) is None
             assert event_log.mended(damaged) in (None, line)
+
+
+def test_a_line_that_is_too_long_is_passed_over_as_it_grows_and_stops_a_log_once_it_is_endless(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
+    monkeypatch.setattr(event_log, "MAX_PASSED", 3000)
+    log, begun = event_log.LogReader(), b"x" * 2500
+    assert list(log.take("a", io.BytesIO(begun))) == []
+    assert list(log.take("a", io.BytesIO(begun + b"\n" + LINE + b"\n" + LINE))) == [RECORD]
+    assert (log.damaged, log.stopped) == (1, "")
+    endless = io.BytesIO(b"x" * 100_000)
+    assert list(log.take("b", endless)) == []
+    assert (log.stopped, endless.tell()) == ("a line of it is longer than 3000 bytes", 4000)
+    assert list(log.take("c", io.BytesIO(LINE + b"\n"))) == []

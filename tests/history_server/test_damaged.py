@@ -10,11 +10,10 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from afo import event_log, storage
 from afo import events as ev
-from afo import storage
 from afo.errors import ClusterUnreachable
 from afo.event_log import Record, encode_line, sealed
-from afo_history_server import event_log as reader
 from afo_history_server.app import create_app
 from afo_history_server.event_log import EventLog
 from afo_history_server.job_files import JobFiles
@@ -125,16 +124,30 @@ def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobW
 
 
 def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MAX_LINE", 1000)
+    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
     log = EventLog(JobFiles(root), running.paths.events)
     assert len(list(log.poll())) == 8
-    assert (log.unreadable, log.cut) == (1, False)
+    assert (log.unreadable, log.cut) == (1, "")
     short = EventLog(JobFiles(root), running.paths.events, max_log=size - 1)
     assert len(list(short.poll())) == 6
-    assert short.cut
+    assert short.cut == f"it is longer than {size - 1} bytes"
     assert list(short.poll()) == []
+
+
+def test_a_line_without_end_and_lines_without_events_stop_no_list(
+    client: FlaskClient, done: JobWriter, failed: JobWriter, running: JobWriter
+) -> None:
+    """The first takes no space on the disk, the others little, and read whole each would take minutes."""
+    storage.delete(failed.paths.verdict)
+    os.truncate(failed.paths.events_segment(1, 1), 10 << 40)
+    running.raw(b"x\n" * (1 << 20) + b"\n" * (4 << 20))
+    states = {job["job_id"]: job["state"] for job in client.get("/api/v1/jobs").json["jobs"]}
+    assert states == {DONE: "SUCCEEDED", FAILED: "FAILED", RUNNING: "RUNNING"}
+    assert client.get("/metrics").status_code == 200
+    assert "not read whole, because a line of it is longer than 67108864 bytes" in client.get(f"/jobs/{FAILED}").text
+    assert "because more than 10,000 lines of it hold no event" in client.get(f"/jobs/{RUNNING}").text
 
 
 @pytest.mark.parametrize(("size", "unreadable"), [(4 << 20, 0), ((4 << 20) + 1, 1)])
