@@ -43,6 +43,13 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
     return StorageError(f"cannot {what} {path}: {error.strerror or error}")
 
 
+def described(url: str, status: os.stat_result) -> FileInfo:
+    """What is known of a file of this machine."""
+    is_dir = stat.S_ISDIR(status.st_mode)
+    size, owner = 0 if is_dir else status.st_size, _user(status.st_uid)
+    return FileInfo(url, size, status.st_mtime_ns / 1e9, is_dir, owner, special_kind(status.st_mode))
+
+
 class LocalFiles:
     """The `afo.storage.backend.Backend` of plain paths and `file://` URLs."""
 
@@ -79,7 +86,7 @@ class LocalFiles:
 
     def info(self, path: str) -> FileInfo:
         with translated(_LOOK, path):
-            return self._info(path, os.stat(path))
+            return described(self._prefix + path, os.stat(path))
 
     def list_dir(self, path: str) -> list[FileInfo]:
         found: list[FileInfo] = []
@@ -87,14 +94,8 @@ class LocalFiles:
             for entry in entries:
                 # Gone between listing and stat, or a dangling link: not there.
                 with suppress(FileNotFoundError):
-                    found.append(self._info(entry.path, entry.stat()))
+                    found.append(described(self._prefix + entry.path, entry.stat()))
         return found
-
-    def _info(self, path: str, status: os.stat_result) -> FileInfo:
-        is_dir = stat.S_ISDIR(status.st_mode)
-        size, owner = 0 if is_dir else status.st_size, _user(status.st_uid)
-        special = special_kind(status.st_mode)
-        return FileInfo(self._prefix + path, size, status.st_mtime_ns / 1e9, is_dir, owner, special)
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         with translated("make directory", path):

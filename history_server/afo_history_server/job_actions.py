@@ -105,9 +105,9 @@ def remove_job(files: JobFiles, paths: JobPaths) -> None:
     if not files.has_dir(paths.dir):
         raise NotFound(f"there is no job {paths.job_id} in {paths.root}")
     aside = storage.join(paths.root, DELETED + paths.job_id)
-    storage.delete(aside, recursive=True)  # what an earlier try left
-    storage.rename(paths.dir, aside)
-    storage.delete(aside, recursive=True)
+    files.delete(aside)  # what an earlier try left
+    storage.rename(paths.dir, aside)  # of a link that has just taken its place the link itself
+    files.delete(aside)
 
 
 def _must_run(job: JobHistory) -> None:

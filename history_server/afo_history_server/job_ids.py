@@ -1,11 +1,10 @@
-"""Which jobs there are, by the names of the directories below the root."""
+"""Which jobs there are, by the names of the directories below the root. A link to a directory is no job."""
 
 from collections.abc import Sequence
 
 from afo import storage
 from afo.errors import NotFound, SpecError
 from afo.paths import checked_job_id
-from afo.storage import FileInfo
 from afo_history_server.job_files import JobFiles
 
 #: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.
@@ -42,7 +41,7 @@ class JobIds:
         return self._ids
 
     def owner(self, job_id: str) -> str:
-        """Whose directory it is, '' of a link and of a job that is not there."""
+        """Whose directory it is, '' of a job that is not there."""
         return self._owners.get(job_id, "")
 
     def _listed(self) -> tuple[str, ...]:
@@ -53,12 +52,8 @@ class JobIds:
         known = self._parsed
         urls = [info.url for info in found if info.is_dir]
         self._parsed = {url: known[url] if url in known else _job_id(url) for url in urls}
-        self._owners = {job_id: self._owner(info) for info in found if (job_id := self._parsed.get(info.url))}
+        self._owners = {job_id: info.owner for info in found if (job_id := self._parsed.get(info.url))}
         return tuple(sorted(self._owners, key=age_of_id, reverse=True))
-
-    def _owner(self, info: FileInfo) -> str:
-        """A link is none of whom it leads to: all links together are like one user's directories."""
-        return "" if self._files.is_link(info.url) else info.owner
 
 
 def age_of_id(job_id: str) -> tuple[int, int]:

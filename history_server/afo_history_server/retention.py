@@ -14,6 +14,7 @@ from afo_history_server.fair import chosen, fair_share
 from afo_history_server.job_actions import DELETED, remove_job
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_store import JobStore
+from afo_history_server.unlinked import IsLink
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Retention:
         try:
             if _holds_a_model(self._store.files, paths):
                 for place in _passing(paths):
-                    storage.delete(place, recursive=True)
+                    self._store.files.delete(place)
                 self._done.add(job_id)
             else:
                 remove_job(self._store.files, paths)
@@ -121,14 +122,15 @@ def _passing(paths: JobPaths) -> tuple[str, ...]:
 
 
 def _holds_a_model(files: JobFiles, paths: JobPaths) -> bool:
-    return any(_size(files, place) for place in (paths.checkpoints(""), paths.export))
+    """Also where a link leads to them, which a later job may follow."""
+    return any(files.is_link(place) or _size(files, place) for place in (paths.checkpoints(""), paths.export))
 
 
 def _size(files: JobFiles, url: str) -> int:
-    """Bytes of all files below a directory, 0 where there is none."""
+    """Bytes of all files below a directory, 0 where there is none and behind links."""
     try:
         found = files.list_dir(url)
-    except NotFound:
+    except (NotFound, IsLink):
         return 0
     return sum(_size(files, info.url) if info.is_dir else info.size for info in found)
 
@@ -138,6 +140,6 @@ def _finish_deleting(files: JobFiles) -> None:
     try:
         for info in files.list_dir(files.root):
             if info.is_dir and storage.name(info.url).startswith(DELETED):
-                storage.delete(info.url, recursive=True)
+                files.delete(info.url)
     except (NotFound, PermissionDenied, StorageError) as error:
         _LOG.warning("what was being deleted cannot be: %s", error)

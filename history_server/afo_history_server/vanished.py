@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
 from afo.events import JobFinished
 from afo.resource_manager import Application
@@ -69,8 +68,7 @@ class VanishedJobs:
         if verdict is None:
             return False
         try:
-            place = self._store.paths(job.job_id).verdict
-            storage.write_bytes(place, msgspec.json.encode(verdict), overwrite=False)
+            self._store.files.create(self._store.paths(job.job_id).verdict, msgspec.json.encode(verdict))
         except AlreadyExists:
             return False
         _LOG.warning("%s had vanished and is closed: %s", job.job_id, verdict.diagnostics)

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -161,23 +160,22 @@ def test_a_line_of_an_event_has_at_most_4_mib(root: str, running: JobWriter, siz
     assert log.unreadable == unreadable
 
 
-def test_a_directory_of_a_job_that_may_not_be_read(
-    client: FlaskClient, done: JobWriter, root: str, tmp_path: Path
-) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    os.symlink(tmp_path / "elsewhere", f"{root}/{FAILED}")
+def test_a_directory_of_a_job_that_may_not_be_read(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:
+    storage.delete(failed.paths.verdict)
+    os.symlink(done.paths.verdict, failed.paths.verdict)
     page = client.get("/").text
     assert "UNREADABLE" in page
-    assert "leads out of" in page
+    assert "is a link; it is not followed" in page
     assert DONE in page
 
 
 def test_the_file_system_does_not_answer(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(url: str, patience_s: float | None = None) -> NoReturn:
+    def unreachable(*_: object) -> NoReturn:
         raise ClusterUnreachable("hdfs://nn:8020 does not answer")
 
-    for name in ("list_dir", "info", "open_input"):
-        monkeypatch.setattr(storage, name, unreachable)
+    monkeypatch.setattr(storage, "info", unreachable)
+    for name in ("list_dir", "has_dir", "open"):
+        monkeypatch.setattr(JobFiles, name, unreachable)
     for address in ("/", f"/jobs/{DONE}", "/api/v1/jobs", "/metrics"):
         answer = client.get(address)
         assert answer.status_code == 503
@@ -188,8 +186,8 @@ def test_a_job_is_opened_without_listing_all_of_them(
     client: FlaskClient, done: JobWriter, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[str] = []
-    list_dir = storage.list_dir
-    monkeypatch.setattr(storage, "list_dir", lambda url: (listed.append(url), list_dir(url))[1])
+    list_dir = JobFiles.list_dir
+    monkeypatch.setattr(JobFiles, "list_dir", lambda self, url: (listed.append(url), list_dir(self, url))[1])
     assert client.get(f"/jobs/{DONE}").status_code == 200
     assert listed
     assert root not in listed

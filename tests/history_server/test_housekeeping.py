@@ -15,7 +15,8 @@ from afo.history_site import Keep
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
 from afo_history_server.app import close_app, create_app
-from afo_history_server.job_actions import DELETED
+from afo_history_server.job_actions import DELETED, remove_job
+from afo_history_server.job_files import JobFiles
 from afo_history_server.job_ids import JobIds
 from afo_history_server.job_store import JobStore
 from afo_history_server.retention import Ended, Retention, outlived
@@ -142,14 +143,14 @@ def test_a_job_that_cannot_be_closed_keeps_no_other_open(
 ) -> None:  # fmt: skip
     other = writer("application_1763000000000_0008", runtime="yarn").begin()
     yarn.answer = application("FAILED", gone.at + 5)
-    write = storage.write_bytes
+    create = JobFiles.create
 
-    def refuses(url: str, data: bytes, **options: bool) -> None:
+    def refuses(self: JobFiles, url: str, data: bytes) -> None:
         if url == gone.paths.verdict:
             raise PermissionDenied(f"cannot write {url}")
-        write(url, data, **options)
+        create(self, url, data)
 
-    monkeypatch.setattr(storage, "write_bytes", refuses)
+    monkeypatch.setattr(JobFiles, "create", refuses)
     assert vanished.close_all() == [other.paths.job_id]
     assert vanished.close_all() == []
     assert caplog.text.count(f"{GONE} may have vanished, and cannot be closed from here: cannot write") == 1
@@ -259,3 +260,22 @@ def test_without_a_word_nothing_is_deleted(store: JobStore, clock: list[float], 
     storage.make_dirs(f"{root}/{DELETED}application_1_1/logs")  # by somebody, before the server was killed
     assert Retention(store, Keep(), lambda: clock[0]).apply() == []
     assert [path.name for path in Path(root).iterdir()] == [DONE]
+
+
+def test_what_old_links_lead_to_stays(
+    store: JobStore, done: JobWriter, writer: Callable[..., JobWriter], clock: list[float], root: str, tmp_path: Path
+) -> None:
+    """A link in the place of a job, of a job's events, and of its model."""
+    alice = JobWriter(str(tmp_path / "alice"), FAILED, "hers").begin().end("FAILED", "user_exception")
+    storage.write_bytes(f"{alice.paths.export}/model/saved_model.pb", b"model")
+    hers = {path: path.read_bytes() for path in Path(tmp_path, "alice").rglob("*") if path.is_file()}
+    Path(root, FAILED).symlink_to(alice.paths.dir)
+    storage.delete(done.paths.logs, recursive=True)
+    Path(done.paths.logs).symlink_to(alice.paths.events)
+    Path(done.paths.export).symlink_to(alice.paths.export)
+    clock[0] = T0 + 3 * 86400
+    assert Retention(store, Keep(age=day(1), bytes=Memory(1)), lambda: clock[0]).apply() == [DONE]
+    assert {path.name for path in Path(done.paths.dir).iterdir()} == {"job.json", "verdict.json", "export"}
+    with pytest.raises(NotFound):
+        remove_job(store.files, store.paths(FAILED))
+    assert {path: path.read_bytes() for path in Path(tmp_path, "alice").rglob("*") if path.is_file()} == hers

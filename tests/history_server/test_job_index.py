@@ -92,11 +92,12 @@ def test_one_user_s_directories_push_nobody_else_s_out_of_the_list(
     assert "application_9999999999999_0008" in listed, "of hers the newest"
 
 
-def test_a_link_to_a_job_takes_no_room_of_its_owner(root: str, clock: list[float], done: JobWriter) -> None:
+def test_a_link_to_a_job_is_no_job(client: FlaskClient, root: str, done: JobWriter) -> None:
     Path(root, FAILED).symlink_to(done.paths.dir)
-    store = JobStore(root, Telemetry(), lambda: clock[0])
-    assert {job.job_id for job in store.jobs().jobs} == {DONE, FAILED}
-    assert (store.owner(DONE), store.owner(FAILED)) == (Path(done.paths.dir).owner(), "")
+    assert ids(client) == [DONE]
+    for address in (f"/jobs/{FAILED}", f"/api/v1/jobs/{FAILED}", f"/api/v1/jobs/{FAILED}/events"):
+        assert client.get(address).status_code == 404
+    assert client.get(f"/jobs/{FAILED}/logs/worker_1/0/stderr").status_code == 403
 
 
 def test_a_job_that_has_just_come_and_says_nothing_yet_is_looked_at_each_time(

@@ -1,7 +1,9 @@
 """What others may not do to a server without authentication, and to those who look at it."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +15,14 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import storage
-from afo.errors import SpecError
+from afo.errors import AfoError, SpecError
 from afo.gate import Check
 from afo.plain_text import plain
+from afo_history_server import unlinked
 from afo_history_server.app import create_app
+from afo_history_server.job_files import JobFiles
 from job_writer import DONE, FAILED, JobWriter, task_id
+from pages import browser
 
 CANARY = "canary-7f3a"
 #: Each stands where an address has a job id, a task, an attempt, a stream.
@@ -58,7 +63,7 @@ def test_no_name_leads_elsewhere(client: FlaskClient, canary: JobWriter, climb: 
             assert answer.status_code in (400, 403, 404) or climb in HARMLESS, address
 
 
-def test_links_that_users_make_are_not_followed_out(client: FlaskClient, done: JobWriter, tmp_path: Path) -> None:
+def test_links_that_users_make_are_not_followed(client: FlaskClient, done: JobWriter, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(CANARY)
     os.makedirs(f"{done.paths.logs}/ps_0/0")
     os.symlink(tmp_path / "secret", f"{done.paths.logs}/ps_0/0/stderr")
@@ -69,7 +74,55 @@ def test_links_that_users_make_are_not_followed_out(client: FlaskClient, done: J
         assert answer.status_code == 403
         assert CANARY not in answer.text
     assert client.get(f"/jobs/{DONE}/logs/ps_1/0/stderr").status_code == 403
-    assert client.get(f"/jobs/{DONE}/logs/ps_0/0/stdout").status_code == 200
+    assert client.get(f"/jobs/{DONE}/logs/ps_0/0/stdout").status_code == 403
+
+
+@pytest.mark.parametrize("place", ["logs", "events", "summaries", "job.json", "verdict.json"])
+def test_a_job_shows_nothing_of_another_by_a_link(
+    client: FlaskClient, done: JobWriter, failed: JobWriter, place: str
+) -> None:
+    done.write_log("worker_0", 0, "stderr", CANARY.encode())
+    profile = f"{done.paths.summaries}/profile-worker_0-3"
+    storage.write_bytes(f"{profile}/plugins/profile/1/x.xplane.pb", CANARY.encode())
+    done.log(ev.KillRequested(user=CANARY, reason=CANARY))
+    for document in ("job.json", "verdict.json"):
+        file = Path(done.paths.dir, document)
+        file.write_bytes(
+            file.read_bytes().replace(b"feeds-ctr", CANARY.encode()).replace(b'"succeeded"', f'"{CANARY}"'.encode())
+        )
+    storage.delete(f"{failed.paths.dir}/{place}", recursive=True)
+    os.symlink(f"../{DONE}/{place}", f"{failed.paths.dir}/{place}")
+    seen = [client.get(f"/jobs/{FAILED}{page}").text for page in (
+        "", "/events", "/settings", "/data", "/logs/worker_0/0/stderr", "/logs/worker_0/0/stderr/download",
+        "/logs/worker_0/0/stderr/search?q=canary", "/profiles/profile-worker_0-3/download",
+    )]  # fmt: skip
+    seen += [client.get(f"/api/v1/jobs/{FAILED}{page}").text for page in ("", "/events", "/files")]
+    seen.append(json.dumps([job for job in client.get("/api/v1/jobs").json["jobs"] if job["job_id"] == FAILED]))
+    assert [text for text in seen if CANARY in text] == []
+
+
+def test_what_is_exchanged_for_a_link_while_it_is_looked_at_is_not_followed(
+    done: JobWriter, failed: JobWriter, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if each name had been found to be no link just before it was made one."""
+    done.write_log("worker_0", 0, "stderr", CANARY.encode())
+    shutil.rmtree(failed.paths.dir)
+    os.symlink(done.paths.dir, failed.paths.dir)
+    files, log = JobFiles(root), f"{failed.paths.logs}/worker_0/0/stderr"
+    monkeypatch.setattr(unlinked, "_refuse_link", lambda url, folder, name: None)
+    for call in (files.open, files.info, files.delete, files.list_dir, lambda url: files.create(url, b"x")):
+        with pytest.raises(AfoError):
+            call(log)
+    files.delete(failed.paths.dir)
+    assert not os.path.lexists(failed.paths.dir)
+    assert files.read(f"{done.paths.logs}/worker_0/0/stderr", 100) == CANARY.encode()
+
+
+def test_the_root_itself_may_be_a_link(done: JobWriter, root: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    client = browser(create_app(f"file://{tmp_path}/link/"))
+    assert client.get(f"/jobs/{DONE}/logs/worker_1/0/stderr").status_code == 200
+    assert [job["job_id"] for job in client.get("/api/v1/jobs").json["jobs"]] == [DONE]
 
 
 def test_a_pipe_or_directory_in_the_place_of_a_file_does_not_hang(client: FlaskClient, done: JobWriter) -> None:
