@@ -4,7 +4,8 @@ What lies in a job's directory, or comes over a wire, was written by anybody. ms
 not what was expected, and a file may be too large to be read into memory at all.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,11 @@ T = TypeVar("T")
 
 #: What msgspec raises: another shape, a key that is no UTF-8, brackets nested too deeply.
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+#: Brackets around a value whose shape is not known.
+MOST_NESTED = 64
+_64_BITS = range(-(1 << 63), 1 << 64)
+#: No integer beyond 64 bits has fewer.
+_DIGITS = re.compile(rb"[0-9]{19}")
 #: Larger than any file of a job that is read whole, in bytes.
 MOST_BYTES = 64 << 20
 
@@ -29,10 +35,34 @@ def from_json(
 ) -> T:
     """The value of some JSON. Raises Malformed, which names `where`, and `what` it is for people (else its type)."""
     try:
-        return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
+        return bounded(msgspec.json.decode(data, type=kind, dec_hook=dec_hook), data)
     except UNDECODABLE as error:
         name = what or kind_name(kind)
         raise Malformed(f"{where}: no {name} that this version of afo understands: {reason(error)}") from error
+
+
+def bounded(value: T, data: bytes) -> T:
+    """What was decoded from `data`. Raises one of UNDECODABLE for an integer beyond 64 bits.
+
+    Neither JSON can be made of one nor a float, so whatever shows or sums it up would fail.
+    """
+    if _DIGITS.search(data):
+        check_bounds(msgspec.json.decode(data))
+    return value
+
+
+def check_bounds(value: object) -> None:
+    """Raises `msgspec.ValidationError` for an integer beyond 64 bits and for more than MOST_NESTED levels.
+
+    `value`: of dicts, lists and scalars, as JSON is decoded without a type.
+    """
+    level, depth = [value], 0
+    while level:
+        if depth > MOST_NESTED:
+            raise msgspec.ValidationError(f"more than {MOST_NESTED} brackets around a value")
+        if any(isinstance(each, int) and each not in _64_BITS for each in level):
+            raise msgspec.ValidationError("an integer of more than 64 bits")
+        level, depth = [inner for each in level for inner in _inside(each)], depth + 1
 
 
 def read(url: str, kind: type[T], *, what: str = "") -> T:
@@ -47,6 +77,10 @@ def whole(url: str) -> bytes:
     if len(data) > MOST_BYTES:
         raise Malformed(f"{url}: larger than {MOST_BYTES} bytes, which no file of its kind is")
     return data
+
+
+def _inside(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def reason(error: Exception) -> str:

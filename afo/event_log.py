@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import storage
-from afo.decoding import UNDECODABLE
+from afo.decoding import UNDECODABLE, bounded, check_bounds
 from afo.events import AnyEvent
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1.
@@ -26,6 +26,8 @@ MAX_LOG = 512 << 20
 #: Lines of one job's log that hold no record. An AM leaves a few where a disk fails.
 MAX_DAMAGED = 10_000
 
+#: The end of the year 9999, the last one that dates have.
+_END = 253_402_300_800.0
 _CHECKSUM = re.compile(rb',"crc32c":"([0-9a-f]{8})"}')
 _CHECKSUM_SIZE = len(b',"crc32c":"00000000"}')
 #: The polynomial of CRC-32C, lowest bit first: by what the checksum differs if the last bit is another one.
@@ -82,10 +84,14 @@ def sealed(json_object: bytes) -> bytes:
 
 
 def decode_line(line: bytes) -> Record | UnknownRecord | None:
-    """The record of a line, with its newline or without; None when it is no record (torn, damaged or foreign)."""
+    """The record of a line, with its newline or without; None when it is no record (torn, damaged or foreign).
+
+    Nor is it one with a time before 1970 or beyond the year 9999, or with what `afo.decoding` bounds.
+    """
     line = line.removesuffix(b"\n")
     record = _decoded(line)
-    return record if record is not None and _is_intact(line, record.v) else None
+    intact = record is not None and 0 <= record.time < _END and _is_intact(line, record.v)
+    return record if intact else None
 
 
 def mended(line: bytes) -> bytes | None:
@@ -179,11 +185,11 @@ class LogReader:
 
 def _decoded(line: bytes) -> Record | UnknownRecord | None:
     try:
-        return _decoder.decode(line)
+        return bounded(_decoder.decode(line), line)
     except UNDECODABLE:
         pass
     try:
-        raw = _raw_decoder.decode(line)
+        check_bounds(raw := _raw_decoder.decode(line))
         event = raw.pop("event")
         return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
     except (*UNDECODABLE, KeyError, TypeError, AttributeError):

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from afo import private_files
-from afo.decoding import MOST_BYTES, UNDECODABLE, reason, whole
+from afo.decoding import MOST_BYTES, UNDECODABLE, bounded, reason, whole
 from afo.errors import NotFound, SpecError
 from afo.regular_file import read_regular
 from afo.units import Duration, Memory, parse_quantity
@@ -22,7 +22,7 @@ def encode(value: object) -> bytes:
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """The struct that `encode` wrote. Raises `SpecError` naming `where` and the field that does not fit."""
     try:
-        return msgspec.json.decode(data, type=kind, dec_hook=parse_quantity)
+        return bounded(msgspec.json.decode(data, type=kind, dec_hook=parse_quantity), data)
     except UNDECODABLE as error:
         raise SpecError(f"{where}: no {kind.__name__} that this version of afo understands: {reason(error)}") from error
 

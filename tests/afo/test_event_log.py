@@ -86,6 +86,43 @@ def test_other_damage_is_seen_and_never_mended_into_another_line(line: bytes, da
             assert event_log.mended(damaged) in (None, line)
 
 
+def foreign(event: str, time: str = "1.5", seq: str = "3") -> bytes:
+    """An intact line, whoever wrote it."""
+    head = f'{{"v":2,"seq":{seq},"am_attempt":1,"incarnation":2,"time":{time},"event":'
+    return event_log.sealed(f"{head}{event}}}".encode())
+
+
+SAMPLE = '{"type":"Sample","step":%s,"samples":1,"samples_per_s":1.0,"input_wait":0.1,"loss":0.5}'
+LATEST = '{"type":"Teleported","row":%s}'
+
+
+@pytest.mark.parametrize("event", [SAMPLE, LATEST])
+@pytest.mark.parametrize(
+    ("number", "fits"), [(1 << 64, False), (-(10**400), False), (-(1 << 63) - 1, False), ((1 << 64) - 1, True),
+                         (-(1 << 63), True)],
+    ids=["above", "far-below", "below", "largest", "least"],
+)  # fmt: skip
+def test_an_integer_beyond_64_bits_is_damage(event: str, number: int, fits: bool) -> None:
+    assert (event_log.decode_line(foreign(event % number)) is not None) == fits
+    assert (event_log.decode_line(foreign(event % 1, seq=str(number))) is not None) == fits
+
+
+@pytest.mark.parametrize("event", [SAMPLE, LATEST])
+@pytest.mark.parametrize(
+    ("time", "fits"), [("0", True), ("253402300799.9", True), ("-0.1", False), ("253402300800", False),
+                       ("1e300", False), ("-1e300", False)]
+)  # fmt: skip
+def test_a_time_that_no_date_has_is_damage(event: str, time: str, fits: bool) -> None:
+    assert (event_log.decode_line(foreign(event % 1, time)) is not None) == fits
+
+
+def test_an_unknown_event_is_nested_within_a_bound() -> None:
+    assert event_log.decode_line(foreign(LATEST % ("[" * 62 + "]" * 62))) is not None
+    for depth in (65, 300, 900):
+        assert event_log.decode_line(foreign(LATEST % ("[" * depth + "]" * depth))) is None
+        assert event_log.decode_line(foreign(LATEST % ('{"a":' * depth + "1" + "}" * depth))) is None
+
+
 def test_a_line_that_is_too_long_is_passed_over_as_it_grows_and_stops_a_log_once_it_is_endless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

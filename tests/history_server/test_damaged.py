@@ -135,6 +135,30 @@ def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, mon
     assert list(short.poll()) == []
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400), 1 << 64], ids=["far-above", "far-below", "above"])
+def test_numbers_that_nothing_can_show_are_damage(client: FlaskClient, failed: JobWriter, number: int) -> None:
+    storage.delete(failed.paths.verdict)
+    sample = {"type": "Sample", "step": number, "samples": number, "samples_per_s": 1.0, "input_wait": 0.1, "loss": 0.5}
+    leased = {"type": "SplitLeased", "task": {"role": "worker", "index": 0, "attempt": 1}, "row": number, "epoch": 0}
+    for event in (sample, leased, {"type": "Future", "number": number}):
+        failed.raw(sealed(json.dumps({**NEW, "v": 2, "event": event}).encode()) + b"\n")
+    for page in ("", "/data", "/events", "/settings"):
+        assert client.get(f"/jobs/{FAILED}{page}").status_code == 200, page
+    for page in ("", "/events", "/files"):
+        assert client.get(f"/api/v1/jobs/{FAILED}{page}").status_code == 200, page
+    assert "3 lines of the event log are damaged" in client.get(f"/jobs/{FAILED}").text
+
+
+def test_a_verdict_and_a_job_with_numbers_that_nothing_can_show(client: FlaskClient, failed: JobWriter) -> None:
+    for url in (failed.paths.job, failed.paths.verdict):
+        document = json.loads(storage.read_bytes(url))
+        storage.write_bytes(url, json.dumps({**document, "job": {"queue": 10**400}, "samples": 10**400}).encode())
+    assert client.get("/").status_code == 200
+    assert "123,456" in client.get(f"/jobs/{FAILED}").text, "what the event log says"
+    answer = client.get(f"/jobs/{FAILED}/settings")
+    assert (answer.status_code, "an integer of more than 64 bits" in answer.text) == (502, True)
+
+
 def test_a_line_without_end_and_lines_without_events_stop_no_list(
     client: FlaskClient, done: JobWriter, failed: JobWriter, running: JobWriter
 ) -> None:
