@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from flask import Flask
 from waitress import create_server  # type: ignore[import-untyped]  # it comes without types
+from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
 
 from afo import resource_manager
 from afo.config import user_name
@@ -26,7 +29,7 @@ from afo_history_server.vanished import VanishedJobs
 _THREADS = 8
 #: Seconds between two scans, two looks for vanished jobs, and two for old ones.
 _SCAN_S, _CLOSE_S, _KEEP_S = 1.0, 60.0, 3600.0
-#: Seconds after which a connection without traffic is closed, and open connections at most.
+#: Seconds in which a request has to come and after which an idle connection is closed, and open connections at most.
 _IDLE_S = 60
 _CONNECTIONS = 200
 
@@ -39,15 +42,7 @@ def serve(root: str, port: int, site: HistorySite, index: Path | None = None, to
     """
     address = site.listen
     app = create_app(root, index=index, access=Access(site, user_name(), token, proxy_secret(site)))
-    try:
-        server = create_server(
-            app, host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
-            connection_limit=_CONNECTIONS, max_request_body_size=1 << 20, ident=None,
-            clear_untrusted_proxy_headers=True,
-        )  # fmt: skip
-    except OSError as error:
-        what = f"cannot listen on {address}:{port}: {error.strerror}; name another port with --port"
-        raise UsageError(what) from error
+    server = listening(app, address, port)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"http://{site.name or address}:{server.effective_port}/", flush=True)
     try:
@@ -57,6 +52,34 @@ def serve(root: str, port: int, site: HistorySite, index: Path | None = None, to
             server.run()
     finally:
         close_app(app)
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection that counts as idle from a request's first byte to its last: a byte now and then holds none."""
+
+    last_activity: float
+
+    def handle_read(self) -> None:
+        """Take in what has come."""
+        begun = time.time() if self.request is None else self.last_activity
+        super().handle_read()
+        if self.request is not None:
+            self.last_activity = begun
+
+
+def listening(app: Flask, address: str, port: int) -> TcpWSGIServer:
+    """The server, which answers once it is run. Raises `UsageError` for a port that is taken."""
+    try:
+        server = create_server(
+            app, host=address, port=port, threads=_THREADS, channel_timeout=_IDLE_S,
+            connection_limit=_CONNECTIONS, max_request_body_size=1 << 20, ident=None,
+            clear_untrusted_proxy_headers=True,
+        )  # fmt: skip
+    except OSError as error:
+        what = f"cannot listen on {address}:{port}: {error.strerror}; name another port with --port"
+        raise UsageError(what) from error
+    server.channel_class = _Channel
+    return server
 
 
 def proxy_secret(site: HistorySite) -> str:

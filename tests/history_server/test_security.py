@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,6 +24,7 @@ from afo.plain_text import plain
 from afo_history_server import unlinked
 from afo_history_server.app import create_app
 from afo_history_server.job_files import JobFiles
+from afo_history_server.serve import listening
 from job_writer import DONE, FAILED, JobWriter, task_id
 from pages import browser
 
@@ -259,6 +263,26 @@ def test_the_program_refuses_another_address_without_authentication(root: str, t
     assert ended.returncode == SpecError.exit_code
     assert f"{tmp_path}/afo-site.yaml:2" in ended.stderr
     assert "beyond this machine need `auth: token` or `auth: proxy`" in ended.stderr
+
+
+def test_a_request_that_comes_a_byte_at_a_time_holds_its_connection_no_longer(client: FlaskClient) -> None:
+    server = listening(client.application, "127.0.0.1", 0)
+    try:
+        with closing(socket.create_connection(("127.0.0.1", server.effective_port))) as slow:
+            server.handle_accept()
+            (channel,) = server.active_channels.values()
+            for byte in (b"G", b"E", b"T"):
+                slow.sendall(byte)
+                channel.handle_read()
+                begun = channel.last_activity = channel.last_activity - 20
+            server.maintenance(begun + 59)
+            assert not channel.will_close
+            server.maintenance(time.time() + 1)
+            assert channel.will_close, "it began more than 60 seconds ago"
+            channel.handle_close()
+    finally:
+        server.close()
+        server.task_dispatcher.shutdown()
 
 
 def test_the_server_imports_no_tensorflow() -> None:
