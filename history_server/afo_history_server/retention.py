@@ -2,7 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -14,7 +15,7 @@ from afo_history_server.fair import chosen, fair_share
 from afo_history_server.job_actions import DELETED, remove_job
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_store import JobStore
-from afo_history_server.unlinked import IsLink
+from afo_history_server.unlinked import MAX_DEPTH, IsLink
 
 _LOG = logging.getLogger(__name__)
 
@@ -126,20 +127,32 @@ def _holds_a_model(files: JobFiles, paths: JobPaths) -> bool:
     return any(files.is_link(place) or _size(files, place) for place in (paths.checkpoints(""), paths.export))
 
 
-def _size(files: JobFiles, url: str) -> int:
-    """Bytes of all files below a directory, 0 where there is none and behind links."""
+def _size(files: JobFiles, url: str, depth: int = 1) -> int:
+    """Bytes of all files below a directory, 0 where there is none and behind links.
+
+    Raises `StorageError` for more than MAX_DEPTH levels.
+    """
+    if depth > MAX_DEPTH:
+        raise StorageError(f"more than {MAX_DEPTH} levels of directories: {url}")
     try:
         found = files.list_dir(url)
     except (NotFound, IsLink):
         return 0
-    return sum(_size(files, info.url) if info.is_dir else info.size for info in found)
+    return sum(_size(files, info.url, depth + 1) if info.is_dir else info.size for info in found)
 
 
 def _finish_deleting(files: JobFiles) -> None:
     """What an earlier server began to delete before it was killed."""
-    try:
+    with _passing_over():
         for info in files.list_dir(files.root):
             if info.is_dir and storage.name(info.url).startswith(DELETED):
-                files.delete(info.url)
+                with _passing_over():
+                    files.delete(info.url)
+
+
+@contextmanager
+def _passing_over() -> Iterator[None]:
+    try:
+        yield
     except (NotFound, PermissionDenied, StorageError) as error:
         _LOG.warning("what was being deleted cannot be: %s", error)

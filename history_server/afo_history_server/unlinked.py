@@ -6,13 +6,12 @@ nowhere either.
 
 import os
 import posixpath
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from afo.errors import NotFound, PermissionDenied
+from afo.errors import NotFound, PermissionDenied, StorageError
 from afo.storage import FileInfo
 from afo.storage.backend import BLOCK, temporary_name
 from afo.storage.local import described, translated
@@ -21,6 +20,8 @@ from afo.storage.url import parse
 #: Enough to go through a directory, which may be one that cannot be listed.
 _THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Levels of directories that are deleted; each takes a descriptor.
+MAX_DEPTH = 100
 #: Not to wait for a pipe that has taken the file's place.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -64,14 +65,17 @@ class UnlinkedFiles:
         return file
 
     def delete(self, url: str) -> None:
-        """Deletes a file, a link, or a directory with all that it holds, if there is one."""
+        """Deletes a file, a link, or a directory with all that it holds, if there is one.
+
+        Raises `StorageError` for more than MAX_DEPTH levels.
+        """
         with self._at(url, "delete", last=True) as (folder, name):
             try:
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
                 return
             if stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(name, dir_fd=folder)
+                _remove(url, folder, name)
             else:
                 os.unlink(name, dir_fd=folder)
 
@@ -122,6 +126,24 @@ def _unlinked(url: str, entries: Iterable[os.DirEntry[str]]) -> Iterator[FileInf
             status = entry.stat(follow_symlinks=False)
             if not stat.S_ISLNK(status.st_mode):
                 yield described(posixpath.join(parse(url).url, entry.name), status)
+
+
+def _remove(url: str, folder: int, name: str, depth: int = 1) -> None:
+    """A directory with all that it holds."""
+    if depth > MAX_DEPTH:
+        raise StorageError(f"cannot delete {url}: more than {MAX_DEPTH} levels of directories; delete it by hand")
+    descriptor = os.open(name, _LIST, dir_fd=folder)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = list(entries)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                _remove(url, descriptor, entry.name, depth + 1)
+            else:
+                os.unlink(entry.name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=folder)
 
 
 def _refuse_link(url: str, folder: int, name: str) -> None:

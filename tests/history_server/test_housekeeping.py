@@ -1,5 +1,7 @@
 """What the server does by itself: jobs that vanished are closed, jobs that are too old go."""
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -279,3 +281,25 @@ def test_what_old_links_lead_to_stays(
     with pytest.raises(NotFound):
         remove_job(store.files, store.paths(FAILED))
     assert {path: path.read_bytes() for path in Path(tmp_path, "alice").rglob("*") if path.is_file()} == hers
+
+
+@pytest.mark.parametrize("keep", [Keep(age=day(1)), Keep(bytes=Memory(0))])
+def test_a_deep_directory_keeps_no_other_job(
+    store: JobStore, done: JobWriter, writer: Callable[..., JobWriter], clock: list[float], keep: Keep
+) -> None:
+    """Deeper than calls go, and than paths are long."""
+    writer(FAILED, begun=T0 + 100).begin().end("FAILED", "user_exception")
+    folder = os.open(done.paths.logs, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=folder)
+        outer, folder = folder, os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(outer)
+    os.close(folder)
+    clock[0] = T0 + 3 * 86400
+    try:
+        assert FAILED in Retention(store, keep, lambda: clock[0]).apply()
+        storage.make_dirs(f"{done.paths.root}/{DELETED}{FAILED}/logs")
+        Retention(store, Keep(), lambda: clock[0]).apply()
+        assert not Path(done.paths.root, DELETED + FAILED).exists()
+    finally:
+        subprocess.run(["rm", "-r", done.paths.root], check=True)  # pytest itself would not get through
