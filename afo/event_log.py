@@ -15,13 +15,15 @@ from msgspec import Struct
 
 from afo import storage
 from afo.decoding import UNDECODABLE, bounded, check_bounds
+from afo.errors import DataError
 from afo.events import AnyEvent
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1.
 VERSION = 2
-#: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log.
-MAX_LINE = 4 << 20
-MAX_PASSED = 64 << 20
+#: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log. An event that
+#: names each file of a job has a hundred bytes for each.
+MAX_LINE = 64 << 20
+MAX_PASSED = 256 << 20
 MAX_LOG = 512 << 20
 #: Lines of one job's log that hold no record. An AM leaves a few where a disk fails.
 MAX_DAMAGED = 10_000
@@ -118,14 +120,16 @@ def split_lines(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def read_log(events_dir: str) -> Iterator[Record | UnknownRecord]:
-    """All records of a job in the order of their segments, within `LogReader`'s bounds.
+    """All records of a job in the order of their segments.
 
-    Raises what `afo.storage` raises.
+    Raises `DataError` for a log beyond `LogReader`'s bounds, and what `afo.storage` raises.
     """
     log = LogReader()
     for info in sorted(storage.list_dir(events_dir), key=lambda info: info.url):
         with storage.open_input(info.url) as file:
             yield from log.take(info.url, file)
+    if log.stopped:
+        raise DataError(f"{events_dir}: the event log is not read to its end: {log.stopped}")
 
 
 class LogReader:
@@ -134,8 +138,8 @@ class LogReader:
     A last line without its newline is left for the next time.
     """
 
-    def __init__(self, max_log: int = MAX_LOG) -> None:
-        self._max_log = max_log
+    def __init__(self, max_log: int = MAX_LOG, max_line: int = MAX_LINE) -> None:
+        self._max_log, self._max_line = max_log, max_line
         #: Of each segment, the bytes that are dealt with.
         self._taken: dict[str, int] = {}
         #: Where these end within a line that is too long: how much of it they hold.
@@ -150,10 +154,10 @@ class LogReader:
     def take(self, segment: str, file: BinaryIO) -> Iterator[Record | UnknownRecord]:
         """The records that came since the last time. Raises what reading the file raises."""
         file.seek(self._taken.get(segment, 0))
-        while not self.stopped and (line := file.readline(MAX_LINE)):
+        while not self.stopped and (line := file.readline(self._max_line)):
             ends = line.endswith(b"\n")
             self._count(len(line))
-            if not ends and len(line) < MAX_LINE:
+            if not ends and len(line) < self._max_line:
                 return
             self._taken[segment] = self._taken.get(segment, 0) + len(line)
             if not ends:

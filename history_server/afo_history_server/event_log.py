@@ -8,6 +8,9 @@ from afo.growing_log import GrowingLog
 from afo.storage import FileInfo
 from afo_history_server.job_files import JobFiles
 
+#: No longer line is read: requests read logs side by side, and what a line holds takes many times its bytes.
+MAX_LINE = 16 << 20
+
 
 class EventLog:
     """A position in a job's log. A last line without its newline is left for the next time."""
@@ -15,7 +18,7 @@ class EventLog:
     def __init__(self, files: JobFiles, events_url: str, max_log: int = event_log.MAX_LOG) -> None:
         self._files, self._url = files, events_url
         self._log = GrowingLog()
-        self._lines = event_log.LogReader(max_log)
+        self._lines = event_log.LogReader(max_log, MAX_LINE)
 
     @property
     def unreadable(self) -> int:

@@ -126,9 +126,8 @@ def test_an_unknown_event_is_nested_within_a_bound() -> None:
 def test_a_line_that_is_too_long_is_passed_over_as_it_grows_and_stops_a_log_once_it_is_endless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
     monkeypatch.setattr(event_log, "MAX_PASSED", 3000)
-    log, begun = event_log.LogReader(), b"x" * 2500
+    log, begun = event_log.LogReader(max_line=1000), b"x" * 2500
     assert list(log.take("a", io.BytesIO(begun))) == []
     assert list(log.take("a", io.BytesIO(begun + b"\n" + LINE + b"\n" + LINE))) == [RECORD]
     assert (log.damaged, log.stopped) == (1, "")

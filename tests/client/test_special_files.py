@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from afo import jsonfile
+from afo import event_log, jsonfile
 from afo.am_config import AmConfig
 from afo.config import load_config
 from afo.errors import DataError, NotFound, SpecError
+from afo.event_log import read_log
 from afo.events import JobFinished
 from afo.jobfile import load_job
 from afo.paths import JobPaths
 from afo.regular_file import read_end, read_regular
-from afo_client import event_tail
 from afo_client.archive import write_archive
 from afo_client.event_tail import EventTail
 from afo_client.local_jobs import LocalJobs
@@ -141,14 +141,14 @@ def test_a_schema_of_any_size_is_refused(folder: Path, capsys: pytest.CaptureFix
     assert "schema.yaml: larger than 67108864 bytes" in capsys.readouterr().err
 
 
-def test_an_event_log_of_any_size_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_log_of_any_size_is_read_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = JobWriter(str(tmp_path), "local_1_0001", "clicks").begin().end("SUCCEEDED", "succeeded")
-    whole = EventTail(job.paths.events).poll()
-    monkeypatch.setattr(event_tail, "MOST_BYTES", 1000)
     tail = EventTail(job.paths.events)
-    assert tail.poll() == whole
-    assert tail.damaged == 0
-    segment = job.paths.events_segment(1, 1)
-    os.truncate(segment, 1 << 40)
-    with pytest.raises(DataError, match=rf"{segment}: no event ends within 1,000 bytes"):
-        tail.poll()
+    assert len(tail.poll()) == len(list(read_log(job.paths.events)))
+    assert tail.damage == ""
+    os.truncate(job.paths.events_segment(1, 1), 1 << 40)
+    monkeypatch.setattr(event_log, "MAX_PASSED", 1 << 20)
+    assert tail.poll() == []
+    assert tail.damage == "the rest of the event log is not read: a line of it is longer than 1048576 bytes"
+    with pytest.raises(DataError, match=rf"{job.paths.events}: the event log is not read to its end: a line of it is"):
+        list(read_log(job.paths.events))

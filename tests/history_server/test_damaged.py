@@ -9,8 +9,8 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afo import event_log, storage
 from afo import events as ev
+from afo import storage
 from afo.errors import ClusterUnreachable
 from afo.event_log import Record, encode_line, sealed
 from afo_history_server.app import create_app
@@ -123,7 +123,7 @@ def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobW
 
 
 def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "MAX_LINE", 1000)
+    monkeypatch.setattr("afo_history_server.event_log.MAX_LINE", 1000)
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
     log = EventLog(JobFiles(root), running.paths.events)
@@ -169,12 +169,12 @@ def test_a_line_without_end_and_lines_without_events_stop_no_list(
     states = {job["job_id"]: job["state"] for job in client.get("/api/v1/jobs").json["jobs"]}
     assert states == {DONE: "SUCCEEDED", FAILED: "FAILED", RUNNING: "RUNNING"}
     assert client.get("/metrics").status_code == 200
-    assert "not read whole, because a line of it is longer than 67108864 bytes" in client.get(f"/jobs/{FAILED}").text
+    assert "not read whole, because a line of it is longer than 268435456 bytes" in client.get(f"/jobs/{FAILED}").text
     assert "because more than 10,000 lines of it hold no event" in client.get(f"/jobs/{RUNNING}").text
 
 
-@pytest.mark.parametrize(("size", "unreadable"), [(4 << 20, 0), ((4 << 20) + 1, 1)])
-def test_a_line_of_an_event_has_at_most_4_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
+@pytest.mark.parametrize(("size", "unreadable"), [(16 << 20, 0), ((16 << 20) + 1, 1)])
+def test_a_line_of_an_event_has_at_most_16_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
     before = len(list(EventLog(JobFiles(root), running.paths.events).poll()))
     line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode()
     filling = b"x" * (size - len(sealed(line) + b"\n"))
