@@ -46,11 +46,11 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
         prefix = f"/tb/{proof}/{jobs}"
         board = boards.use(jobs, prefix, lambda: tuple(_shown(store, jobs.split(","))))
         if not board.port:
-            return _not_yet(board, whole_page=not rest)
+            return _not_yet(boards, board, whole_page=not rest)
         try:
             return forward(request, board.port)
         except OSError:
-            return _not_yet(board, whole_page=not rest)
+            return _not_yet(boards, board, whole_page=not rest)
 
     return routes
 
@@ -62,9 +62,12 @@ def _shown(store: JobStore, jobs: Iterable[str]) -> Iterable[Shown]:
         yield Shown(f"{name[:60]} {job_id}".strip(), store.paths(job_id).summaries)
 
 
-def _not_yet(board: Board, *, whole_page: bool) -> Response:
+def _not_yet(boards: TensorBoards, board: Board, *, whole_page: bool) -> Response:
     """A page that asks again by itself, or why there is none; a part of one just fails."""
     if not whole_page:
         return Response("TensorBoard does not run.", 503, mimetype="text/plain")
-    page = render_template("tensorboard.html", board=board)
-    return Response(page, 503 if board.ended else 202, headers={} if board.ended else {"Refresh": "1"})
+    ended = board.ended  # it may end while the page is made
+    page = render_template("tensorboard.html", ended=ended, title=board.title)
+    if ended:
+        boards.forget(board)
+    return Response(page, 503 if ended else 202, headers={} if ended else {"Refresh": "1"})

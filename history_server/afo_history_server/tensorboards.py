@@ -117,16 +117,20 @@ class TensorBoards:
     def use(self, key: str, prefix: str, shown: Callable[[], tuple[Shown, ...]]) -> Board:
         """The board of a key, started if there is none; for it, the one unused longest ends where there are many.
 
-        One that has ended by itself is returned once, so that somebody reads why; the next time it starts anew.
+        One that has ended by itself is returned until it is forgotten, so that somebody reads why.
         """
         with self._lock:
             board = self._boards.get(key)
             if board is None:
                 board = self._started(key, prefix, shown())
-            elif board.ended:
-                del self._boards[key]
             board.used = self._clock()
             return board
+
+    def forget(self, board: Board) -> None:
+        """Start anew the next time, now that somebody has seen why this one ended."""
+        with self._lock:
+            if self._boards.get(board.key) is board:
+                del self._boards[board.key]
 
     def count(self) -> int:
         """How many run or begin."""
