@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rerun
+from duration_table import keep, seconds_by_file, table
 from selection import DURATIONS, deal, of_day
 
 NAMES = st.dictionaries(st.text(min_size=1, max_size=3), st.floats(0.1, 900), max_size=40)
@@ -98,3 +99,18 @@ def test_the_slice_of_a_day_runs_alone(directory: Path) -> None:
     assert all("1 passed, 3 deselected" in each.stdout for each in runs)
     lines = (directory / "build/durations.jsonl").read_text().splitlines()
     assert len({json.loads(each)["test"] for each in lines}) == 2
+
+
+def test_the_seconds_of_slow_tests_are_kept(directory: Path) -> None:
+    (directory / "test_a.py").write_text(
+        "import pytest\ndef test_quick(): pass\n@pytest.mark.slow\ndef test_slow(): pass\n"
+    )
+    assert _run("run").returncode == 0
+    lines = (directory / "build" / "durations.jsonl").read_text().splitlines()
+    seconds, tests = seconds_by_file([*lines, lines[-1]])
+    assert (list(seconds), tests) == (["test_a.py"], {"test_a.py": 2})
+    assert table(seconds, tests).splitlines()[-1].startswith("| all | 2 |")
+    known = directory / "durations.json"
+    known.write_text('{"test_b.py::test_other": 7}')
+    keep(lines, known)
+    assert json.loads(known.read_text()).keys() == {"test_a.py::test_slow", "test_b.py::test_other"}

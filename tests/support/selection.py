@@ -45,6 +45,7 @@ class Selection:
         self._failures: Path | None = config.getoption("--failures-file")
         self._controls = not hasattr(config, "workerinput")
         self._seconds: dict[str, float] = {}
+        self._slow: set[str] = set()
         self._failed: dict[str, str] = {}
 
     @pytest.hookimpl(trylast=True)
@@ -62,6 +63,8 @@ class Selection:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a phase's time and failure."""
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        if "slow" in report.keywords:
+            self._slow.add(report.nodeid)
         if report.failed:
             self._failed[report.nodeid] = self._failed.get(report.nodeid, "") + report.longreprtext
 
@@ -75,7 +78,9 @@ class Selection:
         if not self._controls:
             return
         if self._durations:
-            _append(self._durations, ({"test": name, "s": round(s, 2)} for name, s in self._seconds.items()))
+            slow = self._slow
+            durations = ({"test": name, "s": round(s, 2), "slow": name in slow} for name, s in self._seconds.items())
+            _append(self._durations, durations)
         if self._failures:
             _append(self._failures, ({"test": name, "output": text} for name, text in self._failed.items()))
 
