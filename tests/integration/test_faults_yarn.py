@@ -134,6 +134,7 @@ def test_ctrl_c_answered_with_kill_while_tasks_start(adult: AdultData) -> None:
     assert job.verdict().state == "KILLED"
 
 
+@pytest.mark.slow
 def test_kill_while_training_and_again_while_ending(adult: AdultData) -> None:
     job = LiveJob.submit(JOB_FILE, adult.jobs_root, *adult.options, *settings(*LONG))
     job.wait(lambda: job.state() == "TRAINING" and job.step() > 0, "it trains")

@@ -216,6 +216,7 @@ def status(address: str) -> int:
         return int(answer.status)
 
 
+@pytest.mark.slow
 def test_what_tasks_use_is_drawn_and_told_to_prometheus(page: Page, server: str, jobs: Jobs) -> None:
     page.goto(f"{server}/jobs/{jobs.running.id}")
     for task in ("worker-0-0", "ps-0-0"):

@@ -27,6 +27,7 @@ SPEAKS_OF = {
     "soak-part1.md": _JOB,
     "soak-part3.md": _JOB,
     "stock-tensorflow-part3.md": _JOB,
+    "suite-part8.md": ("tests", ".ci", "Makefile"),
     "versions-part7.md": ("afo/storage", "am/afo_am/runtime", "client/afo_client/yarn", "client/afo_client/hadoop"),
 }
 _COMMIT = re.compile(r"\bcommit ([0-9a-f]{7,40})\b", re.I)
