@@ -60,6 +60,10 @@ class OutOfDescriptors(ClusterUnreachable, StorageError):
     """
 
 
+class NoSpaceLeft(StorageError):
+    """The disk is full, or a quota of it used up; there may be room again once somebody has made some."""
+
+
 class StillOpen(StorageError):
     """Another process has had the file open for writing for as long as the reader waited."""
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import BinaryIO
 
-from afo.errors import AfoError, AlreadyExists, NotFound, OutOfDescriptors, PermissionDenied, StorageError
+from afo.errors import AfoError, AlreadyExists, NoSpaceLeft, NotFound, OutOfDescriptors, PermissionDenied, StorageError
 from afo.regular_file import open_regular, special_kind
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 
@@ -40,7 +40,8 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
         return PermissionDenied(f"cannot {what} {path}: permission denied (running as user id {os.geteuid()})")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OutOfDescriptors(f"cannot {what} {path}: {error.strerror}; `ulimit -n` says how many there may be")
-    return StorageError(f"cannot {what} {path}: {error.strerror or error}")
+    kind = NoSpaceLeft if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    return kind(f"cannot {what} {path}: {error.strerror or error}")
 
 
 def described(url: str, status: os.stat_result) -> FileInfo:

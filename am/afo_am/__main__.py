@@ -22,7 +22,7 @@ from afo.submission import KEYTAB
 from afo_am.attempt import application_attempt
 from afo_am.core import Core
 from afo_am.driver import Driver
-from afo_am.journal import Journal
+from afo_am.journal import Journal, await_room
 from afo_am.metrics import served
 from afo_am.replay import read_earlier
 from afo_am.runtime import make_runtime
@@ -76,8 +76,10 @@ def run(config: AmConfig) -> None:
 def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
     am_attempt, incarnation = application_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
+    # A start that ended at once would be counted, and the next one would find the same disk full.
+    storage.patiently(lambda: await_room(paths.dir, PATIENCE_S), PATIENCE_S)
     core = Core(config, now=time.monotonic())
-    # A start that ended at once would be counted, and the next one would find the same NameNode away.
+    # Likewise of a NameNode that is away.
     earlier = storage.patiently(lambda: read_earlier(paths, config.job.checkpoint.dir), PATIENCE_S)
     for record in earlier.records:
         core.replay(record.event, record.time)

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 from afo import event_log, storage
 from afo import events as ev
-from afo.errors import OutOfDescriptors
+from afo.errors import NoSpaceLeft, OutOfDescriptors
 from afo.paths import JobPaths
 
 log = logging.getLogger("afo.am")
 
 #: How long a write waits while no file can be opened.
 DESCRIPTOR_PATIENCE_S = 60.0
+
+
+#: What has to be free before a start goes on, and how often one that waits looks.
+_ROOM_BYTES, _LOOK_S = 1 << 16, 5.0
 
 
 class Journal:
@@ -54,3 +58,22 @@ class Journal:
         return event_log.Record(
             seq=seq, am_attempt=self._am_attempt, incarnation=self._incarnation, time=time, event=event
         )
+
+
+def await_room(directory: str, patience_s: float) -> None:
+    """Return once there is room for a journal in `directory`, which is made if need be, for its owner alone.
+
+    An AM that finds its disk full ends, for a part of a line may have been written; without this its further starts
+    would be over within a minute. Raises `NoSpaceLeft` after `patience_s`, and what `afo.storage` raises.
+    """
+    deadline, probe = time.monotonic() + patience_s, storage.join(directory, ".room")
+    while True:
+        try:
+            storage.make_dirs(directory, mode=0o700)
+            storage.write_bytes(probe, bytes(_ROOM_BYTES))
+            return storage.delete(probe)
+        except NoSpaceLeft as error:
+            if time.monotonic() > deadline:
+                raise
+            log.warning("waiting for room: %s", error)
+        time.sleep(_LOOK_S)

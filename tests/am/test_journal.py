@@ -1,11 +1,18 @@
-"""The journal where descriptors are short."""
+"""The journal where descriptors are short, or the disk is full."""
 
+import errno
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from afo import event_log
+from afo.errors import NoSpaceLeft
 from afo.paths import JobPaths
+from afo_am import journal
 
 #: Takes all descriptors there are, gives them back half a second later, and writes meanwhile.
 SCRIPT = """
@@ -36,3 +43,23 @@ def test_a_write_waits_for_a_descriptor_and_comes_once(tmp_path: Path) -> None:
     assert "trying again: cannot append to" in done.stderr
     records = event_log.read_log(JobPaths(str(tmp_path), "local_1_0001").events)
     assert [getattr(record.event, "reason", "") for record in records] == ["first", "second"]
+
+
+def test_a_start_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_LOOK_S", 0.01)
+    directory, full = tmp_path / "local_1_0001", [True, True]
+    sync = os.fsync
+
+    def with_room(descriptor: int) -> None:
+        if full and full.pop():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", with_room)
+    journal.await_room(str(directory), 60.0)
+    assert not full
+    assert (stat.S_IMODE(directory.stat().st_mode), list(directory.iterdir())) == (0o700, [])
+    full += [True] * 1000
+    with pytest.raises(NoSpaceLeft, match=r"local_1_0001.*: No space left on device"):
+        journal.await_room(str(directory), 0.05)
+    assert list(directory.iterdir()) == []
