@@ -20,8 +20,8 @@ UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 #: Brackets around a value whose shape is not known.
 MOST_NESTED = 64
 _64_BITS = range(-(1 << 63), 1 << 64)
-#: No integer beyond 64 bits has fewer.
-_DIGITS = re.compile(rb"[0-9]{19}")
+#: No integer beyond 64 bits has fewer digits; one of more than 20 is beyond.
+_LONG = re.compile(rb"-?[0-9]{19,}")
 #: Larger than any file of a job that is read whole, in bytes.
 MOST_BYTES = 64 << 20
 
@@ -46,9 +46,14 @@ def bounded(value: T, data: bytes) -> T:
 
     Neither JSON can be made of one nor a float, so whatever shows or sums it up would fail.
     """
-    if _DIGITS.search(data):
+    if any(_may_be_beyond(match[0]) for match in _LONG.finditer(data)):
         check_bounds(msgspec.json.decode(data))
     return value
+
+
+def _may_be_beyond(digits: bytes) -> bool:
+    """It is, unless these are digits of a text or of a fraction. Every checksum of records has as many."""
+    return len(digits) > len("-18446744073709551615") or int(digits) not in _64_BITS
 
 
 def check_bounds(value: object) -> None:
