@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from afo.errors import ClusterUnreachable
+from afo.errors import AfoError, ClusterUnreachable
 
 T = TypeVar("T")
 
@@ -26,8 +26,11 @@ def be_patient(seconds: float) -> None:
     _seconds = seconds
 
 
-def patiently(function: Callable[[], T], seconds: float | None = None) -> T:
-    """The result of `function()`, called as often as it takes. Raises ClusterUnreachable once patience is over.
+def patiently(
+    function: Callable[[], T], seconds: float | None = None,
+    of: type[AfoError] | tuple[type[AfoError], ...] = ClusterUnreachable,
+) -> T:  # fmt: skip
+    """The result of `function()`, called as often as it takes. Raises what is `of` these errors once patience is over.
 
     That is after `seconds`, else after those of this process.
     """
@@ -35,7 +38,7 @@ def patiently(function: Callable[[], T], seconds: float | None = None) -> T:
     while True:
         try:
             return function()
-        except ClusterUnreachable as error:
+        except of as error:
             if time.monotonic() + pause > deadline:
                 raise
             _log.warning("trying again in %.1f s: %s", pause, error)

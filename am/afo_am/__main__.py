@@ -77,7 +77,7 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
     am_attempt, incarnation = application_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     # A start that ended at once would be counted, and the next one would find the same disk full.
-    storage.patiently(lambda: await_room(paths.dir, PATIENCE_S), PATIENCE_S)
+    await_room(paths.dir, PATIENCE_S)
     core = Core(config, now=time.monotonic())
     # Likewise of a NameNode that is away.
     earlier = storage.patiently(lambda: read_earlier(paths, config.job.checkpoint.dir), PATIENCE_S)

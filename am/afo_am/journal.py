@@ -6,17 +6,15 @@ from collections.abc import Iterable
 
 from afo import event_log, storage
 from afo import events as ev
-from afo.errors import NoSpaceLeft, OutOfDescriptors
+from afo.errors import ClusterUnreachable, NoSpaceLeft, OutOfDescriptors
 from afo.paths import JobPaths
 
 log = logging.getLogger("afo.am")
 
 #: How long a write waits while no file can be opened.
 DESCRIPTOR_PATIENCE_S = 60.0
-
-
-#: What has to be free before a start goes on, and how often one that waits looks.
-_ROOM_BYTES, _LOOK_S = 1 << 16, 5.0
+#: What has to be free before a start goes on.
+_ROOM_BYTES = 1 << 16
 
 
 class Journal:
@@ -64,16 +62,14 @@ def await_room(directory: str, patience_s: float) -> None:
     """Return once there is room for a journal in `directory`, which is made if need be, for its owner alone.
 
     An AM that finds its disk full ends, for a part of a line may have been written; without this its further starts
-    would be over within a minute. Raises `NoSpaceLeft` after `patience_s`, and what `afo.storage` raises.
+    would be over within a minute. Raises `NoSpaceLeft` or `ClusterUnreachable` after `patience_s`, and what else
+    `afo.storage` raises.
     """
-    deadline, probe = time.monotonic() + patience_s, storage.join(directory, ".room")
-    while True:
-        try:
-            storage.make_dirs(directory, mode=0o700)
-            storage.write_bytes(probe, bytes(_ROOM_BYTES))
-            return storage.delete(probe)
-        except NoSpaceLeft as error:
-            if time.monotonic() > deadline:
-                raise
-            log.warning("waiting for room: %s", error)
-        time.sleep(_LOOK_S)
+    storage.patiently(lambda: _require_room(directory), patience_s, (ClusterUnreachable, NoSpaceLeft))
+
+
+def _require_room(directory: str) -> None:
+    probe = storage.join(directory, ".room")
+    storage.make_dirs(directory, mode=0o700)
+    storage.write_bytes(probe, bytes(_ROOM_BYTES))
+    storage.delete(probe)

@@ -12,6 +12,7 @@ import pytest
 from afo import event_log
 from afo.errors import NoSpaceLeft
 from afo.paths import JobPaths
+from afo.storage import patience
 from afo_am import journal
 
 #: Takes all descriptors there are, gives them back half a second later, and writes meanwhile.
@@ -46,7 +47,7 @@ def test_a_write_waits_for_a_descriptor_and_comes_once(tmp_path: Path) -> None:
 
 
 def test_a_start_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_LOOK_S", 0.01)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_S", 0.01)
     directory, full = tmp_path / "local_1_0001", [True, True]
     sync = os.fsync
 
