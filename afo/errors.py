@@ -104,3 +104,8 @@ class Unsupported(AfoError, NotImplementedError):
     """Asked for something this version does not do; the text says which."""
 
     exit_code = 3
+
+
+def in_words(error: Exception) -> str:
+    """What is said of one thing among many that cannot be shown: of a fault of ours its kind too, 500 characters."""
+    return str(error) if isinstance(error, AfoError) else f"{type(error).__name__}: {error}"[:500]

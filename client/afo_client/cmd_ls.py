@@ -7,7 +7,7 @@ from msgspec import structs
 
 from afo import storage
 from afo.config import RUNTIMES, Config, RuntimeName, load_config
-from afo.errors import AfoError, NotFound
+from afo.errors import AfoError, NotFound, in_words
 from afo.paths import checked_job_id
 from afo_client.console import iso, print_json, print_result, say, table
 from afo_client.job_ref import job_ref
@@ -84,10 +84,8 @@ def _view(config: Config, job_id: str) -> JobView:
     """One of many: what lies in its directory, which may be anything, must not hide the others."""
     try:
         return _glance(config, job_id)
-    except AfoError as error:
-        return JobView(job_id=job_id, state=_UNREADABLE, message=str(error))
-    except Exception as error:  # a fault of ours that one job's files bring to light
-        return JobView(job_id=job_id, state=_UNREADABLE, message=f"{type(error).__name__}: {error}"[:500])
+    except Exception as error:  # also a fault of ours that one job's files bring to light
+        return JobView(job_id=job_id, state=_UNREADABLE, message=in_words(error))
 
 
 def _glance(config: Config, job_id: str) -> JobView:

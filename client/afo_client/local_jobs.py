@@ -11,7 +11,7 @@ from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
 from afo.config import Config
 from afo.decoding import MOST_BYTES
-from afo.errors import AfoError, NotFound, WaitTimeout
+from afo.errors import AfoError, NotFound, WaitTimeout, in_words
 from afo.events import JobFinished
 from afo.paths import JobPaths
 from afo.regular_file import read_end, read_regular
@@ -59,11 +59,8 @@ class LocalJobs:
         """One of many: what lies in its directory must not hide the others."""
         try:
             return self.application(job_id)
-        except AfoError as error:
-            return Application(job_id=job_id, state="UNREADABLE", diagnostics=str(error))
-        except Exception as error:  # a fault of ours that one job's files bring to light
-            words = f"{type(error).__name__}: {error}"[:500]
-            return Application(job_id=job_id, state="UNREADABLE", diagnostics=words)
+        except Exception as error:  # also a fault of ours that one job's files bring to light
+            return Application(job_id=job_id, state="UNREADABLE", diagnostics=in_words(error))
 
     def marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""
@@ -126,7 +123,7 @@ def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
 
 
 def _last_lines(paths: JobPaths) -> str:
-    log = Path(parse(paths.am_logs).path, "1", "stderr")
+    log = Path(parse(paths.am_log(1)).path, "stderr")
     try:
         lines = read_end(log, _LAST_BYTES).decode(errors="replace").splitlines()
     except OSError as error:

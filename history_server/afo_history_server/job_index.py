@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from afo.errors import AfoError, ClusterUnreachable
+from afo.errors import AfoError, ClusterUnreachable, in_words
 from afo_history_server.ended_jobs import EndedJobs
 from afo_history_server.fair import chosen
 from afo_history_server.job_files import JobFiles
@@ -144,11 +144,10 @@ class JobIndex:
             return self._look(job_id)
         except ClusterUnreachable as error:
             return error
-        except AfoError as error:
-            return JobSummary(job_id=job_id, state="UNREADABLE", problem=str(error))
-        except Exception as error:  # a fault of ours that one job's files bring to light
-            _LOG.exception("%s cannot be read", job_id)
-            return JobSummary(job_id=job_id, state="UNREADABLE", problem=f"{type(error).__name__}: {error}"[:500])
+        except Exception as error:  # also a fault of ours that one job's files bring to light
+            if not isinstance(error, AfoError):
+                _LOG.exception("%s cannot be read", job_id)
+            return JobSummary(job_id=job_id, state="UNREADABLE", problem=in_words(error))
 
 
 def line_of(job: JobSummary) -> Line:
