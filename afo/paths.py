@@ -111,11 +111,11 @@ class JobPaths:
 
     @property
     def am_logs(self) -> str:
-        """Directory with the AM's own log."""
+        """Directory with the AM's own logs."""
         return f"{self.logs}/am"
 
     def am_log(self, attempt: int) -> str:
-        """Directory with the `stderr` of the AMs of one application attempt; on YARN `stdout` is not kept."""
+        """Of one application attempt, a local job's only one being 1; on YARN `stdout` is not kept."""
         return f"{self.am_logs}/{attempt}"
 
     def checkpoints(self, directory: str) -> str:

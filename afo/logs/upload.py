@@ -71,6 +71,7 @@ class LogUploader(threading.Thread):
     def _upload(self, name: str, log: CappedLog, limit: int) -> None:
         if self._private:
             storage.make_dirs(self._private, mode=0o700)
+            self._private = ""
         with storage.open_output(storage.join(self._url, name)) as file:
             for part in log.parts(limit):
                 file.write(part)

@@ -31,7 +31,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
     """Start a job and return its id. Raises `StorageError` for a directory on another machine, `PermissionDenied`."""
     prepared = _prepared(config, _new_id())
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
-    folder, logs = am_dir(paths), Path(parse(paths.am_logs).path, "1")
+    folder, logs = am_dir(paths), Path(parse(paths.am_log(1)).path)
     try:
         for each in (folder.parent, folder, logs):  # the job's own directory first: it is private with all it will hold
             each.mkdir(mode=0o700, parents=True)
