@@ -12,14 +12,12 @@ import click
 import msgspec
 
 from afo.input_wait import InputBound
-from afo.plain_text import plain
+from afo.plain_text import STEERING, plain
 from afo_client.ratio import as_float
 
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.
 API = "afo/v1"
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7e]+")
-#: What steers a terminal and is not escaped in any JSON.
-_STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 
 
 def say(text: str = "", *, head: str = "", newline: bool = True) -> None:
@@ -49,7 +47,7 @@ def json_line(fields: dict[str, object]) -> str:
     What steers a terminal is escaped; where stdout is not of UTF-8, so is all else beyond ASCII.
     """
     line = msgspec.json.encode({"api": API, **fields}).decode()
-    escaped = _STEERING if sys.stdout.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else _BEYOND_ASCII
+    escaped = STEERING if sys.stdout.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else _BEYOND_ASCII
     return escaped.sub(lambda match: json.dumps(match[0])[1:-1], line)
 
 
