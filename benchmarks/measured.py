@@ -5,7 +5,6 @@ left it (they become children of this process); `peak_bytes`, the largest sum of
 counted once (PSS), looked at every half a second; `code` of the command. All is killed after LIMIT_S.
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -17,9 +16,10 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
+from afo.process_death import adopt_orphans
+
 EVERY_S = 0.5
 REAP_S = 0.02
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Measured:
 
 def measure(command: list[str], limit_s: float) -> Measured:
     """Run it. Every child of this process is taken for one of the command's. Raises OSError where it does not start."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     began, looked, peak, killed = time.monotonic(), -EVERY_S, 0, False
     leader = subprocess.Popen(command, stdout=sys.stderr)
     code, seconds = 0, 0.0

@@ -4,13 +4,12 @@ Every task runs this with its TF_CONFIG; workers do not wait for each other. Wor
 saves and exports.
 """
 
-import argparse
 import json
 import os
 import time
 
 import tensorflow.compat.v1 as tf
-from clicks import CROSSES, IDS, SPECS, dataset, mean_and_deviation, numbers_of, rows_of
+from clicks import CROSSES, IDS, SPECS, arguments, dataset, mean_and_deviation, numbers_of, rows_of
 from lazy_adam import LazyAdam
 
 tf.disable_v2_behavior()
@@ -24,7 +23,7 @@ OPTIMIZERS = {
 
 
 def main():
-    options = arguments()
+    options = arguments(__doc__, OPTIMIZERS)
     config = json.loads(os.environ["TF_CONFIG"])
     role, index = config["task"]["type"], config["task"]["index"]
     cluster = tf.train.ClusterSpec(config["cluster"])
@@ -130,22 +129,6 @@ def export(moments, options):
         probabilities = tf.sigmoid(model(tf.io.parse_example(examples, SPECS), moments, options))
         tf.train.Saver().restore(session, tf.train.latest_checkpoint(options.model_dir))
         tf.saved_model.simple_save(session, options.export, {"examples": examples}, {"probabilities": probabilities})
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--train", required=True, help="glob of TFRecord files")
-    parser.add_argument("--model-dir", required=True, help="directory of checkpoints that all workers see")
-    parser.add_argument("--export", required=True, help="directory of the SavedModel")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adagrad")
-    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="float32")
-    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 128, 64])
-    parser.add_argument("--dim", type=int, default=16)
-    parser.add_argument("--buckets", type=int, default=100_000, help="rows a feature")
-    parser.add_argument("--batch-size", type=int, default=2048)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

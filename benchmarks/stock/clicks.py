@@ -1,5 +1,9 @@
-"""The clicks of `afo data synth` as TensorFlow alone reads them: files to batches, batches to rows of two tables."""
+"""The clicks of `afo data synth` as TensorFlow alone reads them: files to batches, batches to rows of two tables.
 
+And the options that the programs have in common.
+"""
+
+import argparse
 import itertools
 
 import numpy as np
@@ -71,3 +75,20 @@ def mean_and_deviation(file):
     features = [tf.train.Example.FromString(record).features.feature for record in records]
     values = np.array([[each[name].float_list.value[0] for name in NUMBERS] for each in features], np.float32)
     return values.mean(axis=0), values.std(axis=0) + 1e-3
+
+
+def arguments(description, optimizers):
+    """Of a program that trains on these data; `optimizers`: names of those that it has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--train", required=True, help="glob of TFRecord files")
+    parser.add_argument("--model-dir", required=True, help="directory of checkpoints that all tasks see")
+    parser.add_argument("--export", required=True, help="directory of the SavedModel")
+    parser.add_argument("--optimizer", choices=optimizers, default="adagrad")
+    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="float32")
+    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 128, 64])
+    parser.add_argument("--dim", type=int, default=16)
+    parser.add_argument("--buckets", type=int, default=100_000, help="rows a feature")
+    parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()

@@ -6,14 +6,13 @@ are those of TensorFlow's first version, whose AdaGrad touches the rows of a bat
 tables in every step, and none of them takes a sharded variable.
 """
 
-import argparse
 import json
 import os
 import time
 
 import keras
 import tensorflow as tf
-from clicks import CROSSES, IDS, NUMBERS, SPECS, dataset, mean_and_deviation, numbers_of, rows_of
+from clicks import CROSSES, IDS, NUMBERS, SPECS, arguments, dataset, mean_and_deviation, numbers_of, rows_of
 from lazy_adam import LazyAdam
 
 STEPS_A_CALL = 20
@@ -68,7 +67,7 @@ def looked_up(table, rows):
 
 
 def main():
-    options = arguments()
+    options = arguments(__doc__, OPTIMIZERS)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     cluster, role = resolver.cluster_spec(), resolver.task_type
     if role in ("worker", "ps"):
@@ -94,18 +93,7 @@ def train(strategy, model, optimizer, files, workers, options):
     """
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     batches = iter(coordinator.create_per_worker_dataset(per_worker_dataset(strategy, files, workers, options)))
-    tables = [*parts(model.deep), *parts(model.wide)]
-    layers = [each.value for each in model.layers.trainable_variables]
-
-    def step(features, label):
-        with tf.GradientTape() as tape:
-            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=model(features))
-            loss = tf.reduce_sum(losses)
-        # The sum over the batch for tables, where a row is in few of its samples, and the mean for layers.
-        of_tables, of_layers = tape.gradient(loss, [tables, layers])
-        of_layers = [each / tf.cast(tf.size(label), tf.float32) for each in of_layers]
-        optimizer.apply_gradients(zip([*of_tables, *of_layers], [*tables, *layers], strict=True))
-        return tf.size(label)
+    step = step_of(model, optimizer)
 
     @tf.function
     def steps(batches, count):
@@ -128,6 +116,24 @@ def train(strategy, model, optimizer, files, workers, options):
         samples += made
     print(json.dumps({"samples": samples, "train_seconds": time.monotonic() - began}), flush=True)
     return coordinator, batches
+
+
+def step_of(model, optimizer):
+    """A function that makes a step with a batch, and returns its size."""
+    tables = [*parts(model.deep), *parts(model.wide)]
+    layers = [each.value for each in model.layers.trainable_variables]
+
+    def step(features, label):
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=model(features))
+            loss = tf.reduce_sum(losses)
+        # The sum over the batch for tables, where a row is in few of its samples, and the mean for layers.
+        of_tables, of_layers = tape.gradient(loss, [tables, layers])
+        of_layers = [each / tf.cast(tf.size(label), tf.float32) for each in of_layers]
+        optimizer.apply_gradients(zip([*of_tables, *of_layers], [*tables, *layers], strict=True))
+        return tf.size(label)
+
+    return step
 
 
 def per_worker_dataset(strategy, files, workers, options):
@@ -156,22 +162,6 @@ def export(model, moments, options):
         return {"probabilities": tf.sigmoid(local(tf.io.parse_example(examples, SPECS)))}
 
     tf.saved_model.save(local, options.export, signatures=serve)
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--train", required=True, help="glob of TFRecord files")
-    parser.add_argument("--model-dir", required=True, help="directory of the checkpoint")
-    parser.add_argument("--export", required=True, help="directory of the SavedModel")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adagrad")
-    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="float32")
-    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 128, 64])
-    parser.add_argument("--dim", type=int, default=16)
-    parser.add_argument("--buckets", type=int, default=100_000, help="rows a feature")
-    parser.add_argument("--batch-size", type=int, default=2048)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
