@@ -13,6 +13,7 @@ from afo.events import JobFinished
 from afo.job import Data, Job, RoleSpec
 from afo.paths import JobPaths
 from afo_am.end_hook import run_end_hook
+from afo_am.master_log import DESCRIPTOR
 from afo_am.runtime.base import FinalState
 
 SHOW = """
@@ -66,6 +67,14 @@ def test_a_full_disk_is_told_to_the_log_alone(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     assert lines_of(caplog, "pwd") == ["ERROR on_end: cannot start pwd: [Errno 28] No space left on device"]
+
+
+def test_it_is_not_told_of_a_descriptor_that_it_does_not_have(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DESCRIPTOR, "7")
+    shown, _ = lines_of(caplog, "python", "-c", f"import os; print(os.environ.get({DESCRIPTOR!r}, 'nothing'))")
+    assert shown == "INFO on_end: nothing"
 
 
 def test_its_directory_is_gone_afterwards(caplog: pytest.LogCaptureFixture) -> None:
