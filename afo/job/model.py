@@ -48,7 +48,7 @@ class Model(Section, frozen=True):
     def __post_init__(self) -> None:
         if not self.entry:
             return
-        usual, own = Model(), f"`{self.entry}`"
+        usual = Model()
         ignored = [
             key for key in ("parts", "hidden_units", "precision", "wide") if getattr(self, key) != getattr(usual, key)
         ]
@@ -59,8 +59,8 @@ class Model(Section, frozen=True):
         ]
         if ignored:
             raise ValueError(
-                f"`{ignored[0]}` is for `wide_deep` and would change nothing of {own}; leave it out, and give the "
-                "function of `entry` what it needs by `params`"
+                f"`{ignored[0]}` is for `wide_deep` and would change nothing of `{self.entry}`; leave it out, and give "
+                "the function of `entry` what it needs by `params`"
             )
         if self.embedding.features:
             raise ValueError(
