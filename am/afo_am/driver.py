@@ -24,6 +24,7 @@ from afo_am import commands as c
 from afo_am.core import Core, Outcome
 from afo_am.end_hook import run_end_hook
 from afo_am.journal import Journal
+from afo_am.master_log import ask_for_copy
 from afo_am.runtime.base import Runtime
 from afo_am.status import status_of
 
@@ -220,6 +221,8 @@ class Driver:
             case c.LookAtCluster():
                 self._start_survey()
             case c.FinishJob(state, diagnostics):
+                # Who waits for the verdict reads the log next.
+                ask_for_copy()
                 self._write_verdict()
                 self._run_hook()
                 self._runtime.finish(state, diagnostics)

@@ -64,8 +64,10 @@ class Relay(threading.Thread):
         sources: list[IO[bytes] | socket.socket] = [self._stderr, self._asked]
         with self._stderr, self._asked:
             while True:
-                ready, _, _ = select.select(sources, [], [])
-                # What was said before a copy was asked for is in it.
+                select.select(sources, [], [])
+                # Looked at a second time: both may have come while the first look was under way, and what was said
+                # before a copy was asked for is in it.
+                ready, _, _ = select.select(sources, [], [], 0)
                 if self._stderr in ready:
                     data = os.read(self._stderr.fileno(), _CHUNK)
                     if not data:

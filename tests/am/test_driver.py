@@ -19,6 +19,7 @@ from afo.rpc.master import Master
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import new_secret
 from afo_am import commands as c
+from afo_am import driver
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal
@@ -160,6 +161,22 @@ def test_status_and_kill_end_with_one_verdict_file(am: RunningAm, runtime: Liste
     verdict = msgspec.json.decode(storage.read_bytes(am.paths.verdict), type=ev.JobFinished)
     assert [verdict] == events_of(am.paths, ev.JobFinished)
     assert all(info.state == "ended" for info in runtime.containers.values())
+
+
+def test_the_log_is_copied_before_the_verdict_says_that_the_job_is_over(
+    tmp_path: Path, runtime: ListedRuntime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`afo submit --wait` returns with the verdict, and its user reads the log next."""
+    caplog.set_level("INFO", "afo.am")
+    seen: list[tuple[bool, bool]] = []
+    verdict = JobPaths(str(tmp_path), "local_1_0001").verdict
+    monkeypatch.setattr(
+        driver, "ask_for_copy", lambda: seen.append(("JobFinished" in caplog.text, storage.exists(verdict)))
+    )
+    am = RunningAm(tmp_path, runtime)
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    assert seen == [(True, False)]
 
 
 def test_the_users_command_runs_once_the_verdict_is_there(tmp_path: Path, runtime: ListedRuntime) -> None:
