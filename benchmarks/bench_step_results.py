@@ -28,7 +28,7 @@ from size import sized
 from afo.data.example import encode
 from afo.data.pieces import Origins
 from afo.data.schema import Feature, Schema
-from afo.job import Data, Job, Model, RoleSpec, Schedule
+from afo.job import Data, Job, Model, RoleSpec
 from afo.train import step as training
 from afo.train.cluster import connect
 from afo.train.parameters import Parameters
@@ -61,7 +61,7 @@ def batch(prepare: Any) -> Any:
 def step(parts: JobParts, parameters: Parameters, prepare: Any, place: Any) -> Any:
     """The step whose results are put where `place` puts them."""
     training.on_client = place
-    traced = step_function(parts.model, parameters, Schedule(), prepare)
+    traced = step_function(parts.model, parameters, prepare)
     traced.get_concrete_function()
     return traced
 

@@ -14,7 +14,7 @@ from size import sized
 from afo.data.example_batch import encode_columns
 from afo.data.pieces import Origins
 from afo.data.schema import Feature, Schema
-from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec, Schedule
+from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
 from afo.models.examples import parse, parse_by_tensorflow
 from afo.models.records import RecordParser
 from afo.train.setup import JobParts
@@ -74,7 +74,7 @@ def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision
     if worker == 0:
         parts.model.initialize(parameters)
     prepare = prepare_function(parts.model, parser, servers)
-    return Side(prepare, step_function(parts.model, parameters, Schedule(), prepare))
+    return Side(prepare, step_function(parts.model, parameters, prepare))
 
 
 def once(one: Side, batch: Any) -> None:

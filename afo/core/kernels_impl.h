@@ -54,22 +54,38 @@ struct AdagradDecay {
   }
 };
 
+// The velocity is in units of the gradient, so that a schedule weighs what comes and not what has come.
 struct Momentum {
   static void Row(const Arguments& a, float* __restrict w, const float* __restrict g, int32_t n) {
     float* velocity = w + n;
-    const float rate = a.update.rate, kept = a.options.momentum;
+    const float rate = a.update.rate, kept = a.options.momentum, scale = a.update.gradient_scale;
     if (a.options.nesterov) {
 #pragma GCC ivdep
       for (int32_t i = 0; i < n; ++i) {
-        velocity[i] = kept * velocity[i] + g[i];
-        w[i] -= rate * (g[i] + kept * velocity[i]);
+        const float gradient = scale * g[i];
+        velocity[i] = kept * velocity[i] + gradient;
+        w[i] -= rate * (gradient + kept * velocity[i]);
       }
       return;
     }
 #pragma GCC ivdep
     for (int32_t i = 0; i < n; ++i) {
-      velocity[i] = kept * velocity[i] + g[i];
+      velocity[i] = kept * velocity[i] + scale * g[i];
       w[i] -= rate * velocity[i];
+    }
+  }
+};
+
+// v = rho * v + (1 - rho) * g^2, w -= rate * g / sqrt(v + epsilon). Tieleman and Hinton (2012), as Keras has it.
+struct Rmsprop {
+  static void Row(const Arguments& a, float* __restrict w, const float* __restrict g, int32_t n) {
+    float* square = w + n;
+    const float rate = a.update.rate, epsilon = a.options.epsilon, kept = a.options.rho, fresh = 1 - a.options.rho;
+#pragma GCC ivdep
+    for (int32_t i = 0; i < n; ++i) {
+      const float v = kept * square[i] + fresh * (g[i] * g[i]);
+      square[i] = v;
+      w[i] -= rate * g[i] / __builtin_sqrtf(v + epsilon);
     }
   }
 };
@@ -198,7 +214,7 @@ const Kernels& Get() {
   // In the order of the enumeration `Rule`.
   static const Kernels kernels = {AFO_NAME(AFO_ISA_NAME),
                                   {Rows<Sgd>, Rows<Adagrad>, Rows<AdamOf<false>>, Rows<Ftrl>, Rows<Momentum>,
-                                   Rows<AdagradDecay>, Rows<AdamOf<true>>, Rows<GroupFtrl>}};
+                                   Rows<AdagradDecay>, Rows<AdamOf<true>>, Rows<GroupFtrl>, Rows<Rmsprop>}};
   return kernels;
 }
 

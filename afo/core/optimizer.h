@@ -14,8 +14,9 @@ enum class Rule : std::int32_t {
   kAdagradDecay = 5,
   kAdamW = 6,
   kGroupFtrl = 7,
+  kRmsprop = 8,
 };
-constexpr int kRules = 8;
+constexpr int kRules = 9;
 
 // Widest row, in weights: `MOST_DIM` of afo/table_bounds.py.
 constexpr std::int32_t kMaxDim = 4096;
@@ -25,7 +26,7 @@ struct OptimizerOptions {
   Rule rule = Rule::kSgd;
   float learning_rate = 0.01f;
   float initial_accumulator = 0.1f;  // adagrad, adagrad_decay, ftrl, group_ftrl
-  float epsilon = 0.0f;              // adagrad, adagrad_decay, adam, adamw: beside the root
+  float epsilon = 0.0f;              // beside the root (adagrad, adagrad_decay, adam, adamw), in it (rmsprop)
   float beta_1 = 0.9f;               // adam, adamw
   float beta_2 = 0.999f;             // adam, adamw
   float l1 = 0.0f;                   // ftrl, group_ftrl
@@ -36,6 +37,8 @@ struct OptimizerOptions {
   float weight_decay = 0.0f;         // adamw
   float decay_rate = 1.0f;           // adagrad_decay
   std::uint32_t decay_steps = 1;     // adagrad_decay
+  float rho = 0.9f;                  // rmsprop
+  bool forgets_first = false;        // ftrl, group_ftrl: a row's first weights count no more once it is updated
   float clip_value = 0.0f;           // each element of a row's gradient to +- this; 0: not
   float clip_norm = 0.0f;            // a row's gradient to this length, after `clip_value`; 0: not
 
@@ -52,7 +55,7 @@ void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim);
 struct Update {
   float rate = 0.0f;         // the learning rate with its schedule and, for Adam, its correction
   float decay = 0.0f;        // what is taken of each weight apart from its gradient (adamw)
-  float gradient_scale = 1;  // what a schedule does to FTRL's gradients, whose old rates are in its state
+  float gradient_scale = 1;  // what a schedule does to gradients whose old rates are in the slots (ftrl, momentum)
 };
 
 // `powers` counts Adam's updates of a table on its server, this one included.

@@ -1,7 +1,7 @@
 """One exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -132,6 +132,15 @@ class Exchange:
             for name, part, dim in zip(found, parts, dims, strict=True):
                 found[name].append(tf.reshape(part, [-1, dim]))
         return {name: tf.concat(parts, axis=0) for name, parts in found.items()}
+
+    def times(self, flat: Sequence[Any], factors: Mapping[str, Any]) -> list[Any]:
+        """What lies as `values` do, that of each table multiplied by its factor, a scalar by the name of the table."""
+        dims = tf.constant([self._group.tables[number].dim for number in self._numbers])
+        each = tf.stack([factors[self._group.tables[number].name] for number in self._numbers])
+        return [
+            values * tf.cast(tf.repeat(each, (splits[1:] - splits[:-1]) * dims), values.dtype)
+            for splits, values in zip(self._splits, flat, strict=True)
+        ]
 
     def _sent(self, keys: Keys, server: int) -> tuple[Any, Any, Any]:
         """Keys, splits and counts as the server is to read them. Sent once, also where it is asked for fewer sets."""

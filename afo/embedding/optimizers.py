@@ -75,7 +75,8 @@ class Adam(RowOptimizer, frozen=True, kw_only=True):
 
 
 class Ftrl(RowOptimizer, frozen=True, kw_only=True):
-    """FTRL-Proximal: McMahan et al. (2013), algorithm 1."""
+    """FTRL-Proximal: McMahan et al. (2013), algorithm 1. `forgets_first`: first weights count no more once a row is
+    updated, as in Keras; else they are where the row is updated from."""
 
     rule: ClassVar[int] = 3
     slots: ClassVar[int] = 2
@@ -84,10 +85,14 @@ class Ftrl(RowOptimizer, frozen=True, kw_only=True):
     initial_accumulator: float = 0.1
     l1: float = 0.0
     l2: float = 0.0
+    forgets_first: bool = False
 
 
 class Momentum(RowOptimizer, frozen=True, kw_only=True):
-    """v = momentum * v + g, w -= learning_rate * v; with `nesterov` g + momentum * v in its place."""
+    """v = momentum * v + g, w -= learning_rate * v; with `nesterov` g + momentum * v in its place.
+
+    A schedule multiplies g, so that v stays what it is in Keras: there the rate of each step is in it.
+    """
 
     rule: ClassVar[int] = 4
     slots: ClassVar[int] = 1
@@ -137,15 +142,26 @@ class GroupFtrl(RowOptimizer, frozen=True, kw_only=True):
     l21: float = 0.0
 
 
+class RMSprop(RowOptimizer, frozen=True, kw_only=True):
+    """v = rho * v + (1 - rho) * g², w -= learning_rate * g / sqrt(v + epsilon). Tieleman and Hinton (2012)."""
+
+    rule: ClassVar[int] = 8
+    slots: ClassVar[int] = 1
+
+    learning_rate: float = 0.001
+    rho: float = 0.9
+    epsilon: float = 1e-7
+
+
 #: As in `OptimizerOf` of afo/ops/tables/op.cc.
 _ORDER = (
     "learning_rate", "initial_accumulator", "epsilon", "beta_1", "beta_2", "l1", "l2", "l21", "momentum",
-    "weight_decay", "decay_rate", "clip_value", "clip_norm", "nesterov", "decay_steps",
+    "weight_decay", "decay_rate", "rho", "clip_value", "clip_norm", "nesterov", "forgets_first", "decay_steps",
 )  # fmt: skip
 _TINY, _HUGE = 1e-30, 1e30
 _RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (_TINY, _HUGE), "initial_accumulator": (0, _HUGE), "epsilon": (0, _HUGE), "beta_1": (0, 0.999999),
     "beta_2": (0, 0.9999999), "l1": (0, _HUGE), "l2": (0, _HUGE), "l21": (0, _HUGE), "momentum": (0, 1),
     "weight_decay": (0, 1), "decay_rate": (0, 1), "clip_value": (_TINY, _HUGE), "clip_norm": (_TINY, _HUGE),
-    "nesterov": (0, 1), "decay_steps": (1, 2**24),
+    "nesterov": (0, 1), "decay_steps": (1, 2**24), "rho": (0, 0.9999999), "forgets_first": (0, 1),
 }  # fmt: skip

@@ -11,9 +11,9 @@ from afo.job.embedding import Embedding, Evict, FeatureTables, Filter, Pooling, 
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Model, Wide
-from afo.job.optimizer import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd
+from afo.job.optimizer import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
 from afo.job.optimizers import Optimizer, Schedule
-from afo.job.row_optimizer import AdagradDecay, AdamW, GroupFtrl, Momentum, RowOptimizer
+from afo.job.row_optimizer import AdagradDecay, GroupFtrl, RowOptimizer
 from afo.job.section import ROLES, Role, Section
 from afo.job.security import Security
 from afo.job.training import (
@@ -62,6 +62,7 @@ __all__ = [
     "Optimizer",
     "OptimizerChoice",
     "Pooling",
+    "RMSprop",
     "Restart",
     "RestartBudget",
     "Role",

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from afo.job.section import Section
 
 Rate = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Ftrl(Section, frozen=True):
@@ -16,6 +17,9 @@ class Ftrl(Section, frozen=True):
     l1: Annotated[float, Meta(ge=0)] = 0.0
     l2: Annotated[float, Meta(ge=0)] = 0.0
     initial_accumulator: Rate = 0.1
+    forgets_first: Annotated[
+        bool, Meta(description="First weights count no more once they are updated, as in Keras.")
+    ] = False
 
 
 class Adagrad(Section, frozen=True):
@@ -40,6 +44,35 @@ class Adam(Section, frozen=True):
     epsilon: Rate = 1e-7
 
 
+class AdamW(Section, frozen=True):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019); of tables the rows that a batch names."""
+
+    learning_rate: Rate = 0.001
+    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
+    epsilon: Rate = 1e-7
+    weight_decay: Share = 0.004
+
+
+class Momentum(Section, frozen=True):
+    """Stochastic gradient descent with momentum (Polyak, 1964)."""
+
+    learning_rate: Rate = 0.01
+    momentum: Share = 0.9
+    nesterov: bool = False
+
+
+class RMSprop(Section, frozen=True):
+    """RMSprop (Tieleman and Hinton, 2012)."""
+
+    learning_rate: Rate = 0.001
+    rho: Annotated[float, Meta(ge=0, lt=1, description="Of the mean of squares, what is kept at each update.")] = 0.9
+    epsilon: Rate = 1e-7
+
+
+AnyOptimizer = Ftrl | Adagrad | Sgd | Adam | AdamW | Momentum | RMSprop
+
+
 class OptimizerChoice(Section, frozen=True):
     """Exactly one optimizer."""
 
@@ -47,15 +80,20 @@ class OptimizerChoice(Section, frozen=True):
     adagrad: Adagrad | UnsetType = UNSET
     sgd: Sgd | UnsetType = UNSET
     adam: Adam | UnsetType = UNSET
+    adamw: AdamW | UnsetType = UNSET
+    momentum: Momentum | UnsetType = UNSET
+    rmsprop: RMSprop | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        if sum(value is not UNSET for value in (self.ftrl, self.adagrad, self.sgd, self.adam)) != 1:
-            raise ValueError("name exactly one optimizer: ftrl, adagrad, sgd or adam")
+        if len(self._named) != 1:
+            *others, last = self.__struct_fields__
+            raise ValueError(f"name exactly one optimizer: {', '.join(others)} or {last}")
 
     @property
-    def chosen(self) -> Ftrl | Adagrad | Sgd | Adam:
+    def chosen(self) -> AnyOptimizer:
         """The one that was named."""
-        for value in (self.ftrl, self.adagrad, self.sgd, self.adam):
-            if not isinstance(value, UnsetType):
-                return value
-        raise AssertionError("unreachable: __post_init__ demands one")
+        return self._named[0]
+
+    @property
+    def _named(self) -> list[AnyOptimizer]:
+        return [value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET]

@@ -4,19 +4,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from afo.job.optimizer import Adagrad, Adam, Ftrl, Rate, Sgd
+from afo.job.optimizer import Adagrad, Adam, AdamW, Ftrl, Momentum, Rate, RMSprop, Sgd, Share
 from afo.job.section import Section
 
-Share = Annotated[float, Meta(ge=0, le=1)]
 Strength = Annotated[float, Meta(ge=0)]
-
-
-class Momentum(Section, frozen=True):
-    """Stochastic gradient descent with momentum (Polyak, 1964)."""
-
-    learning_rate: Rate = 0.01
-    momentum: Share = 0.9
-    nesterov: bool = False
 
 
 class AdagradDecay(Section, frozen=True):
@@ -26,16 +17,6 @@ class AdagradDecay(Section, frozen=True):
     initial_accumulator: Rate = 0.1
     decay_rate: Share = 0.9
     decay_steps: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
-
-
-class AdamW(Section, frozen=True):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), of the rows that a batch names."""
-
-    learning_rate: Rate = 0.001
-    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
-    epsilon: Rate = 1e-7
-    weight_decay: Share = 0.004
 
 
 class GroupFtrl(Section, frozen=True):
@@ -48,7 +29,7 @@ class GroupFtrl(Section, frozen=True):
     l21: Strength = 0.0
 
 
-_Rule = Adagrad | Adam | Ftrl | Sgd | Momentum | AdagradDecay | AdamW | GroupFtrl
+_Rule = Adagrad | Adam | Ftrl | Sgd | Momentum | AdagradDecay | AdamW | GroupFtrl | RMSprop
 
 
 class RowOptimizer(Section, frozen=True):
@@ -61,6 +42,7 @@ class RowOptimizer(Section, frozen=True):
     ftrl: Ftrl | UnsetType = UNSET
     group_ftrl: GroupFtrl | UnsetType = UNSET
     momentum: Momentum | UnsetType = UNSET
+    rmsprop: RMSprop | UnsetType = UNSET
     sgd: Sgd | UnsetType = UNSET
     clip_value: Annotated[
         Rate | None, Meta(description="Limit of each element of a row's gradient, summed over the batch.")

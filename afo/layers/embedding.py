@@ -28,7 +28,8 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     In a job its rows live on the parameter servers: a batch moves the different rows that it names and their
     gradients, and the layer has no weights. With an `input_dim` of None ids are any 64-bit integers or strings, and a
     row comes when its id is first met; the layer then works in a job alone. There it raises ModelError for what needs
-    the whole table at every step (regularizer, constraint, LoRA, quantisation).
+    the whole table at every step (regularizer, constraint, LoRA, quantisation). A matrix (`weights`, `set_weights`) is
+    what a table begins with; of a layer that is not `trainable` the rows stay as they begin.
 
     combiner  `mean`, `sum` or `sqrtn`: ids [B, n] give one row a sample, [B, output_dim], as in TensorFlow's
               `embedding_lookup_sparse`; called with `weights` [B, n], weighted. With `mask_zero` the ids 0 and '' do
@@ -84,6 +85,18 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         self._require_plain()
         self.is_remote = True
         self.built = True
+
+    def set_weights(self, weights: Any) -> None:
+        """As Keras'; in a job, whose rows are not here, the matrix is what the table begins with."""
+        if not self.is_remote:
+            return super().set_weights(weights)  # type: ignore[no-any-return]
+        shapes = [tuple(getattr(each, "shape", ())) for each in weights]
+        if shapes != [(self.input_dim, self.output_dim)]:
+            raise ModelError(
+                f"embedding `{self.name}` is given weights of {shapes}; it takes one matrix of"
+                f" {(self.input_dim, self.output_dim)}"
+            )
+        self.embeddings_initializer = keras.initializers.Constant(weights[0])
 
     def call(self, inputs: Any, weights: Any = None) -> Any:
         """ids [...] → [..., output_dim], or, with a combiner, ids [B, n] → [B, output_dim]."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.job import Adam
+from afo.job import Adam, AdamW
 
 
 class AdamRule:
@@ -23,7 +23,7 @@ class AdamRule:
     slots = ("mean", "square", "steps")
     row_slots = ("steps",)
 
-    def __init__(self, options: Adam) -> None:
+    def __init__(self, options: Adam | AdamW) -> None:
         self._options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:

@@ -1,53 +1,112 @@
 """The optimizer that a Keras model was compiled with, as one of ours."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
 from afo.errors import Unsupported
-from afo.job import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd
+from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
+from afo.optimizers.clipping import Clipping
 
 #: Options of Keras' optimizers that change nothing at these values, and that ours have no word for.
 _NEUTRAL = {
-    "momentum": (0.0,), "nesterov": (False,), "amsgrad": (False,), "weight_decay": (None, 0.0), "clipnorm": (None,),
-    "clipvalue": (None,), "global_clipnorm": (None,), "use_ema": (False,), "loss_scale_factor": (None,),
-    "gradient_accumulation_steps": (None,), "learning_rate_power": (-0.5,), "beta": (0.0,),
+    "amsgrad": (False,), "centered": (False,), "use_ema": (False,), "loss_scale_factor": (None,),
+    "gradient_accumulation_steps": (None,), "learning_rate_power": (-0.5,),
     "l2_shrinkage_regularization_strength": (0.0,),
 }  # fmt: skip
+#: By the exact class: AdamW, for one, is an Adam.
+_OFFERED = (
+    keras.optimizers.SGD, keras.optimizers.Adagrad, keras.optimizers.Adam, keras.optimizers.AdamW,
+    keras.optimizers.RMSprop, keras.optimizers.Ftrl,
+)  # fmt: skip
 _INSTEAD = "; name one in `optimizer.deep` of the job file, which goes before the model's"
 
 
-def compiled_choice(optimizer: Any) -> OptimizerChoice:
-    """Raises Unsupported for an optimizer, a schedule or an option that the parameter servers do not have."""
+class Compiled(NamedTuple):
+    """What a model was compiled with."""
+
+    choice: OptimizerChoice
+    clipping: Clipping = Clipping()
+    #: `keras.optimizers.schedules.LearningRateSchedule` whose value multiplies the choice's rate of 1, or None.
+    schedule: Any = None
+
+
+def compiled_of(optimizer: Any) -> Compiled:
+    """Raises Unsupported for an optimizer or an option that the parameter servers do not have."""
+    if type(optimizer) not in _OFFERED:
+        raise Unsupported(
+            f"the model is compiled with {_name(optimizer)}; offered are SGD, Adagrad, Adam, AdamW, RMSprop and"
+            f" Ftrl{_INSTEAD}"
+        )
     config = optimizer.get_config()
-    rate = config["learning_rate"]
-    if isinstance(rate, dict):
-        raise Unsupported(f"{_name(optimizer)} has a learning-rate schedule; write `optimizer.schedule` and a number")
     for option, neutral in _NEUTRAL.items():
         if option in config and config[option] not in neutral:
             raise Unsupported(f"{_name(optimizer)} has {option}={config[option]!r}, which is not offered{_INSTEAD}")
-    return _choice(optimizer, float(rate), config)
+    if getattr(optimizer, "_exclude_from_weight_decay_pattern", None):
+        raise Unsupported(
+            f"{_name(optimizer)} leaves variables out of its weight decay, which is not offered{_INSTEAD}"
+        )
+    schedule = _schedule(optimizer)
+    choice = _choice(optimizer, 1.0 if schedule else float(config["learning_rate"]), config)
+    clipping = Clipping(config.get("clipvalue"), config.get("clipnorm"), config.get("global_clipnorm"))
+    return Compiled(choice, clipping, schedule)
+
+
+def _schedule(optimizer: Any) -> Any:
+    """Its learning-rate schedule, None for a number."""
+    rate = optimizer._learning_rate
+    if not isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        return None
+    if type(optimizer) is keras.optimizers.Ftrl:
+        raise Unsupported(
+            f"{_name(optimizer)} has a learning-rate schedule, which would rescale the weights learned so far; write"
+            " a number, and `optimizer.schedule` in the job file, which weighs the gradients"
+        )
+    return rate
 
 
 def _choice(optimizer: Any, rate: float, config: dict[str, Any]) -> OptimizerChoice:
-    # By the exact class: AdamW, for one, is an Adam.
     kind = type(optimizer)
+    decay = config.get("weight_decay") or 0.0
+    if kind in (keras.optimizers.Adam, keras.optimizers.AdamW):
+        numbers = {name: config[name] for name in ("beta_1", "beta_2", "epsilon")} | {"learning_rate": rate}
+        return OptimizerChoice(adamw=AdamW(weight_decay=decay, **numbers)) if decay else _adam(numbers)
+    if decay:
+        raise Unsupported(f"{_name(optimizer)} has weight_decay={decay!r}, which AdamW alone has here{_INSTEAD}")
     if kind is keras.optimizers.SGD:
-        return OptimizerChoice(sgd=Sgd(learning_rate=rate))
+        return _sgd(rate, config)
     if kind is keras.optimizers.Adagrad:
-        return OptimizerChoice(
-            adagrad=Adagrad(learning_rate=rate, initial_accumulator=config["initial_accumulator_value"])
-        )
-    if kind is keras.optimizers.Adam:
-        chosen = {name: config[name] for name in ("beta_1", "beta_2", "epsilon")}
-        return OptimizerChoice(adam=Adam(learning_rate=rate, **chosen))
-    if kind is keras.optimizers.Ftrl:
-        l1, l2 = config["l1_regularization_strength"], config["l2_regularization_strength"]
-        first = config["initial_accumulator_value"]
-        return OptimizerChoice(ftrl=Ftrl(learning_rate=rate, l1=l1, l2=l2, initial_accumulator=first))
-    raise Unsupported(
-        f"the model is compiled with {_name(optimizer)}; offered are SGD, Adagrad, Adam and Ftrl{_INSTEAD}"
-    )
+        # sqrt(a + epsilon + sum of g²): the same as a first sum that is larger by epsilon.
+        first = config["initial_accumulator_value"] + config["epsilon"]
+        return OptimizerChoice(adagrad=Adagrad(learning_rate=rate, initial_accumulator=first))
+    if kind is keras.optimizers.RMSprop:
+        return _rmsprop(optimizer, rate, config)
+    return _ftrl(rate, config)
+
+
+def _adam(numbers: dict[str, float]) -> OptimizerChoice:
+    return OptimizerChoice(adam=Adam(**numbers))
+
+
+def _sgd(rate: float, config: dict[str, Any]) -> OptimizerChoice:
+    if not config["momentum"]:
+        return OptimizerChoice(sgd=Sgd(learning_rate=rate))
+    momentum = Momentum(learning_rate=rate, momentum=config["momentum"], nesterov=config["nesterov"])
+    return OptimizerChoice(momentum=momentum)
+
+
+def _rmsprop(optimizer: Any, rate: float, config: dict[str, Any]) -> OptimizerChoice:
+    if config["momentum"]:
+        raise Unsupported(f"{_name(optimizer)} has momentum={config['momentum']!r}, which is not offered{_INSTEAD}")
+    return OptimizerChoice(rmsprop=RMSprop(learning_rate=rate, rho=config["rho"], epsilon=config["epsilon"]))
+
+
+def _ftrl(rate: float, config: dict[str, Any]) -> OptimizerChoice:
+    # beta stands beside the root as 2 * l2 does: l2 + beta / (2 * rate).
+    l2 = config["l2_regularization_strength"] + config["beta"] / (2 * rate)
+    numbers = {"l1": config["l1_regularization_strength"], "l2": l2}
+    first = config["initial_accumulator_value"]
+    return OptimizerChoice(ftrl=Ftrl(learning_rate=rate, initial_accumulator=first, forgets_first=True, **numbers))
 
 
 def _name(optimizer: Any) -> str:

@@ -25,9 +25,12 @@ class FtrlRule:
         self._options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:
-        """`linear` is what makes the rule give back the first weights for a gradient of zero (exact for l1 = 0)."""
+        """`linear` is what makes the rule give back the first weights for a gradient of zero (exact for l1 = 0), or
+        zero where these are to be forgotten."""
         options = self._options
         accumulator = tf.fill(tf.shape(weights), tf.constant(options.initial_accumulator, weights.dtype))
+        if options.forgets_first:
+            return accumulator, tf.zeros_like(weights)
         linear = -weights * (options.initial_accumulator**0.5 / options.learning_rate + 2 * options.l2)
         return accumulator, linear
 

@@ -14,6 +14,7 @@ _RULES: dict[type, type[RowOptimizer]] = {
     job.Ftrl: optimizers.Ftrl,
     job.GroupFtrl: optimizers.GroupFtrl,
     job.Momentum: optimizers.Momentum,
+    job.RMSprop: optimizers.RMSprop,
     job.Sgd: optimizers.Sgd,
 }
 

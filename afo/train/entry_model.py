@@ -9,21 +9,24 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from msgspec import UNSET
 
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
+from afo.embedding.optimizers import Sgd
 from afo.embedding.policies import Filter
 from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
-from afo.errors import DataError
-from afo.job import Job, OptimizerChoice
+from afo.errors import DataError, Unsupported
+from afo.job import Job
 from afo.layers.lookup import answered_by
 from afo.models.records import DTYPE, Parsed
-from afo.optimizers import rule_of
-from afo.optimizers.compiled import compiled_choice
+from afo.optimizers import rate_at, rule_of
+from afo.optimizers.compiled import Compiled, compiled_of
 from afo.optimizers.rows import row_optimizer_of
 from afo.train import initialize, operations
 from afo.train.checkpoint import CheckpointReader
+from afo.train.clipped import clipped
 from afo.train.draws import draw_of
 from afo.train.exchange import Exchange
 from afo.train.hashed_lookup import HashedLookup
@@ -53,23 +56,24 @@ class EntryModel:
         self.labels = job.data.labels
         self._schema, self._job = schema, job
         self._own = OwnModule(schema, job)
-        self._rule = rule_of(self._choice())
+        self._optimizer = self._chosen()
+        self._rule = rule_of(self._optimizer.choice)
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """A table for each embedding; the state is whatever the model itself changes."""
         return self._parameters(servers, splits, self._hash_tables())
 
     def _parameters(self, servers: int, splits: int, hash_tables: list[Table]) -> Parameters:
-        own, rule = self._own, self._rule
+        own, rule, weights = self._own, self._rule, self._own.variables.weights
         tables = [
             table(each.name, each.layer.input_dim, each.layer.output_dim, rule, servers)
             for each in own.embeddings
             if not each.hashed
         ]
-        dense = dense_vector(sum(weight.size for weight in own.weights), rule, servers)
+        dense = dense_vector(sum(weight.size for weight in weights), rule, servers)
         keeps = self._job.checkpoint.keeps_survivors
         return parameters_of(
-            tuple(tables), dense, own.weights, self._state(), splits, with_copies=keeps, embeddings=hash_tables
+            tuple(tables), dense, weights, self._state(), splits, with_copies=keeps, embeddings=hash_tables
         )
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
@@ -85,38 +89,45 @@ class EntryModel:
         draws = {
             each.name: draw_of(each.layer, parameters.servers, seed) for each in self._own.embeddings if not each.hashed
         }
-        flat = [tf.reshape(variable, [-1]) for variable in self._own.trained]
+        flat = [tf.reshape(variable, [-1]) for variable in self._own.variables.trained]
         vector = tf.concat(flat, axis=0).numpy() if flat else tf.zeros([0]).numpy()
-        state = zip(parameters.state, self._own.state, strict=True)
+        state = zip(parameters.state, self._own.variables.state, strict=True)
         initialize.create(parameters, draws, vector, {each.name: value.numpy() for each, value in state})
 
     def encode(self, parsed: Parsed, servers: int) -> Inputs:
         """What the model reads; it finds its ids itself."""
         return Inputs(self._own.read(parsed.features), parsed.labels, parsed.weight)
 
-    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
-        """The model's own loss and its gradients."""
-        own = self._own
+    def rate(self, step: Any) -> Any:
+        """The job's schedule, times the one that the model was compiled with."""
+        rate, schedule = rate_at(self._job.optimizer.schedule, step), self._optimizer.schedule
+        return rate if schedule is None else rate * tf.cast(schedule(step), tf.float32)
+
+    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
+        """The model's own loss and its gradients, clipped as its optimizer says."""
+        own, variables = self._own, self._own.variables
         vector = exchange.vector()
-        own.assign(vector, state)
+        variables.assign(vector, state, step)
         tables = self._asked(inputs.features, exchange)
         asked = [] if tables is None else tables.values
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch([own.trained, asked])
+            tape.watch([variables.trained, asked])
             if tables is not None:
                 tables.open()
             lookup = ServerLookup(own.embeddings, exchange, tape, tables)
             with answered_by(lookup):
                 outputs = own.outputs(inputs.features, training=True)
                 loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
-        weights, rows, found = tape.gradient(loss, [own.trained, lookup.rows, asked])
-        return Computed(
+        weights, rows, found = tape.gradient(loss, [variables.trained, lookup.rows, asked])
+        computed = Computed(
             loss=loss,
             rows=lookup.summed(rows),
-            vector=_joined(own.trained, weights),
-            added=tuple(after - before for after, before in zip(own.state, state, strict=True)),
+            vector=_joined(variables.trained, weights),
+            added=tuple(after - before for after, before in zip(variables.state, state, strict=True)),
             embeddings=() if tables is None else tables.gradients(found),
+            moved=variables.moved(vector),
         )
+        return clipped(computed, variables.weights, self._optimizer.clipping)
 
     def numbers(self, inputs: Inputs) -> dict[str, Any]:
         """The dense features that the model reads, labels and weight."""
@@ -136,37 +147,53 @@ class EntryModel:
         if group is None or not calls:
             return None
         names = {id(each.layer): each.name for each in self._own.embeddings}
-        return HashedLookup(group, names, calls, ways_of(self._own.embeddings, calls, self._job, group.servers))
+        clips = self._optimizer.clipping.clips
+        ways = ways_of(self._own.embeddings, calls, self._job, group.servers, with_rows=clips)
+        return HashedLookup(group, names, calls, ways)
 
     def _hash_tables(self) -> list[Table]:
         hashed = [each for each in self._own.embeddings if each.hashed]
         if not hashed:
             return []
         operations.load()
-        rule, seed = row_optimizer_of(self._choice(), self._job.optimizer.embedding), self._job.data.shuffle.seed
+        rule = row_optimizer_of(self._optimizer.choice, self._job.optimizer.embedding)
+        seed = self._job.data.shuffle.seed
         evict = eviction_of(self._job.model.embedding.evict)
         tables = []
         for each in hashed:
             layer = each.layer
             first = initializer_of(layer.embeddings_initializer, layer.output_dim, seed)
             evicted = evict if layer.evict is None else layer.evict
-            tables.append(Table(each.name, layer.output_dim, rule, first, filter=self._filter(layer), eviction=evicted))
+            # What is not trained has no gradients, and needs no slots.
+            own = rule if layer.trainable else Sgd()
+            tables.append(Table(each.name, layer.output_dim, own, first, filter=self._filter(layer), eviction=evicted))
         return tables
 
     def _filter(self, layer: Any) -> Filter:
         return filter_of(self._job.model.embedding.filter) if layer.filter is None else layer.filter
 
-    def _choice(self) -> OptimizerChoice:
-        given, module = self._job.optimizer.deep, self._own.module
-        optimizer = getattr(module, "optimizer", None)
-        if given is not None or optimizer is None:
-            return self._job.optimizer.deep_or_default
-        return compiled_choice(optimizer)
+    def _chosen(self) -> Compiled:
+        options, compiled = self._job.optimizer, getattr(self._own.module, "optimizer", None)
+        if options.deep is not None or compiled is None:
+            chosen = Compiled(options.deep_or_default)
+        else:
+            chosen = compiled_of(compiled)
+        if chosen.schedule is not None and options.embedding is not None and options.embedding.chosen is not None:
+            raise Unsupported(
+                "the model is compiled with a learning-rate schedule, whose values are no factors of the rate in"
+                " `optimizer.embedding`; write a number and `optimizer.schedule`"
+            )
+        if self._own.variables.are_bounded and chosen.choice.ftrl is not UNSET:
+            raise Unsupported(
+                "the model has weights with a constraint and is trained by FTRL, which makes weights anew from the sum"
+                " of their gradients; name another optimizer in `optimizer.deep`"
+            )
+        return chosen
 
     def _state(self) -> tuple[Any, ...]:
         return tuple(
             state_variable(f"state.{name.replace('/', '.')}", tuple(variable.shape.as_list()), variable.dtype.name)
-            for name, variable in zip(self._own.state_names, self._own.state, strict=True)
+            for name, variable in zip(self._own.variables.state_names, self._own.variables.state, strict=True)
         )
 
     def _is_dense(self, name: str) -> bool:
@@ -214,7 +241,8 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
                 f"{reader.url} holds {vector.size} dense weights where the model has {dense.rows}: layers"
                 " have changed; start without this checkpoint"
             )
-        self._own.assign(tf.constant(vector), [reader.whole(each.name.removeprefix("afo/")) for each in state])
+        values = [reader.whole(each.name.removeprefix("afo/")) for each in state]
+        self._own.variables.assign(tf.constant(vector), values, reader.manifest.step)
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""

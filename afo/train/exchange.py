@@ -60,6 +60,18 @@ class Exchange:
                 operations.append(table.rule.apply_sparse(weights, slots, parts[task], gradient.rows[task], rate))
         return operations
 
+    def move_vector(self, change: Any) -> list[Any]:
+        """Add to the dense weights what is no gradient; returns the operations that do it."""
+        dense = self.parameters.dense
+        parts = tf.split(change, [shard.weights.shape[0] for shard in dense.shards])
+        operations = []
+        for task, shard in enumerate(dense.shards):
+            with tf.device(ps_device(task)):
+                operations.append(
+                    tf.raw_ops.AssignAddVariableOp(resource=self._handles[shard.weights.name], value=parts[task])
+                )
+        return operations
+
     def apply_vector(self, gradient: Any, rate: Any) -> list[Any]:
         """The same for the dense weights."""
         dense = self.parameters.dense

@@ -18,6 +18,7 @@ def required(computed: Computed) -> Computed:
     values = [computed.loss, computed.vector, *(each.values for each in computed.rows)]
     values += [each for each in computed.added if each.dtype.is_floating]
     values += [part for each in computed.embeddings for part in each.values]
+    values += [] if computed.moved is None else [computed.moved]
     finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
     with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
         return Computed(
@@ -28,6 +29,7 @@ def required(computed: Computed) -> Computed:
             embeddings=tuple(
                 each._replace(values=tuple(tf.identity(part) for part in each.values)) for each in computed.embeddings
             ),
+            moved=None if computed.moved is None else tf.identity(computed.moved),
         )
 
 
@@ -39,7 +41,7 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
 
     def look(batch: Any) -> list[dict[str, Any]]:
         exchange, position = Exchange(parameters), Position(parameters, batch.origin)
-        computed = model.compute(batch.inputs, exchange, position.state)
+        computed = model.compute(batch.inputs, exchange, position.state, position.step)
         inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
         tables = {f"table `{table.name}`": values for table, values in exchange.gathered}
         asked: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
 from afo.models.feature_tables import check_features
 from afo.models.records import Parsed
+from afo.optimizers import rate_at
 from afo.optimizers.rows import row_optimizer_of
 from afo.train import initialize, operations
 from afo.train.asked_tables import AskedTables, Lists, SplitLayout, split_layout
@@ -84,7 +85,11 @@ class HashedWideDeepModel(WideDeepModel):
             samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))
         return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, parts, servers), samples)
 
-    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
+    def rate(self, step: Any) -> Any:
+        """The job's schedule."""
+        return rate_at(self._job.optimizer.schedule, step)
+
+    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
         own, dense = standardised_by_all(inputs.samples, state)
         parts = split_layout(self._layout, self._job, exchange.parameters.servers)

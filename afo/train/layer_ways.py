@@ -1,6 +1,7 @@
 """How the rows of a user's layers come to a worker: what each layer says, and the job where it says nothing."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from afo.errors import ModelError
 from afo.job import Job
@@ -9,14 +10,31 @@ from afo.train.hashed_lookup import Way
 from afo.train.lookups import Call, Named
 
 
-def ways_of(embeddings: Iterable[Named], calls: Sequence[Call], job: Job, servers: int) -> dict[int, Way]:
-    """By id of the layer, of those with hash tables. Raises ModelError for pooling on the servers that cannot be."""
+def ways_of(
+    embeddings: Iterable[Named], calls: Sequence[Call], job: Job, servers: int, *, with_rows: bool = False
+) -> dict[int, Way]:
+    """By id of the layer, of those with hash tables. `with_rows`: the rows themselves have to come.
+
+    Raises ModelError for pooling on the servers that cannot be.
+    """
     ways = {}
     for each in embeddings:
         if each.hashed:
-            is_pooled = _is_pooled(each, [call for call in calls if call.layer is each.layer], job, servers)
+            if with_rows:
+                _require_rows(each.layer, job)
+            is_pooled = not with_rows and _is_pooled(
+                each, [call for call in calls if call.layer is each.layer], job, servers
+            )
             ways[id(each.layer)] = Way(is_pooled, each.layer.wire or job.model.embedding.wire)
     return ways
+
+
+def _require_rows(layer: Any, job: Job) -> None:
+    if layer.combiner is not None and (layer.pooling or job.model.embedding.pooling) == "servers":
+        raise ModelError(
+            f"embedding `{layer.name}` cannot be pooled on the servers: the model is compiled with gradient clipping,"
+            " which needs the gradient of each row; give it `pooling='workers'`, or clip by `optimizer.embedding`"
+        )
 
 
 def _is_pooled(named: Named, calls: Sequence[Call], job: Job, servers: int) -> bool:

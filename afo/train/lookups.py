@@ -96,8 +96,12 @@ class ServerLookup(Lookup):
         self._asked: list[_Asked] = []
 
     def __call__(self, layer: Any, ids: Any) -> Any:
-        """One question to each server."""
+        """One question to each server. Rows of a layer that is not `trainable` have no gradient."""
         self._require_own_graph(layer)
+        rows = self._answer(layer, ids)
+        return rows if layer.trainable else tf.stop_gradient(rows)
+
+    def _answer(self, layer: Any, ids: Any) -> Any:
         if self._hashed is not None and id(layer) not in self._dense:
             return self._hashed(layer, ids)
         table = self._dense[id(layer)]
@@ -114,7 +118,8 @@ class ServerLookup(Lookup):
         """On the servers, or of rows that came."""
         self._require_own_graph(layer)
         if self._hashed is not None and self._hashed.is_pooled(layer):
-            return self._hashed.pooled(layer, ids, weights)
+            sums = self._hashed.pooled(layer, ids, weights)
+            return sums if layer.trainable else tf.stop_gradient(sums)
         return super().pooled(layer, ids, counts, weights)
 
     def _require_own_graph(self, layer: Any) -> None:

@@ -33,6 +33,8 @@ class Computed(NamedTuple):
     added: tuple[Any, ...]
     #: Of hash tables; each table is in one of them at most.
     embeddings: tuple[TableGradients, ...] = ()
+    #: By how much the dense vector changes apart from its gradient, or None.
+    moved: Any = None
 
 
 class LocalModel(Protocol):
@@ -67,8 +69,12 @@ class Model(Protocol):
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """What of a batch can be done ahead, on the worker alone: a nest of tensors."""
 
-    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
-        """Loss and gradients of what `encode` made; `state` holds the values of `Parameters.state`."""
+    def rate(self, step: Any) -> Any:
+        """What multiplies every rule's learning rate in the update that follows `step` updates: 1.0 or a scalar."""
+
+    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
+        """Loss and gradients of what `encode` made; `state` holds the values of `Parameters.state`, `step` counts the
+        updates so far."""
 
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The real numbers among the inputs by name of the feature, [B, …] each: what may not be finite."""

@@ -1,8 +1,6 @@
 """A user's Keras model or `tf.Module` as the trainer sees it: what it reads, its variables, its answers, its loss."""
 
 import inspect
-from collections.abc import Iterable
-from math import prod
 from typing import Any
 
 import keras
@@ -13,14 +11,11 @@ from afo.errors import DataError, ModelError
 from afo.job import Job
 from afo.layers.lookup import answered_by
 from afo.models.entry import build_model, user_code
-from afo.models.layout import Weight
 from afo.models.records import feature_specs
 from afo.train.hashable import unfit
 from afo.train.layer_ids import follow_from_inputs
 from afo.train.lookups import Call, Embeddings, Named
-
-#: What a step can add to on a parameter server.
-_STATE_DTYPES = ("float32", "float64", "int32", "int64")
+from afo.train.own_variables import OwnVariables
 
 
 class OwnModule:
@@ -47,12 +42,7 @@ class OwnModule:
             graph = self._trace(specs)
         #: Its layers whose tables lie on the servers.
         self.embeddings = self._stored(found.named(), found.within(graph), specs)
-        trained, state = _variables(self.module)
-        #: tf.Variables that the optimizer changes, and those that the model itself changes.
-        self.trained, self.state = [value for _, value in trained], [value for _, value in state]
-        #: Where each of the first stands in the dense vector, and names of the second.
-        self.weights, self.state_names = _weights(trained), [name for name, _ in state]
-        self._check_dtypes(trained, state)
+        self.variables = OwnVariables(self.module, graph, self.entry)
 
     @property
     def compiled(self) -> Any:
@@ -70,14 +60,6 @@ class OwnModule:
     def read(self, features: dict[str, Any]) -> dict[str, Any]:
         """The features that it reads."""
         return {name: features[name] for name in self.inputs}
-
-    def assign(self, vector: Any, state: Iterable[Any]) -> None:
-        """Give all variables their values; `vector` as `weights` places them. Eagerly or in a function."""
-        parts = tf.split(vector, [weight.size for weight in self.weights]) if self.weights else []
-        for variable, weight, part in zip(self.trained, self.weights, parts, strict=True):
-            variable.assign(tf.reshape(part, weight.shape))
-        for variable, value in zip(self.state, state, strict=True):
-            variable.assign(tf.reshape(value, variable.shape))
 
     def outputs(self, features: dict[str, Any], *, training: bool) -> Any:
         """What it returns for features [B, values] each, as it returns it."""
@@ -208,15 +190,6 @@ class OwnModule:
             f" ({', '.join(labels)}); it must give {allowed}"
         )
 
-    def _check_dtypes(self, trained: list[tuple[str, Any]], state: list[tuple[str, Any]]) -> None:
-        for variables, allowed in ((trained, ("float32",)), (state, _STATE_DTYPES)):
-            for name, variable in variables:
-                if variable.dtype.name not in allowed:
-                    raise ModelError(
-                        f"{self.entry}: variable `{name}` is {variable.dtype.name}; the parameter servers hold"
-                        f" {', '.join(allowed)} here"
-                    )
-
 
 def _inputs(module: Any, schema: Schema, entry: str) -> tuple[str, ...]:
     """The features that a model of named inputs asks for; every other model gets all."""
@@ -238,43 +211,6 @@ def _by_place(module: Any) -> bool:
 
 def _takes_training(module: Any) -> bool:
     return isinstance(module, keras.Model) or "training" in inspect.signature(module.__call__).parameters
-
-
-def _variables(module: Any) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """(name, tf.Variable) of what is trained, and of what the model changes by itself; no states of random numbers."""
-    if isinstance(module, keras.Model):
-        return _named(module.trainable_weights), _named(module.non_trainable_weights)
-    layers = module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer))
-    inside = [variable for layer in layers for variable in layer.weights]
-    every = [*module.variables, *inside]
-    return _named(v for v in every if v.trainable), _named(v for v in every if not v.trainable)
-
-
-def _named(variables: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Names that are paths without what TensorFlow and file names cannot have, each once."""
-    found: dict[str, Any] = {}
-    seen: set[int] = set()
-    for variable in variables:
-        value = variable.value if isinstance(variable, keras.Variable) else variable
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        path = getattr(variable, "path", variable.name).split(":")[0]
-        name, number = path, 1
-        while name in found:
-            number += 1
-            name = f"{path}_{number}"
-        found[name] = value
-    return list(found.items())
-
-
-def _weights(variables: list[tuple[str, Any]]) -> tuple[Weight, ...]:
-    weights, offset = [], 0
-    for name, variable in variables:
-        shape = tuple(variable.shape.as_list())
-        weights.append(Weight(name, shape, offset))
-        offset += prod(shape)
-    return tuple(weights)
 
 
 def _kind(value: Any) -> str:

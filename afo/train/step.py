@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.pieces import Origins
-from afo.job import Schedule
 from afo.models.records import RecordParser
-from afo.optimizers import rate_at
 from afo.train import finite
 from afo.train.exchange import Exchange
 from afo.train.model import Model
@@ -56,15 +54,17 @@ def prepared_signature(prepare: Any) -> Any:
     return tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), outputs)
 
 
-def step_function(model: Model, parameters: Parameters, schedule: Schedule, prepare: Any) -> Any:
+def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
     """The training step: a function of `Prepared`, as `prepare` yields it, → `StepResult`."""
 
     def step(batch: Prepared) -> StepResult:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
-        computed = finite.required(model.compute(batch.inputs, exchange, position.state))
-        rate = rate_at(schedule, position.step)
-        applied = [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
+        computed = finite.required(model.compute(batch.inputs, exchange, position.state, position.step))
+        rate = model.rate(position.step)
+        # Before the gradients: a rule may look at the weights.
+        applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
+        applied += [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
         for asked, values in computed.embeddings:
             applied += asked.apply(values, step=position.step, schedule=rate)
         applied += exchange.apply_vector(computed.vector, rate)

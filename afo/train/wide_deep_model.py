@@ -16,7 +16,7 @@ from afo.models import wide_deep
 from afo.models.encode import Encoded, EncodedKeys, Encoder
 from afo.models.layout import layout_of
 from afo.models.records import Parsed
-from afo.optimizers import rule_of
+from afo.optimizers import rate_at, rule_of
 from afo.train import initialize
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
@@ -101,7 +101,11 @@ class WideDeepModel:
             samples=samples_of(encoded, parsed),
         )
 
-    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...]) -> Computed:
+    def rate(self, step: Any) -> Any:
+        """The job's schedule."""
+        return rate_at(self._job.optimizer.schedule, step)
+
+    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
         own, dense = standardised_by_all(inputs.samples, state)
         pulled = _Pulled(inputs, exchange)

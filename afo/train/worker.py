@@ -80,7 +80,7 @@ class Worker:
         """Build the functions of a step, which takes seconds."""
         setup = self._setup
         self._prepare = prepare_function(setup.model, setup.parser, self._parameters.servers)
-        self._train_step = step_function(setup.model, self._parameters, setup.job.optimizer.schedule, self._prepare)
+        self._train_step = step_function(setup.model, self._parameters, self._prepare)
         self._train_step.get_concrete_function()
 
     def _await_ready(self) -> None:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ namespace {
 
 using testing::Random;
 
-constexpr Rule kAll[] = {Rule::kSgd,      Rule::kAdagrad,      Rule::kAdam,  Rule::kFtrl,
-                         Rule::kMomentum, Rule::kAdagradDecay, Rule::kAdamW, Rule::kGroupFtrl};
+constexpr Rule kAll[] = {Rule::kSgd,          Rule::kAdagrad, Rule::kAdam,      Rule::kFtrl,   Rule::kMomentum,
+                         Rule::kAdagradDecay, Rule::kAdamW,   Rule::kGroupFtrl, Rule::kRmsprop};
+static_assert(std::size(kAll) == kRules);
 constexpr std::int32_t kDims[] = {1, 3, 8, 16, 17, 32, 64, 100};
 
 // The rules in double precision, an element at a time, from their formulas and not from the kernels.
@@ -31,7 +33,7 @@ struct Reference {
     if (ftrl || o.rule == Rule::kAdagrad || o.rule == Rule::kAdagradDecay) {
       std::fill(first.begin(), first.end(), o.initial_accumulator);
     }
-    for (std::size_t i = 0; ftrl && i < w.size(); ++i) {
+    for (std::size_t i = 0; ftrl && !o.forgets_first && i < w.size(); ++i) {
       second[i] = -w[i] * (std::sqrt(double{o.initial_accumulator}) / o.learning_rate + 2 * double{o.l2});
     }
   }
@@ -67,8 +69,12 @@ struct Reference {
           w[i] -= rate * g[i] / (std::sqrt(first[i]) + o.epsilon);
           break;
         case Rule::kMomentum:
-          first[i] = o.momentum * first[i] + g[i];
-          w[i] -= rate * (o.nesterov ? g[i] + o.momentum * first[i] : first[i]);
+          first[i] = o.momentum * first[i] + schedule * g[i];
+          w[i] -= o.learning_rate * (o.nesterov ? schedule * g[i] + o.momentum * first[i] : first[i]);
+          break;
+        case Rule::kRmsprop:
+          first[i] = o.rho * first[i] + (1 - double{o.rho}) * g[i] * g[i];
+          w[i] -= rate * g[i] / std::sqrt(first[i] + o.epsilon);
           break;
         case Rule::kAdam:
         case Rule::kAdamW: {
@@ -146,12 +152,15 @@ std::vector<OptimizerOptions> Variants() {
     options.l2 = 0.2f;
     options.l21 = 0.4f;
     options.epsilon = 0;
+    options.rho = 0.6f;
     options.initial_accumulator = 0.7f;
     options.beta_1 = 0.5f;
     options.beta_2 = 0.9f;
     options.momentum = 0.3f;
     options.weight_decay = 0.5f;
     options.decay_rate = 0.25f;
+    all.push_back(options);
+    options.forgets_first = true;
     all.push_back(options);
   }
   return all;
@@ -278,7 +287,9 @@ TEST_CASE("a new row's slots: as many as a rule has, and FTRL gives back the fir
     }
   }
   CHECK(SlotsOf(Rule::kSgd) == 0);
-  for (const Rule rule : {Rule::kAdagrad, Rule::kAdagradDecay, Rule::kMomentum}) CHECK(SlotsOf(rule) == 1);
+  for (const Rule rule : {Rule::kAdagrad, Rule::kAdagradDecay, Rule::kMomentum, Rule::kRmsprop}) {
+    CHECK(SlotsOf(rule) == 1);
+  }
   for (const Rule rule : {Rule::kAdam, Rule::kAdamW, Rule::kFtrl, Rule::kGroupFtrl}) CHECK(SlotsOf(rule) == 2);
 }
 
@@ -348,20 +359,31 @@ TEST_CASE("the length is clipped after the values, and nothing that is short eno
   CHECK(moved({0, 0}) == std::vector<float>{0, 0});
 }
 
-TEST_CASE("an update's rate: the schedule's, with Adam's correction, and FTRL's without either") {
+TEST_CASE("FTRL forgets a row's first weights at its first update where it is told to") {
+  for (const Rule rule : {Rule::kFtrl, Rule::kGroupFtrl}) {
+    OptimizerOptions options = OptionsOf(rule);
+    options.forgets_first = true;
+    std::vector<float> row = NewRow(options, {1, -2});
+    Step(options, &row, {0, 0});
+    CHECK(row[0] == 0);
+    CHECK(row[1] == 0);
+  }
+}
+
+TEST_CASE("an update's rate: the schedule's, with Adam's correction; that of FTRL and momentum is their gradient's") {
   for (const Rule rule : kAll) {
     CAPTURE(static_cast<int>(rule));
     const OptimizerOptions options = OptionsOf(rule);
     for (const std::uint64_t powers : {1ull, 2ull, 1000ull, 1000000000ull}) {
       const Update update = UpdateOf(options, 0.5f, powers);
-      const bool ftrl = rule == Rule::kFtrl || rule == Rule::kGroupFtrl;
+      const bool of_gradient = rule == Rule::kFtrl || rule == Rule::kGroupFtrl || rule == Rule::kMomentum;
       const double p = static_cast<double>(powers);
       const double correction = rule != Rule::kAdam && rule != Rule::kAdamW
                                     ? 1.0
                                     : std::sqrt(1 - std::pow(double{0.999f}, p)) / (1 - std::pow(double{0.9f}, p));
-      CHECK(update.rate == doctest::Approx(ftrl ? 0.05 : 0.025 * correction).epsilon(1e-6));
+      CHECK(update.rate == doctest::Approx(of_gradient ? 0.05 : 0.025 * correction).epsilon(1e-6));
       CHECK(update.decay == doctest::Approx(0.025 * 0.02).epsilon(1e-6));
-      CHECK(update.gradient_scale == (ftrl ? 0.5f : 1.0f));
+      CHECK(update.gradient_scale == (of_gradient ? 0.5f : 1.0f));
     }
   }
 }
@@ -407,13 +429,14 @@ TEST_CASE("options are equal where each of them is") {
   };
   CHECK(differs(&OptimizerOptions::rule, Rule::kAdam));
   CHECK(differs(&OptimizerOptions::nesterov, true));
+  CHECK(differs(&OptimizerOptions::forgets_first, true));
   CHECK(differs(&OptimizerOptions::decay_steps, 7u));
   using Member = float OptimizerOptions::*;
   for (const Member member :
        {&OptimizerOptions::learning_rate, &OptimizerOptions::initial_accumulator, &OptimizerOptions::epsilon,
         &OptimizerOptions::beta_1, &OptimizerOptions::beta_2, &OptimizerOptions::l1, &OptimizerOptions::l2,
         &OptimizerOptions::l21, &OptimizerOptions::momentum, &OptimizerOptions::weight_decay,
-        &OptimizerOptions::decay_rate, &OptimizerOptions::clip_value, &OptimizerOptions::clip_norm}) {
+        &OptimizerOptions::decay_rate, &OptimizerOptions::rho, &OptimizerOptions::clip_value, &OptimizerOptions::clip_norm}) {
     CHECK(differs(member, 77.0f));
   }
 }

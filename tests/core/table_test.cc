@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -148,7 +149,8 @@ void Interleave(const TableOptions& options, const std::vector<std::int64_t>& ke
 }
 
 TEST_CASE("a table does what a dictionary does, for every rule, whatever comes after what") {
-  constexpr std::int32_t kDims[] = {1, 3, 8, 17, 5, 16, 2, 9};
+  constexpr std::int32_t kDims[] = {1, 3, 8, 17, 5, 16, 2, 9, 12};
+  static_assert(std::size(kDims) == kRules);
   for (int rule = 0; rule < kRules; ++rule) {
     for (const int shard_bits : {0, 3}) {
       CAPTURE(rule);

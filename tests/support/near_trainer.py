@@ -49,7 +49,7 @@ class NearTrainer:
         )
 
         def step(inputs: Any, number: Any) -> Any:
-            computed = model.compute(inputs, exchange, state)
+            computed = model.compute(inputs, exchange, state, number)
             self.asked = [_question(asked) for asked, _ in computed.embeddings]
             applied = [
                 each for asked, values in computed.embeddings for each in asked.apply(values, step=number, schedule=1.0)

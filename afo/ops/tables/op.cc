@@ -51,7 +51,7 @@ REGISTER_OP("AfoTableSizes")
       return absl::OkStatus();
     });
 
-constexpr std::size_t kOptimizerNumbers = 15;
+constexpr std::size_t kOptimizerNumbers = 17;
 constexpr float kMostKeys = 1e12f;  // of a counting Bloom filter
 
 OptimizerOptions OptimizerOf(int rule, const std::vector<float>& numbers) {
@@ -59,10 +59,12 @@ OptimizerOptions OptimizerOf(int rule, const std::vector<float>& numbers) {
   o.rule = static_cast<Rule>(rule);
   std::size_t i = 0;
   for (float* field : {&o.learning_rate, &o.initial_accumulator, &o.epsilon, &o.beta_1, &o.beta_2, &o.l1, &o.l2,
-                       &o.l21, &o.momentum, &o.weight_decay, &o.decay_rate, &o.clip_value, &o.clip_norm}) {
+                       &o.l21, &o.momentum, &o.weight_decay, &o.decay_rate, &o.rho, &o.clip_value,
+                       &o.clip_norm}) {
     *field = numbers[i++];
   }
   o.nesterov = numbers[i++] != 0;
+  o.forgets_first = numbers[i++] != 0;
   o.decay_steps = static_cast<std::uint32_t>(numbers[i]);
   return o;
 }

@@ -80,6 +80,17 @@ def sgd(s: dict[str, Any], g: Any, step: int, powers: int) -> None:
     s["w"] = s["w"] - 0.3 * g
 
 
+def rmsprop(s: dict[str, Any], g: Any, step: int, powers: int) -> None:
+    s["v"] = 0.7 * s.get("v", 0) + (1 - 0.7) * g**2
+    s["w"] = s["w"] - 0.3 * g / np.sqrt(s["v"] + 1e-3)
+
+
+def forgetful_ftrl(s: dict[str, Any], g: Any, step: int, powers: int) -> None:
+    s.setdefault("n", np.full_like(s["w"], 0.2))
+    s.setdefault("z", np.zeros_like(s["w"]))
+    ftrl(s, g, step, powers)
+
+
 _ADAM = {"learning_rate": 0.3, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3}
 _FTRL = {"learning_rate": 0.3, "initial_accumulator": 0.2, "l1": 0.02, "l2": 0.1}
 _ADAGRAD = {"learning_rate": 0.3, "initial_accumulator": 0.2, "epsilon": 1e-3}
@@ -92,6 +103,8 @@ CASES: dict[str, tuple[Any, Formula]] = {
     "momentum": (rules.Momentum(learning_rate=0.3, momentum=0.7), momentum),
     "nesterov": (rules.Momentum(learning_rate=0.3, momentum=0.7, nesterov=True), nesterov),
     "ftrl": (rules.Ftrl(**_FTRL), ftrl),
+    "forgetful ftrl": (rules.Ftrl(**_FTRL, forgets_first=True), forgetful_ftrl),
+    "rmsprop": (rules.RMSprop(learning_rate=0.3, rho=0.7, epsilon=1e-3), rmsprop),
     "group_ftrl": (rules.GroupFtrl(**_FTRL, l21=0.4), group_ftrl),
 }
 

@@ -9,7 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 import keras  # noqa: E402
 
-from afo.job import Adagrad, Adam, Ftrl, OptimizerChoice, Sgd  # noqa: E402
+from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd  # noqa: E402
 from afo.optimizers import Rule, rule_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -18,6 +18,10 @@ CHOICES = {
     "adagrad": OptimizerChoice(adagrad=Adagrad(learning_rate=0.3, initial_accumulator=0.2)),
     "adam": OptimizerChoice(adam=Adam(learning_rate=0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3)),
     "ftrl": OptimizerChoice(ftrl=Ftrl(learning_rate=0.3, l1=0.02, l2=0.1, initial_accumulator=0.2)),
+    "adamw": OptimizerChoice(adamw=AdamW(learning_rate=0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.2)),
+    "momentum": OptimizerChoice(momentum=Momentum(learning_rate=0.3, momentum=0.7)),
+    "nesterov": OptimizerChoice(momentum=Momentum(learning_rate=0.3, momentum=0.7, nesterov=True)),
+    "rmsprop": OptimizerChoice(rmsprop=RMSprop(learning_rate=0.3, rho=0.7, epsilon=1e-3)),
     "sgd": OptimizerChoice(sgd=Sgd(learning_rate=0.3)),
 }
 
@@ -49,7 +53,33 @@ def sgd(state: list[Any], g: Any, rate: float) -> None:
     state[0] -= 0.3 * rate * g
 
 
-REFERENCE = {"adagrad": adagrad, "adam": adam, "ftrl": ftrl, "sgd": sgd}
+def adamw(state: list[Any], g: Any, rate: float) -> None:
+    state[0] -= 0.3 * rate * 0.2 * state[0]
+    adam(state, g, rate)
+
+
+def momentum(state: list[Any], g: Any, rate: float) -> None:
+    w, v = state
+    v[...] = 0.7 * v - 0.3 * rate * g
+    w += v
+
+
+def nesterov(state: list[Any], g: Any, rate: float) -> None:
+    w, v = state
+    v[...] = 0.7 * v - 0.3 * rate * g
+    w += 0.7 * v - 0.3 * rate * g
+
+
+def rmsprop(state: list[Any], g: Any, rate: float) -> None:
+    w, v = state
+    v[...] = 0.7 * v + (1 - 0.7) * g**2
+    w -= 0.3 * rate * g / np.sqrt(v + 1e-3)
+
+
+REFERENCE = {
+    "adagrad": adagrad, "adam": adam, "adamw": adamw, "ftrl": ftrl, "momentum": momentum, "nesterov": nesterov,
+    "rmsprop": rmsprop, "sgd": sgd,
+}  # fmt: skip
 
 
 def keras_optimizer(name: str) -> Any:
@@ -57,6 +87,10 @@ def keras_optimizer(name: str) -> Any:
     return {
         "adagrad": lambda: keras.optimizers.Adagrad(0.3, initial_accumulator_value=0.2, epsilon=1e-12),
         "adam": lambda: keras.optimizers.Adam(0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
+        "adamw": lambda: keras.optimizers.AdamW(0.3, 0.2, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
+        "momentum": lambda: keras.optimizers.SGD(0.3, momentum=0.7),
+        "nesterov": lambda: keras.optimizers.SGD(0.3, momentum=0.7, nesterov=True),
+        "rmsprop": lambda: keras.optimizers.RMSprop(0.3, rho=0.7, epsilon=1e-3),
         "ftrl": lambda: keras.optimizers.Ftrl(
             0.3, initial_accumulator_value=0.2, l1_regularization_strength=0.02, l2_regularization_strength=0.1
         ),

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from afo.errors import AfoError, ModelError, NotFound, SpecError, Unsupported
-from afo.job import Data, Embedding, Job, Model, RoleSpec
+from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec, RowOptimizer, Sgd
 from click_records import SCHEMA
 
 pytestmark = pytest.mark.tensorflow
@@ -47,7 +47,9 @@ def no_graph_left() -> Iterator[None]:
 def own(tmp_path: Path) -> Callable[..., Any]:
     """Writes a file with a function `build` and makes the trainer's model of it."""
 
-    def make(build: str, labels: tuple[str, ...] = ("label",), **options: Any) -> Any:
+    def make(
+        build: str, labels: tuple[str, ...] = ("label",), optimizer: Optimizer | None = None, **options: Any
+    ) -> Any:
         from afo.train.entry_model import EntryModel
 
         path = tmp_path / "my_ctr.py"
@@ -59,6 +61,7 @@ def own(tmp_path: Path) -> Callable[..., Any]:
                 roles={"ps": RoleSpec(), "worker": RoleSpec()},
                 data=Data(train=("part-*",), label=labels),
                 model=Model(entry=f"{path}:build", **options),
+                optimizer=optimizer or Optimizer(),
             ),
         )
 
@@ -88,12 +91,12 @@ BAD: dict[str, tuple[str, type[AfoError], str]] = {
     ),
     "a parameter that it has not": ("def build(dim):\n    pass", SpecError, r"\$.model.params: .*takes \(dim\)"),
     "an optimizer that is not offered": (
-        "def build():\n    return compiled('rmsprop')",
+        "def build():\n    return compiled('nadam')",
         Unsupported,
-        "RMSprop; offered are SGD, Adagrad, Adam and Ftrl; name one in `optimizer.deep`",
+        "Nadam; offered are SGD, Adagrad, Adam, AdamW, RMSprop and Ftrl; name one in `optimizer.deep`",
     ),
-    "momentum": (
-        "def build():\n    return compiled(keras.optimizers.SGD(0.1, momentum=0.9))",
+    "momentum that RMSprop has not": (
+        "def build():\n    return compiled(keras.optimizers.RMSprop(0.1, momentum=0.9))",
         Unsupported,
         "momentum=0.9",
     ),
@@ -139,11 +142,13 @@ def test_parameters_and_features_reach_the_function(own: Callable[..., Any]) -> 
 
 OPTIMIZERS = {
     "keras.optimizers.SGD(0.25)": "Sgd(learning_rate=0.25)",
-    "keras.optimizers.Adagrad(0.25, 0.5)": "Adagrad(learning_rate=0.25, initial_accumulator=0.5)",
+    "keras.optimizers.Adagrad(0.25, 0.5)": "Adagrad(learning_rate=0.25, initial_accumulator=0.5000001)",
     "keras.optimizers.Adam(0.25, 0.5, 0.75, 1e-3)": "Adam(learning_rate=0.25, beta_1=0.5, beta_2=0.75, epsilon=0.001)",
     "keras.optimizers.Ftrl(0.25, l1_regularization_strength=0.5)": (
-        "Ftrl(learning_rate=0.25, l1=0.5, l2=0.0, initial_accumulator=0.1)"
+        "Ftrl(learning_rate=0.25, l1=0.5, l2=0.0, initial_accumulator=0.1, forgets_first=True)"
     ),
+    "keras.optimizers.SGD(0.25, momentum=0.5)": "Momentum(learning_rate=0.25, momentum=0.5, nesterov=False)",
+    "keras.optimizers.RMSprop(0.25, rho=0.5)": "RMSprop(learning_rate=0.25, rho=0.5, epsilon=1e-07)",
 }
 
 
@@ -151,6 +156,16 @@ OPTIMIZERS = {
 def test_the_optimizer_of_a_compiled_model_is_taken(written: str, own: Callable[..., Any]) -> None:
     rule = own(f"def build():\n    return compiled({written})").parameters(1, 1).dense.rule
     assert str(rule._options) == OPTIMIZERS[written]
+
+
+def test_a_schedule_of_keras_is_no_factor_of_the_tables_own_rate(own: Callable[..., Any]) -> None:
+    build = (
+        "def build():\n    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)\n"
+        "    return compiled(keras.optimizers.SGD(rate))"
+    )
+    own(build, optimizer=Optimizer(embedding=RowOptimizer(clip_value=1.0)))
+    with pytest.raises(Unsupported, match=r"no factors of the rate in `optimizer.embedding`"):
+        own(build, optimizer=Optimizer(embedding=RowOptimizer(sgd=Sgd())))
 
 
 def test_outputs_by_name_stand_in_the_order_of_the_labels(own: Callable[..., Any]) -> None:

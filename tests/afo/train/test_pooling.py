@@ -397,3 +397,21 @@ def test_a_job_with_every_switch_trains(tmp_path: Path, run_job: Callable[..., J
     assert rows["deep/liked"] < 60 < rows["deep/words"]
     assert rows["deep/seen"] < 100, "few ids come so often"
     assert rows["wide/user"] == 50
+
+
+def test_where_gradients_are_clipped_the_rows_themselves_come() -> None:
+    from types import SimpleNamespace
+
+    from afo.train.layer_ways import ways_of
+    from afo.train.lookups import Call, Named
+
+    def way(pooling: str | None) -> Any:
+        layer = SimpleNamespace(name="texts", combiner="sum", pooling=pooling, wire=None, input_dim=10**6)
+        call = Call(layer, SimpleNamespace(shape=(None, 100)))
+        job = Job(name="own", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=Data(train=("part-*",)))
+        ways = [ways_of([Named("texts", layer, hashed=True)], [call], job, 4, with_rows=each) for each in (False, True)]
+        return [each[id(layer)].is_pooled for each in ways]
+
+    assert way(None) == [True, False]
+    with pytest.raises(ModelError, match="compiled with gradient clipping, which needs the gradient of each row"):
+        way("servers")

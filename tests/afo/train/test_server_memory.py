@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from afo.job import Data, Embedding, Job, Model, RoleSpec, Schedule
+from afo.job import Data, Embedding, Job, Model, RoleSpec
 from afo.train.step_clock import StepClock
 from click_records import write_files
 
@@ -51,7 +51,7 @@ def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, rec
     parts = JobParts(job, str(schema_file))
     parameters = parts.model.parameters(2, 1)
     prepare = prepare_function(parts.model, parts.parser, 2)
-    step = step_function(parts.model, parameters, Schedule(), prepare).get_concrete_function()
+    step = step_function(parts.model, parameters, prepare).get_concrete_function()
     assert places(step) == [CLIENT_DEVICE] * 4
     devices = {operation.device for operation in step.graph.get_operations()}
     assert {f"/job:ps/task:{index}/device:CPU:0" for index in (0, 1)} < devices, "the rest is done on the servers"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from afo.job import Data, Embedding, Job, Model, RoleSpec, Schedule
+from afo.job import Data, Embedding, Job, Model, RoleSpec
 from click_records import write_files
 
 pytestmark = pytest.mark.tensorflow
@@ -28,7 +28,7 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path, schema_file: Path) -> 
     parts = JobParts(job, str(schema_file))
     parameters = parts.model.parameters(SERVERS, 1)
     prepare = prepare_function(parts.model, parts.parser, SERVERS)
-    return step_function(parts.model, parameters, Schedule(), prepare).get_concrete_function().graph
+    return step_function(parts.model, parameters, prepare).get_concrete_function().graph
 
 
 def place(operation: Any) -> str:

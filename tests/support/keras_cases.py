@@ -1,0 +1,383 @@
+"""What of Keras changes a training: each option is a line that works as in Keras, or is refused.
+
+`python tests/support/keras_cases.py > docs/keras.md` writes the page; `tests/afo/train/test_like_keras.py` proves it.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import constraints, layers, losses, ops, regularizers
+from keras import optimizers as opt
+from keras.optimizers import schedules
+
+from afo.layers import Embedding
+
+#: Rows of the table, each named once by every batch.
+USERS, DIM = 8, 4
+_BOTH = ("hash_table", "dense")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A line of the table."""
+
+    #: As a user writes it.
+    option: str
+    #: Layers before the last one; options of the embedding; of `compile`.
+    layers: Callable[[], Sequence[Any]] = tuple
+    embedding: Callable[[], dict[str, Any]] = dict
+    compile: Callable[[], dict[str, Any]] = dict
+    #: What is done to the model after all.
+    then: Callable[[Any], object] = lambda model: None
+    activation: str | None = "sigmoid"
+    #: What the refusal says; empty: it works as in Keras.
+    refused: str = ""
+    #: What to do instead, of what is refused; what to know, of what works.
+    note: str = ""
+    storages: tuple[str, ...] = ("hash_table",)
+
+    def build(self) -> Any:
+        """The model, compiled."""
+        user = keras.Input((1,), dtype="int64", name="user")
+        age = keras.Input((1,), name="age")
+        options = {"embeddings_initializer": "ones", "name": "rows"} | self.embedding()
+        x = ops.concatenate([layers.Flatten()(Embedding(USERS, DIM, **options)(user)), age], axis=1)
+        for layer in self.layers():
+            x = layer(x)
+        outputs = layers.Dense(1, activation=self.activation)(x)
+        model = keras.Model({"user": user, "age": age}, outputs)
+        options = {"optimizer": opt.SGD(0.5), "loss": "binary_crossentropy", "jit_compile": False}
+        model.compile(**options | self.compile())
+        self.then(model)
+        return model
+
+
+def _optimizer(option: str, make: Callable[[], Any], **rest: Any) -> Case:
+    return Case(option, compile=lambda: {"optimizer": make()}, **rest)
+
+
+def _layer(option: str, *make: Callable[[], Any], **rest: Any) -> Case:
+    return Case(option, layers=lambda: [each() for each in make], **rest)
+
+
+def _frozen(layer: Any) -> Any:
+    layer.trainable = False
+    return layer
+
+
+def _no_decay_of_biases() -> Any:
+    optimizer = opt.AdamW(0.05)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
+
+
+class _Penalty(layers.Layer):  # type: ignore[misc]  # Keras is untyped
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(0.1 * ops.mean(ops.square(inputs)))
+        return inputs
+
+
+_MATRIX = np.linspace(-1, 1, USERS * DIM, dtype=np.float32).reshape(USERS, DIM)
+_DEEP = "name one in `optimizer.deep` of the job file"
+
+GROUPS: dict[str, list[Case]] = {
+    "Layers": [
+        _layer("Dense(kernel_constraint=NonNeg())", lambda: layers.Dense(4, kernel_constraint=constraints.NonNeg())),
+        _layer(
+            "Dense(kernel_constraint=MaxNorm(0.5))", lambda: layers.Dense(4, kernel_constraint=constraints.MaxNorm(0.5))
+        ),
+        _layer(
+            "Dense(kernel_constraint=UnitNorm())", lambda: layers.Dense(4, kernel_constraint=constraints.UnitNorm())
+        ),
+        _layer(
+            "Dense(kernel_constraint=MinMaxNorm(0.2, 0.4, rate=0.5))",
+            lambda: layers.Dense(4, kernel_constraint=constraints.MinMaxNorm(0.2, 0.4, rate=0.5)),
+        ),
+        _layer("Dense(bias_constraint=NonNeg())", lambda: layers.Dense(4, bias_constraint=constraints.NonNeg())),
+        _layer(
+            "a function of the user's as a constraint",
+            lambda: layers.Dense(4, kernel_constraint=lambda w: ops.clip(w, -0.2, 0.2)),
+        ),
+        _layer(
+            "Dense(kernel_regularizer=L1L2(...))",
+            lambda: layers.Dense(4, kernel_regularizer=regularizers.L1L2(0.02, 0.03)),
+        ),
+        _layer(
+            "Dense(bias_regularizer=L2(...))",
+            lambda: layers.Dense(4, bias_regularizer=regularizers.L2(0.3), bias_initializer="ones"),
+        ),
+        _layer(
+            "Dense(activity_regularizer=L2(...))", lambda: layers.Dense(4, activity_regularizer=regularizers.L2(0.1))
+        ),
+        _layer("Dense(use_bias=False)", lambda: layers.Dense(4, use_bias=False)),
+        _layer("trainable=False of a layer", lambda: layers.Dense(4, trainable=False)),
+        _layer("layer.trainable = False", lambda: _frozen(layers.Dense(4))),
+        _layer("BatchNormalization(momentum=...)", lambda: layers.BatchNormalization(momentum=0.7)),
+        _layer(
+            "BatchNormalization(gamma_constraint=...)",
+            lambda: layers.BatchNormalization(gamma_constraint=constraints.MinMaxNorm(0.1, 0.3), beta_regularizer="l2"),
+        ),
+        _layer("LayerNormalization()", layers.LayerNormalization),
+        _layer("SpectralNormalization(Dense(...))", lambda: layers.SpectralNormalization(layers.Dense(4))),
+        _layer(
+            "PReLU(alpha_constraint=...)",
+            lambda: layers.PReLU(alpha_constraint=constraints.NonNeg(), alpha_initializer="ones"),
+        ),
+        _layer("add_loss in a layer", _Penalty),
+        _layer("Dropout(0.5)", lambda: layers.Dropout(0.5, seed=1), note="each worker draws masks of its own"),
+    ],
+    "afo.layers.Embedding": [
+        Case("trainable=False", embedding=lambda: {"trainable": False}, storages=_BOTH),
+        Case(
+            "trainable=False with AdamW",
+            embedding=lambda: {"trainable": False},
+            compile=lambda: {"optimizer": opt.AdamW(0.05, weight_decay=0.3)},
+            storages=_BOTH,
+        ),
+        Case(
+            "embeddings_initializer=Constant(...)",
+            embedding=lambda: {"embeddings_initializer": keras.initializers.Constant(0.3)},
+            storages=_BOTH,
+        ),
+        Case("weights=[matrix]", embedding=lambda: {"weights": [_MATRIX]}, note="a dense table"),
+        Case(
+            "set_weights([matrix])",
+            then=lambda model: model.get_layer("rows").set_weights([_MATRIX]),
+            note="a dense table",
+        ),
+        Case(
+            "activity_regularizer=L2(...)",
+            embedding=lambda: {"activity_regularizer": regularizers.L2(0.1)},
+            storages=_BOTH,
+        ),
+        Case(
+            "embeddings_regularizer=L2(...)",
+            embedding=lambda: {"embeddings_regularizer": regularizers.L2(0.1)},
+            refused="takes the whole table at every step",
+            note="`activity_regularizer`, of the rows of a batch",
+        ),
+        Case(
+            "embeddings_constraint=NonNeg()",
+            embedding=lambda: {"embeddings_constraint": constraints.NonNeg()},
+            refused="takes the whole table at every step",
+            note="`keras.layers.Embedding` for a small table",
+        ),
+        Case(
+            "lora_rank=2",
+            embedding=lambda: {"lora_rank": 2},
+            refused="takes the whole table at every step",
+            note="train the table itself",
+        ),
+    ],
+    "compile": [
+        Case("loss='mean_squared_error'", compile=lambda: {"loss": "mean_squared_error"}),
+        Case(
+            "loss=BinaryCrossentropy(label_smoothing=...)",
+            compile=lambda: {"loss": losses.BinaryCrossentropy(label_smoothing=0.2)},
+        ),
+        Case(
+            "loss=BinaryCrossentropy(from_logits=True)",
+            compile=lambda: {"loss": losses.BinaryCrossentropy(from_logits=True)},
+            activation=None,
+        ),
+        Case(
+            "loss=BinaryFocalCrossentropy(...)",
+            compile=lambda: {"loss": losses.BinaryFocalCrossentropy(apply_class_balancing=True, gamma=1.5)},
+        ),
+        Case(
+            "loss=...(reduction='sum')",
+            compile=lambda: {"loss": losses.BinaryCrossentropy(reduction="sum"), "optimizer": opt.SGD(0.05)},
+        ),
+        Case("loss=a function of the user's", compile=lambda: {"loss": lambda y, p: ops.mean(ops.square(y - p) ** 2)}),
+        Case("loss_weights=...", compile=lambda: {"loss_weights": [0.3]}),
+        Case(
+            "jit_compile, run_eagerly, steps_per_execution",
+            compile=lambda: {"jit_compile": False, "steps_per_execution": 1},
+            note="say how Keras runs; play no part here",
+        ),
+    ],
+    "Optimizers": [
+        _optimizer("SGD(...)", lambda: opt.SGD(0.3), storages=_BOTH),
+        _optimizer("SGD(momentum=...)", lambda: opt.SGD(0.3, momentum=0.8), storages=_BOTH),
+        _optimizer(
+            "SGD(momentum=..., nesterov=True)", lambda: opt.SGD(0.3, momentum=0.8, nesterov=True), storages=_BOTH
+        ),
+        _optimizer(
+            "Adagrad(initial_accumulator_value=..., epsilon=...)",
+            lambda: opt.Adagrad(0.3, initial_accumulator_value=0.05, epsilon=0.02),
+            storages=_BOTH,
+        ),
+        _optimizer(
+            "Adam(beta_1=..., beta_2=..., epsilon=...)",
+            lambda: opt.Adam(0.05, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
+            storages=_BOTH,
+            note="rows that a batch does not name stay (lazy)",
+        ),
+        _optimizer("Adam(weight_decay=...)", lambda: opt.Adam(0.05, weight_decay=0.2), note="is AdamW"),
+        _optimizer(
+            "AdamW(weight_decay=...)",
+            lambda: opt.AdamW(0.05, weight_decay=0.3),
+            storages=_BOTH,
+            note="of a table the rows that a batch names",
+        ),
+        _optimizer("RMSprop(rho=..., epsilon=...)", lambda: opt.RMSprop(0.03, rho=0.7, epsilon=1e-3), storages=_BOTH),
+        _optimizer(
+            "Ftrl(l1_..., l2_..., beta=...)",
+            lambda: opt.Ftrl(0.3, l1_regularization_strength=0.01, l2_regularization_strength=0.02, beta=0.1),
+            storages=_BOTH,
+        ),
+        _optimizer("clipvalue=...", lambda: opt.SGD(0.5, clipvalue=0.02), storages=_BOTH),
+        _optimizer(
+            "clipnorm=...",
+            lambda: opt.Adam(0.05, clipnorm=0.02, epsilon=0.1),
+            storages=_BOTH,
+            note="of a table the rows that a batch names, together",
+        ),
+        _optimizer("global_clipnorm=...", lambda: opt.SGD(0.5, global_clipnorm=0.05), storages=_BOTH),
+        _optimizer(
+            "learning_rate=ExponentialDecay(...)",
+            lambda: opt.SGD(schedules.ExponentialDecay(0.6, 2, 0.5)),
+            storages=_BOTH,
+        ),
+        _optimizer(
+            "learning_rate=CosineDecay(..., warmup_steps=...)",
+            lambda: opt.Adam(schedules.CosineDecay(0.01, 4, warmup_target=0.1, warmup_steps=2)),
+        ),
+        _optimizer(
+            "learning_rate=PiecewiseConstantDecay(...), momentum=...",
+            lambda: opt.SGD(schedules.PiecewiseConstantDecay([2, 4], [0.5, 0.1, 0.02]), momentum=0.9),
+            storages=_BOTH,
+        ),
+        _optimizer(
+            "Ftrl(learning_rate=a schedule)",
+            lambda: opt.Ftrl(schedules.ExponentialDecay(0.6, 2, 0.5)),
+            refused="would rescale the weights learned so far",
+            note="a number, and `optimizer.schedule`",
+        ),
+        Case(
+            "a constraint with Ftrl",
+            layers=lambda: [layers.Dense(4, kernel_constraint=constraints.NonNeg())],
+            compile=lambda: {"optimizer": opt.Ftrl(0.1)},
+            refused="weights with a constraint",
+            note="another optimizer",
+        ),
+        _optimizer(
+            "Ftrl(learning_rate_power=...)",
+            lambda: opt.Ftrl(0.1, learning_rate_power=-0.4),
+            refused="learning_rate_power=-0.4",
+            note="-0.5",
+        ),
+        _optimizer(
+            "Ftrl(l2_shrinkage_...=...)",
+            lambda: opt.Ftrl(0.1, l2_shrinkage_regularization_strength=0.1),
+            refused="l2_shrinkage_regularization_strength=0.1",
+            note="`l2_regularization_strength`",
+        ),
+        _optimizer(
+            "SGD(weight_decay=...)",
+            lambda: opt.SGD(0.1, weight_decay=0.1),
+            refused="which AdamW alone has",
+            note="AdamW, or a `kernel_regularizer`",
+        ),
+        _optimizer(
+            "AdamW().exclude_from_weight_decay(...)",
+            _no_decay_of_biases,
+            refused="leaves variables out",
+            note="Adam with a `kernel_regularizer`",
+        ),
+        _optimizer(
+            "RMSprop(momentum=...)",
+            lambda: opt.RMSprop(0.1, momentum=0.5),
+            refused="momentum=0.5",
+            note="RMSprop without, or SGD with momentum",
+        ),
+        _optimizer(
+            "RMSprop(centered=True)",
+            lambda: opt.RMSprop(0.1, centered=True),
+            refused="centered=True",
+            note="RMSprop, or Adam",
+        ),
+        _optimizer("Adam(amsgrad=True)", lambda: opt.Adam(0.1, amsgrad=True), refused="amsgrad=True", note="Adam"),
+        _optimizer(
+            "use_ema=True",
+            lambda: opt.SGD(0.1, use_ema=True),
+            refused="use_ema=True",
+            note="a falling rate: `optimizer.schedule`",
+        ),
+        _optimizer(
+            "gradient_accumulation_steps=...",
+            lambda: opt.SGD(0.1, gradient_accumulation_steps=2),
+            refused="gradient_accumulation_steps=2",
+            note="a larger `data.batch_size`",
+        ),
+        _optimizer(
+            "loss_scale_factor=...",
+            lambda: opt.SGD(0.1, loss_scale_factor=2.0),
+            refused="loss_scale_factor=2.0",
+            note="weights are float32 here and need none",
+        ),
+        _optimizer(
+            "LossScaleOptimizer(...)",
+            lambda: opt.LossScaleOptimizer(opt.SGD(0.1)),
+            refused="LossScaleOptimizer",
+            note="the inner optimizer",
+        ),
+        *(
+            _optimizer(
+                f"{name}(...)",
+                lambda name=name: getattr(opt, name)(0.1),
+                refused=f"compiled with keras.optimizers.{name}",
+                note=_DEEP,
+            )
+            for name in ("Adadelta", "Adafactor", "Adamax", "Lamb", "Lion", "Muon", "Nadam")
+        ),
+    ],
+}
+CASES = {case.option: case for cases in GROUPS.values() for case in cases}
+
+
+def build(name: str) -> Any:
+    """`model.entry` of a job: the model of a line."""
+    return CASES[name].build()
+
+
+def page() -> str:
+    """`docs/keras.md`."""
+    lines = [_HEAD.rstrip()]
+    for title, cases in GROUPS.items():
+        lines += ["", f"## {title}", "", "| | in a job of afo | |", "|---|---|---|"]
+        for case in cases:
+            note = f"instead: {case.note}" if case.refused else case.note
+            lines.append(f"| `{case.option}` | {'refused' if case.refused else 'as in Keras'} | {note} |")
+    return "\n".join([*lines, "", _TAIL.rstrip(), ""])
+
+
+_HEAD = """
+# What of Keras changes a training
+
+A model that was compiled by Keras trains in a job as it does in Keras, or is refused with a reason before it trains.
+Each line is a test (`tests/afo/train/test_like_keras.py`): six steps on two parameter servers and one worker against
+`train_on_batch` on the same batches, where losses and weights agree to 1e-5, or the refusal. This page is written from
+the table of that test, `tests/support/keras_cases.py`.
+"""
+_TAIL = """
+## Where a job differs, and is meant to
+
+- A row of a table that a batch does not name stays as it is: no momentum, mean of Adam or decay moves it on (lazy).
+- Of a row that a batch names several times an optimizer sees the sum of the gradients once; Keras 3 adds the squares of
+  the parts.
+- Workers do not wait for each other. Each clips its own gradients. A constraint is applied to the weights that a worker
+  pulls, and what it changed goes back with the gradients: between two steps the weights on the servers may be beyond it
+  by one update. Evaluation and export apply it.
+- `optimizer.deep` of the job file goes before the optimizer of `compile`, with its clipping and its schedule;
+  `optimizer.schedule` is a factor of either. `optimizer.embedding` is of hash tables alone; clipping of `compile` is of
+  their gradients too.
+- With clipping the rows of each layer come to the worker, also where they could be pooled on the servers.
+"""
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

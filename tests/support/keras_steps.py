@@ -1,0 +1,143 @@
+"""Steps of a model by a job's own step function on two parameter servers, and by Keras alone; ends its process."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from afo.data.example import encode
+from afo.data.pieces import Origins
+from afo.data.schema import Feature, Schema
+from afo.errors import ModelError, Unsupported
+from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
+from afo.models.records import RecordParser
+from afo.train import operations
+from afo.train.cluster import connect
+from afo.train.entry_model import EntryModel
+from afo.train.step import prepare_function, step_function
+from afo.train.variables import VariableIo
+from keras_cases import CASES, USERS
+
+STEPS = 6
+_SCHEMA = Schema(
+    label="label",
+    sample_id="sample_id",
+    features=(Feature(name="user", kind="categorical", hash_buckets=USERS), Feature(name="age", kind="dense")),
+)
+_SERVERS, _SEED = 2, 3
+
+
+def write_steps(name: str, storage: str, target: str) -> None:
+    """Losses of each step and the dense weights after the last, of both, as JSON."""
+    batches = [_batch(np.random.default_rng(step)) for step in range(STEPS)]
+    found = _of_job(_job(name, storage), batches)
+    keras.backend.clear_session()
+    _end(target, found | _alone(name, batches))
+
+
+def write_refusals(target: str) -> None:
+    """What is said of each line that is refused, as JSON; empty where it is not."""
+    _end(target, {case.option: _refusal(case.option) for case in CASES.values() if case.refused})
+
+
+def _end(target: str, found: dict[str, Any]) -> None:
+    Path(target).write_text(json.dumps(found))
+    os._exit(0)  # the interpreter's own end joins TensorFlow's threads
+
+
+def _refusal(name: str) -> str:
+    try:
+        EntryModel(_SCHEMA, _job(name, "hash_table"))
+    except (ModelError, Unsupported) as error:
+        return str(error)
+    return ""
+
+
+def _job(name: str, storage: str) -> Job:
+    return Job(
+        name="steps",
+        roles={"ps": RoleSpec(instances=_SERVERS), "worker": RoleSpec()},
+        data=Data(train=("part-*",), sample_id="sample_id", batch_size=USERS, shuffle=Shuffle(seed=_SEED)),
+        model=Model(
+            entry=f"{Path(__file__).with_name('keras_cases.py')}:build",
+            params={"name": name},
+            embedding=Embedding(storage=storage),  # type: ignore[arg-type]
+        ),
+    )
+
+
+def _of_job(job: Job, batches: list[dict[str, Any]]) -> dict[str, Any]:
+    with connect(_serve()):
+        model = EntryModel(_SCHEMA, job)
+        parameters = model.parameters(_SERVERS, 1)
+        step = _traced(model, parameters, job)
+        model.initialize(parameters)
+        losses = [float(step(batch).loss) for batch in batches]
+        return {"losses": losses, "weights": _evaluated(model, parameters)}
+
+
+def _evaluated(model: EntryModel, parameters: Any) -> list[float]:
+    """The dense weights as an evaluation sees them."""
+    vector = np.concatenate([VariableIo(shard.weights).read() for shard in parameters.dense.shards])
+    variables = model._own.variables
+    variables.assign(tf.constant(vector), [VariableIo(each).read() for each in parameters.state], STEPS)
+    return [float(each) for variable in variables.trained for each in variable.numpy().ravel()]
+
+
+def _traced(model: EntryModel, parameters: Any, job: Job) -> Any:
+    prepare = prepare_function(model, RecordParser(_SCHEMA, job.data), _SERVERS)
+    step = step_function(model, parameters, prepare)
+    step.get_concrete_function()
+    none = tf.zeros([USERS], tf.int64)
+    return lambda batch: step(prepare(tf.constant(_records(batch)), Origins(none, none, none, none)))
+
+
+def _alone(name: str, batches: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `train_on_batch` makes of the same batches."""
+    keras.utils.set_random_seed(_SEED)
+    model = CASES[name].build()
+    losses = []
+    for batch in batches:
+        model.reset_metrics()
+        inputs = {"user": batch["user"][:, np.newaxis], "age": batch["age"][:, np.newaxis]}
+        losses.append(float(model.train_on_batch(inputs, batch["label"][:, np.newaxis], return_dict=True)["loss"]))
+    weights = [each.numpy().ravel() for each in model.trainable_weights if "embeddings" not in each.path]
+    return {"keras_losses": losses, "keras_weights": np.concatenate(weights).tolist()}
+
+
+def _batch(draw: np.random.Generator) -> dict[str, Any]:
+    """Each user once: rules that differ from Keras where a row is named twice or not at all are like it here."""
+    age = draw.normal(size=USERS).astype(np.float32)
+    return {
+        "user": draw.permutation(USERS),
+        "age": age,
+        "label": (age + draw.normal(size=USERS) > 0.3).astype(np.float32),
+    }
+
+
+def _records(batch: dict[str, Any]) -> list[bytes]:
+    return [
+        encode({"user": [int(user)], "age": [float(age)], "label": [int(label)], "sample_id": [at]})
+        for at, (user, age, label) in enumerate(zip(batch["user"], batch["age"], batch["label"], strict=True))
+    ]
+
+
+def _serve() -> tuple[str, ...]:
+    """Addresses of parameter servers, which live as long as this process."""
+    operations.load()
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(_SERVERS)]
+    addresses = tuple(f"127.0.0.1:{each.getsockname()[1]}" for each in held)
+    for each in held:
+        each.close()
+    cluster = tf.train.ClusterSpec({"ps": list(addresses)})
+    for index in range(_SERVERS):
+        _kept.append(tf.distribute.Server(cluster, job_name="ps", task_index=index, start=True))
+    return addresses
+
+
+_kept: list[Any] = []
