@@ -56,7 +56,9 @@ class Data(Section, frozen=True):
     sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
         None
     )
-    batch_size: PositiveInt = 1024
+    batch_size: Annotated[
+        PositiveInt, Meta(description="Samples of a step; a shorter batch moves the model by its share of this.")
+    ] = 1024
     epochs: PositiveInt = 1
     shuffle: Shuffle = Shuffle()
     max_bad_records: Annotated[float, Meta(ge=0, lt=1, description="Share of corrupt records to skip.")] = 0.0

@@ -1,8 +1,8 @@
 """A user's own model as the trainer knows a model: a table for each `afo.layers.Embedding`, a vector of all weights.
 
 A step pulls the vector into the model's variables, runs the model forward and backward, and pushes the gradients of the
-mean loss of the batch. What the model changes by itself (moving averages of BatchNormalization) lies on the servers as
-well: a step adds what it changed, so that the changes of all workers add up.
+batch's mean loss, or the share of them that a short batch has. What the model changes by itself (moving averages of
+BatchNormalization) lies on the servers as well: a step adds what it changed, so that the changes of all workers add up.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from afo.train.exchange import Exchange
 from afo.train.hashed_lookup import HashedLookup
 from afo.train.layer_ways import ways_of
 from afo.train.lookups import LocalLookup, ServerLookup
-from afo.train.model import Computed
+from afo.train.model import Computed, share_of_batch
 from afo.train.own_module import OwnModule
 from afo.train.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.policies import eviction_of, filter_of
@@ -118,7 +118,7 @@ class EntryModel:
             with answered_by(lookup):
                 outputs = own.outputs(inputs.features, training=True)
                 loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
-        weights, rows, found = tape.gradient(loss, [variables.trained, lookup.rows, asked])
+        weights, rows, found = tape.gradient(loss, [variables.trained, lookup.rows, asked], self._part(inputs, loss))
         computed = Computed(
             loss=loss,
             rows=lookup.summed(rows),
@@ -140,6 +140,12 @@ class EntryModel:
         # Without its hash tables, which are read as they lie: the native operations need not be there.
         absent = {each.name: self._filter(each.layer).default_value for each in self._own.embeddings}
         return LocalEntryModel(self._own, self._parameters(1, 0, []), reader, absent, form)
+
+    def _part(self, inputs: Inputs, loss: Any) -> Any:
+        """What gradients are multiplied by. Those of a sum over the samples count each sample alike without it."""
+        if self._own.sums_losses:
+            return tf.ones_like(loss)
+        return tf.cast(share_of_batch(inputs.weight, self._job.data.batch_size), loss.dtype)
 
     def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
         """One question to each server for all hash tables; None where there are none, or nobody is asked."""

@@ -100,12 +100,11 @@ class HashedWideDeepModel(WideDeepModel):
             embeddings, linear = asked.looked_up(inputs.samples)
             log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
             loss = weighted_loss(inputs.samples, log_odds)
-        total_weight = total_weight_of(inputs.samples)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
         return Computed(
-            loss=loss / total_weight,
+            loss=loss / total_weight_of(inputs.samples),
             rows=(),
-            vector=of_vector / total_weight,
+            vector=self._mean_gradient(inputs.samples, of_vector),
             added=(own,),
             embeddings=asked.gradients(of_rows),
         )

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple, Protocol
 
+import tensorflow as tf
+
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.models.records import Parsed
@@ -21,9 +23,9 @@ class TableGradients(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """What a model makes of a batch."""
+    """What a model makes of a batch. Gradients of means are taken times `share_of_batch`."""
 
-    #: Mean loss of the batch, a scalar.
+    #: Mean loss of the batch, a scalar, whatever its size.
     loss: Any
     #: At most one of each table.
     rows: tuple[RowGradient, ...]
@@ -35,6 +37,15 @@ class Computed(NamedTuple):
     embeddings: tuple[TableGradients, ...] = ()
     #: By how much the dense vector changes apart from its gradient, or None.
     moved: Any = None
+
+
+def share_of_batch(samples: Any, batch_size: int) -> Any:
+    """The part of a whole batch that `samples`, [n, …], are: 1 unless a worker's input ended or had to wait.
+
+    A step along the mean of 17 samples counts each of them 15 times as much as one along the mean of 256. Times this
+    part, a gradient is the sum over the samples divided by what a whole batch would be divided by.
+    """
+    return tf.cast(tf.shape(samples)[0], tf.float32) / tf.constant(batch_size, tf.float32)
 
 
 class LocalModel(Protocol):

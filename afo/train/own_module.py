@@ -54,8 +54,17 @@ class OwnModule:
     @property
     def gives_logits(self) -> bool:
         """Whether its outputs are log odds: the job says so, or the loss that it was compiled with does."""
-        losses = tf.nest.flatten(self.compiled.loss) if self.compiled else []
-        return self._job.model.from_logits or any(getattr(loss, "from_logits", False) for loss in losses)
+        return self._job.model.from_logits or any(getattr(loss, "from_logits", False) for loss in self._losses)
+
+    @property
+    def sums_losses(self) -> bool:
+        """Whether it was compiled with losses that are sums over a batch, all of them, and not means."""
+        return bool(self._losses) and all(getattr(loss, "reduction", None) == "sum" for loss in self._losses)
+
+    @property
+    def _losses(self) -> list[Any]:
+        """What it was compiled with."""
+        return tf.nest.flatten(self.compiled.loss) if self.compiled else []
 
     def read(self, features: dict[str, Any]) -> dict[str, Any]:
         """The features that it reads."""

@@ -1,7 +1,7 @@
 """Wide & Deep as the trainer knows a model: two tables and a dense vector, whatever the number of features.
 
 The loss of a table's row is the sum over its samples, as if they came one by one, so that a rare id learns as quickly
-in a large batch as in a small one; dense weights follow the mean over the batch.
+in a large batch as in a small one; dense weights follow the mean over the batch, and a short batch by its share.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from afo.train import initialize
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exchange import Exchange, RowGradient
 from afo.train.local_model import LocalWideDeep
-from afo.train.model import Computed, LocalModel
+from afo.train.model import Computed, LocalModel, share_of_batch
 from afo.train.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
 from afo.train.routing import Route, route
 from afo.train.sections import Section, sections_of
@@ -115,13 +115,12 @@ class WideDeepModel:
             present = [value for value in looked_up if value is not None]
             tape.watch(present)
             loss = weighted_loss(inputs.samples, self._log_odds(looked_up, dense, inputs.samples.shares))
-        total_weight = total_weight_of(inputs.samples)
         found = iter(tape.gradient(loss, present))
         gradients = Looked(*(None if value is None else next(found) for value in looked_up))
         return Computed(
-            loss=loss / total_weight,
+            loss=loss / total_weight_of(inputs.samples),
             rows=pulled.summed(inputs, gradients),
-            vector=gradients.vector / total_weight,
+            vector=self._mean_gradient(inputs.samples, gradients.vector),
             added=(own,),
         )
 
@@ -147,6 +146,10 @@ class WideDeepModel:
             tuple(tables), dense, layout.weights, (statistics,), splits,
             with_copies=self._job.checkpoint.keeps_survivors, embeddings=embeddings,
         )  # fmt: skip
+
+    def _mean_gradient(self, samples: Samples, summed: Any) -> Any:
+        """Divide the gradient of `weighted_loss` by the weight of a whole batch whose samples weigh as these do."""
+        return summed / (total_weight_of(samples) / share_of_batch(samples.label, self._job.data.batch_size))
 
     def _looked_up(self, inputs: Inputs, pulled: "_Pulled") -> Looked:
         layout, size = self._layout, tf.shape(inputs.samples.label)[0]

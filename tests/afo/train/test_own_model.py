@@ -106,8 +106,12 @@ def trained_by_keras(train: str, batch_size: int, seed: int, export: Path) -> tu
     model = load(f"{OWN}:build_compiled")()
     parser = RecordParser(SCHEMA, Data(train=(train,), label="label", weight="age"))
     records = list(tf.data.TFRecordDataset(train))
+    rate = float(model.optimizer.learning_rate)
+    assert len(records) % batch_size
     for start in range(0, len(records), batch_size):
         batch = parser(tf.stack(records[start : start + batch_size]))
+        # Keras makes a whole step of a short batch; in a job each sample counts as it does in a whole one.
+        model.optimizer.learning_rate = rate * len(batch.labels) / batch_size
         model.train_on_batch({name: batch.features[name] for name in model.input}, batch.labels, batch.weight)
     serve = tf.saved_model.load(str(export)).signatures["serving_default"]
     served = serve(examples=tf.stack(records))["probabilities"].numpy()
