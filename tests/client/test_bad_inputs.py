@@ -91,7 +91,7 @@ IN_THE_JOB_FILE = [
     ("two-optimizers", "{adagrad: {learning_rate: 0.05}}", "{adagrad: {}, ftrl: {}}",
      "job.yaml:16: $.optimizer.deep", "name exactly one optimizer"),
     ("no-optimizer", "{adagrad: {learning_rate: 0.05}}", "{}",
-     "job.yaml:16: $.optimizer.deep", "ftrl, adagrad, sgd or adam"),
+     "job.yaml:16: $.optimizer.deep", "ftrl, adagrad, sgd, adam, adamw, momentum or rmsprop"),
     ("units-none", "[16, 8]", "[]", "job.yaml:13: $.model.hidden_units: an empty list", "allowed: "),
     ("units-zero", "[16, 8]", "[16, 0]", "job.yaml:13: $.model.hidden_units[1]: 0", "allowed: whole number >= 1"),
     ("kind", "hidden_units: [16, 8]", "kind: wide-deep",

@@ -370,6 +370,8 @@ _TAIL = """
 - A row of a table that a batch does not name stays as it is: no momentum, mean of Adam or decay moves it on (lazy).
 - Of a row that a batch names several times an optimizer sees the sum of the gradients once; Keras 3 adds the squares of
   the parts.
+- A short batch counts by its share of `data.batch_size`; Keras makes a whole step of it
+  ([training.md](training.md#a-step)).
 - Workers do not wait for each other. Each clips its own gradients. A constraint is applied to the weights that a worker
   pulls, and what it changed goes back with the gradients: between two steps the weights on the servers may be beyond it
   by one update. Evaluation and export apply it.
