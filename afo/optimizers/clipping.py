@@ -21,8 +21,10 @@ class Clipping(NamedTuple):
         return any(limit is not None for limit in self)
 
     def bounded(self, values: Any) -> Any:
-        """A gradient with no element beyond `value`."""
-        return values if self.value is None else tf.clip_by_value(values, -self.value, self.value)
+        """A gradient with no element beyond `value`; what is not finite stays so, that the step may fail by it."""
+        if self.value is None:
+            return values
+        return tf.where(tf.math.is_finite(values), tf.clip_by_value(values, -self.value, self.value), values)
 
     def factors(self, squares: Mapping[str, Any]) -> dict[str, Any]:
         """What the gradient of each variable is to be multiplied by; `squares`: the sum of its squares."""

@@ -47,7 +47,7 @@ def compiled_of(optimizer: Any) -> Compiled:
             f"{_name(optimizer)} leaves variables out of its weight decay, which is not offered{_INSTEAD}"
         )
     schedule = _schedule(optimizer)
-    choice = _choice(optimizer, 1.0 if schedule else float(config["learning_rate"]), config)
+    choice = _choice(optimizer, float(config["learning_rate"]) if schedule is None else 1.0, config)
     clipping = Clipping(config.get("clipvalue"), config.get("clipnorm"), config.get("global_clipnorm"))
     return Compiled(choice, clipping, schedule)
 
@@ -70,7 +70,9 @@ def _choice(optimizer: Any, rate: float, config: dict[str, Any]) -> OptimizerCho
     decay = config.get("weight_decay") or 0.0
     if kind in (keras.optimizers.Adam, keras.optimizers.AdamW):
         numbers = {name: config[name] for name in ("beta_1", "beta_2", "epsilon")} | {"learning_rate": rate}
-        return OptimizerChoice(adamw=AdamW(weight_decay=decay, **numbers)) if decay else _adam(numbers)
+        if decay:
+            return OptimizerChoice(adamw=AdamW(weight_decay=decay, **numbers))
+        return OptimizerChoice(adam=Adam(**numbers))
     if decay:
         raise Unsupported(f"{_name(optimizer)} has weight_decay={decay!r}, which AdamW alone has here{_INSTEAD}")
     if kind is keras.optimizers.SGD:
@@ -82,10 +84,6 @@ def _choice(optimizer: Any, rate: float, config: dict[str, Any]) -> OptimizerCho
     if kind is keras.optimizers.RMSprop:
         return _rmsprop(optimizer, rate, config)
     return _ftrl(rate, config)
-
-
-def _adam(numbers: dict[str, float]) -> OptimizerChoice:
-    return OptimizerChoice(adam=Adam(**numbers))
 
 
 def _sgd(rate: float, config: dict[str, Any]) -> OptimizerChoice:

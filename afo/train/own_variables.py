@@ -61,7 +61,9 @@ class OwnVariables:
         """
         for each, part in zip(self._trained, self._parts(vector), strict=True):
             value = tf.reshape(part, each.value.shape)
-            each.value.assign(tf.where(step > 0, self._bounded(each, value), value) if each.constraint else value)
+            each.value.assign(
+                tf.where(step > 0, self._bounded(each, value), value) if each.constraint is not None else value
+            )
         for variable, value in zip(self.state, state, strict=True):
             variable.assign(tf.reshape(value, variable.shape))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from afo.errors import AfoError, ModelError, NotFound, SpecError, Unsupported
@@ -100,6 +101,13 @@ BAD: dict[str, tuple[str, type[AfoError], str]] = {
         Unsupported,
         "momentum=0.9",
     ),
+    "a matrix of another shape for a table": (
+        "def build():\n    ids = keras.Input((1,), dtype='int64', name='user')\n    layer = Embedding(5, 2)\n"
+        "    x = layers.Dense(1)(layers.Flatten()(layer(ids)))\n    layer.set_weights([tf.zeros([5, 3])])\n"
+        "    return keras.Model({'user': ids}, x)",
+        ModelError,
+        r"is given weights of \[.*5, 3.*\]; it takes one matrix of \(5, 2\)",
+    ),
     "a train_step of its own": (
         "class M(keras.Model):\n    def train_step(self, data):\n        return {}\n\ndef build():\n    return M()",
         ModelError,
@@ -166,6 +174,38 @@ def test_a_schedule_of_keras_is_no_factor_of_the_tables_own_rate(own: Callable[.
     own(build, optimizer=Optimizer(embedding=RowOptimizer(clip_value=1.0)))
     with pytest.raises(Unsupported, match=r"no factors of the rate in `optimizer.embedding`"):
         own(build, optimizer=Optimizer(embedding=RowOptimizer(sgd=Sgd())))
+
+
+CONSTRAINED = {
+    "keras.Model": (
+        "def build():\n    x = age()\n"
+        "    return keras.Model({'age': x}, layers.Dense(1, use_bias=False, kernel_constraint='non_neg')(x))"
+    ),
+    "tf.Module": (
+        "class M(tf.Module):\n    def __init__(self):\n"
+        "        self.layer = layers.Dense(1, use_bias=False, kernel_constraint='non_neg')\n\n"
+        "    def __call__(self, features):\n        return self.layer(features['age'])\n\n"
+        "def build():\n    return M()"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRAINED)
+def test_a_checkpoint_is_evaluated_within_its_constraints(kind: str, own: Callable[..., Any]) -> None:
+    from types import SimpleNamespace
+
+    import tensorflow as tf
+
+    model = own(CONSTRAINED[kind])
+    features = {"age": tf.constant([[1.0]]), **{name: tf.zeros([1, 1]) for name in ("user", "city", "liked")}}
+
+    def answer(step: int) -> float:
+        whole = {"dense": np.array([-0.5], np.float32)}
+        reader = SimpleNamespace(whole=whole.__getitem__, manifest=SimpleNamespace(step=step), url="checkpoint")
+        return float(model.local(reader).probabilities(features)[0, 0])
+
+    # Keras constrains what an update has changed, and not what a layer begins with.
+    assert (answer(0), answer(1)) == (-0.5, 0.0)
 
 
 def test_outputs_by_name_stand_in_the_order_of_the_labels(own: Callable[..., Any]) -> None:
