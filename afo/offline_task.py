@@ -1,4 +1,5 @@
-"""What the command asks of `python -m afo.train.offline`: work on this machine with a saved model, or with its data."""
+"""What the command asks of `python -m afo.train.offline`: work on this machine with a saved model, or with a
+job's data."""
 
 from typing import Literal
 
@@ -7,7 +8,7 @@ from msgspec import Struct
 from afo.data.byte_range import ByteRange
 from afo.job import Job, RowType, TableKind
 
-Kind = Literal["evaluate", "predict", "export", "recount"]
+Kind = Literal["evaluate", "predict", "export", "recount", "try"]
 
 
 class NumberedFile(Struct, frozen=True):
@@ -26,7 +27,7 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
     job: Job
     #: Text of the feature schema (YAML) as the model was trained with it.
     schema_file: str
-    #: Of the saved model; a recount needs none.
+    #: Of the saved model; a recount and a trial need none.
     manifest: str = ""
     files: tuple[NumberedFile, ...] = ()
     output: str = ""
@@ -60,6 +61,18 @@ class RecountedSplit(Struct, frozen=True, kw_only=True):
     unread: int = 0
 
 
+class Trial(Struct, frozen=True, kw_only=True):
+    """What a job's first step came to: samples in it and their mean loss.
+
+    `loss` is None where its tables are too large to be made for a trial, so that the step was built and not run.
+    """
+
+    samples: int
+    loss: float | None = None
+    #: What is allowed and probably not meant.
+    warnings: tuple[str, ...] = ()
+
+
 class OfflineResult(Struct, frozen=True, kw_only=True):
     """What came of a task; `error` is the name of a class of `afo.errors` and its text."""
 
@@ -67,4 +80,5 @@ class OfflineResult(Struct, frozen=True, kw_only=True):
     coverage: dict[str, float] = {}
     parts: tuple[ScoredFile, ...] = ()
     splits: tuple[RecountedSplit, ...] = ()
+    trial: Trial | None = None
     error: tuple[str, str] | None = None

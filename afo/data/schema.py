@@ -179,6 +179,14 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 return feature
         raise DataError(f"feature `{name}` is not in the schema; {nearest(name, self.names)}")
 
+    def require_unseen(self, labels: Iterable[str], sample_id: str | None) -> None:
+        """Raises SpecError for a label, or the sample id, that is a feature: a model must not see it."""
+        for field, name in [*(("label", each) for each in labels), ("sample_id", sample_id)]:
+            if name in self.names:
+                raise SpecError(
+                    f"$.data.{field}: `{name}` is a feature of the schema, and a model must not see it; take it out"
+                )
+
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
         tree = msgspec.to_builtins(self)

@@ -40,6 +40,9 @@ from afo.train.resources import resources
 from afo.train.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.train.table_form import TRAINED, TableForm
 
+#: Bytes of a table of Keras' own above which it slows each step.
+LARGE_BYTES = 16 << 20
+
 
 class Inputs(NamedTuple):
     """A batch of B samples: the features that the model reads [B, values], labels [B, labels], weight [B]."""
@@ -58,6 +61,17 @@ class EntryModel:
         self._own = OwnModule(schema, job)
         self._optimizer = self._chosen()
         self._rule = rule_of(self._optimizer.choice)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Large embeddings of Keras' own."""
+        return tuple(
+            f"`keras.layers.Embedding` `{layer.name}` of {layer.input_dim:,} x {layer.output_dim} goes to every worker"
+            f" whole in each step, {layer.input_dim * layer.output_dim * 4 >> 20} MiB; with `afo.layers.Embedding` only"
+            " the rows of the batch do"
+            for layer in self._own.embeddings_of_keras
+            if layer.input_dim * layer.output_dim * 4 > LARGE_BYTES
+        )
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """A table for each embedding; the state is whatever the model itself changes."""

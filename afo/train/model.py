@@ -68,6 +68,10 @@ class Model(Protocol):
     def labels(self) -> tuple[str, ...]:
         """What it predicts, in the order of `data.label`."""
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of it is allowed and probably not meant, a sentence each."""
+
     def parameters(self, servers: int, splits: int) -> Parameters:
         """Its variables on so many servers, in a job of so many training files."""
 

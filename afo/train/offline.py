@@ -1,5 +1,5 @@
-"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, or recount
-the training data, without a cluster.
+"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, recount
+the training data, or try a job's first step, without a cluster.
 
 Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.offline_task`).
 """
@@ -15,6 +15,7 @@ from afo.data.splits import SplitFile
 from afo.errors import AfoError
 from afo.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.process_death import die_with_parent
+from afo.train import trial
 from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
 from afo.train.prediction import Prediction
@@ -41,6 +42,9 @@ def run(task: OfflineTask) -> OfflineResult:
     parts, scratch = JobParts(task.job, task.schema_file), Path(task.work_dir)
     if task.kind == "recount":
         return OfflineResult(splits=tuple(Recount(parts, scratch).splits(task.files)))
+    if task.kind == "try":
+        trial.bound_memory(task.job)
+        return OfflineResult(trial=trial.run(parts, task.files, scratch))
     with CheckpointReader(task.manifest, scratch) as reader:
         if task.kind == "export":
             export(parts, reader, task.output, scratch, task.rows, task.tables)

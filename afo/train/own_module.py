@@ -9,6 +9,7 @@ import tensorflow as tf
 from afo.data.schema import Schema
 from afo.errors import DataError, ModelError
 from afo.job import Job
+from afo.layers import Embedding
 from afo.layers.lookup import answered_by
 from afo.models.entry import build_model, user_code
 from afo.models.records import feature_specs
@@ -50,6 +51,14 @@ class OwnModule:
         module = self.module
         has_loss = isinstance(module, keras.Model) and module.compiled and module.loss is not None
         return module if has_loss else None
+
+    @property
+    def embeddings_of_keras(self) -> tuple[Any, ...]:
+        """Layers of Keras' own whose table is among the dense weights; of a Keras model."""
+        layers = self.module._flatten_layers() if isinstance(self.module, keras.Model) else ()
+        return tuple(
+            each for each in layers if isinstance(each, keras.layers.Embedding) and not isinstance(each, Embedding)
+        )
 
     @property
     def gives_logits(self) -> bool:

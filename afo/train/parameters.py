@@ -11,7 +11,7 @@ from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
 from afo.models.layout import Weight
 from afo.optimizers import Rule
-from afo.train.variables import CLIENT_DEVICE, PsVariable, ps_device
+from afo.train.variables import PsVariable, client_device, ps_device
 from afo.train_task import POSITION_HOLDERS
 
 
@@ -108,7 +108,7 @@ def parameters_of(
 
 
 def _group(tables: Sequence[Table], servers: int) -> TableGroup:
-    return TableGroup([ps_device(task) for task in range(servers)], tables=tables, client=CLIENT_DEVICE)
+    return TableGroup([ps_device(task) for task in range(servers)], tables=tables, client=client_device())
 
 
 def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:

@@ -4,7 +4,6 @@ from functools import cached_property
 from pathlib import Path
 
 from afo.data.schema import Schema, read_schema
-from afo.errors import SpecError
 from afo.job import Job
 from afo.models.parser import parser_of
 from afo.models.records import RecordParser
@@ -29,10 +28,7 @@ class JobParts:
     def schema(self) -> Schema:
         """The feature schema. Raises SpecError where the job contradicts it."""
         schema = read_schema(self._schema_file)
-        data = self.job.data
-        for field, name in [*(("label", each) for each in data.labels), ("sample_id", data.sample_id)]:
-            if name in schema.names:
-                raise SpecError(f"`data.{field}` is `{name}`, which a model must not see: take it out of the schema")
+        schema.require_unseen(self.job.data.labels, self.job.data.sample_id)
         return schema
 
     @cached_property

@@ -14,11 +14,25 @@ from afo.ops.handles import unordered
 CHUNK_VALUES = 4 * 1024 * 1024
 #: The process that asks the parameter servers, as they know it (`afo.train.cluster.connect`).
 CLIENT_DEVICE = "/job:worker/task:0/device:CPU:0"
+#: The only one of a process that asks none.
+_LOCAL_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+#: Whether variables lie in this process (`keep_here`).
+_kept_here: list[bool] = []
+
+
+def keep_here() -> None:
+    """Have this process hold all variables itself, from now on: for a model that is tried without a cluster."""
+    _kept_here[:] = [True]
 
 
 def ps_device(task: int) -> str:
     """Device of parameter server number `task`."""
-    return f"/job:ps/task:{task}/device:CPU:0"
+    return _LOCAL_DEVICE if _kept_here else f"/job:ps/task:{task}/device:CPU:0"
+
+
+def client_device() -> str:
+    """Device of the process that asks."""
+    return _LOCAL_DEVICE if _kept_here else CLIENT_DEVICE
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ def on_client(value: Any) -> Any:
     TensorFlow would leave it on the server, and fetch it by an operation that has another name each time. The server
     keeps the kernel of each of them for as long as it lives: up to 3 KB a step (TensorFlow 2.21).
     """
-    with tf.device(CLIENT_DEVICE):
+    with tf.device(client_device()):
         return tf.identity(value)
 
 

@@ -66,6 +66,7 @@ class WideDeepModel:
 
     def __init__(self, schema: Schema, job: Job) -> None:
         self.labels = job.data.labels
+        self.warnings: tuple[str, ...] = ()
         self._job = job
         self._layout = layout_of(schema, job.model)
         self._encoder = Encoder(self._layout)

@@ -98,21 +98,23 @@ class Job:
 def submit(
     job_file: str | PathLike[str], *, settings: Mapping[str, object] | None = None,
     variables: Mapping[str, object] | None = None, runtime: str | None = None, idempotency_key: str | None = None,
-    retry: bool = False, limit: int | None = None,
+    retry: bool = False, limit: int | None = None, trial: bool = True,
 ) -> Job:  # fmt: skip
     """Check and start a job; returns as soon as the cluster has it.
 
     `settings` are values by dotted name (`{"data.epochs": 2}`), `variables` those of the job file. With a key that was
     used before, the job of that time is returned; with `retry` too, unless it FAILED or was KILLED. `limit` makes it a
-    smoke run over so many records.
-    Raises `SpecError`, `DataError`, `NotFound`, `PermissionDenied` or `ClusterUnreachable`; nothing runs then.
+    smoke run over so many records. The first step of a model of `model.entry` is tried before,
+    unless `trial` is False.
+    Raises `SpecError`, `DataError`, `ModelError`, `NotFound`, `PermissionDenied` or `ClusterUnreachable`; nothing runs
+    then.
     """
     config = load_config(runtime)
     dotted = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (settings or {}).items()]
     given = {name: str(value) for name, value in (variables or {}).items()}
     job, source = read_job(Path(job_file), settings=dotted, variables=given, below=config.defaults)
     key = None if idempotency_key is None else Key(idempotency_key, retry)
-    ref, new = begin(config, job, source, key, limit=limit)
+    ref, new = begin(config, job, source, key, limit=limit, trial=trial)
     return Job(config, ref, new=new)
 
 

@@ -17,10 +17,12 @@ from afo.user_state import UserState
 from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.job_ref import JobRef, job_ref
+from afo_client.job_warnings import job_warnings
 from afo_client.job_watch import JobWatch
 from afo_client.once import Once
 from afo_client.runtimes import runtime_for
 from afo_client.start import am_config, start_job
+from afo_client.trial import tried
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,33 @@ class Prepared:
         return start_job(self.config, self.submitted, self.schema, tell)
 
 
+def look_at(config: Config, job: Job) -> Inspection:
+    """All that the job names, as it is now, with what is probably not meant. Raises what is wrong with the job."""
+    config.check(job)
+    root, runtime = config.jobs_root(config.runtime.value), config.runtime.value
+    UserState(config.state_dir).make_above(root)
+    found = inspect_job(job, root)
+    if job.program:
+        return found
+    warnings = job_warnings(job, found.train, found.eval, len(found.splits), local=runtime == "local")
+    return replace(found, warnings=tuple(warnings))
+
+
 def prepare(
-    config: Config, job: Job, source: JobSource | None, mark: str = "", *, limit: int | None = None, write: bool = True
-) -> Prepared:
+    config: Config, job: Job, source: JobSource | None, mark: str = "", *, limit: int | None = None,
+    write: bool = True, trial: bool = False,
+) -> Prepared:  # fmt: skip
     """Look at all that the job names; with `limit` it becomes a smoke run over so many records.
 
-    With `write=False` no file of these records is made. Raises what is wrong with the job.
+    With `write=False` no file of these records is made. With `trial` the first step of a model of `model.entry` is
+    tried. Raises what is wrong with the job.
     """
     root = config.jobs_root(config.runtime.value)
-    UserState(config.state_dir).make_above(root)
     if limit is not None:
         job = smoke_job(job, limit)
-    config.check(job)
-    found = inspect_job(job, root)
+    found = look_at(config, job)
+    if trial and job.model.entry:
+        found = tried(job, found)
     if limit is not None:
         job, found = limited(job, found, limit, root, write=write)
     return Prepared(config, found, replace(am_config(config, job, found, source), once=mark))
@@ -70,9 +86,10 @@ def prepare(
 def begin(
     config: Config, job: Job, source: JobSource | None, key: Key | None,
     start: Callable[[Prepared], JobRef] = Prepared.start, tell: Callable[[str], None] = lambda _: None,
-    limit: int | None = None,
+    limit: int | None = None, trial: bool = True,
 ) -> tuple[JobRef, bool]:  # fmt: skip
-    """The job, and whether it was started here by `start`, or before with the same key; `limit` as of `prepare`.
+    """The job, and whether it was started here by `start`, or before with the same key; `limit` and `trial` as of
+    `prepare`.
 
     Where `data.wait_for` says so, it waits for its data first; `tell` hears of it. Raises what is wrong with the job
     or the cluster, nothing runs then; `WaitTimeout` when others contend for the key.
@@ -81,13 +98,13 @@ def begin(
     config.check(job)
     await_markers(job.data, job.timeouts.data, tell)
     if key is None:
-        return start(prepare(config, job, source, limit=limit)), True
+        return start(prepare(config, job, source, limit=limit, trial=trial)), True
     runtime: RuntimeName = "yarn" if config.runtime.value == "yarn" else "local"
     root = config.jobs_root(runtime)
     UserState(config.state_dir).make_above(root)
     once = Once(root, user_name(), key.text, runtime_for(runtime, config))
     job_id, new = once.run(
-        lambda mark: start(prepare(config, job, source, mark, limit=limit)).job_id,
+        lambda mark: start(prepare(config, job, source, mark, limit=limit, trial=trial)).job_id,
         lambda job_id: not key.retry or _will_do(config, job_id),
     )
     UserState(config.state_dir).remember_last(job_id)

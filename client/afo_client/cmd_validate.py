@@ -6,11 +6,12 @@ from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job, RoleSpec
 from afo.jobfile import parse_variables, places_of, read_job
 from afo.limits import Total, total
-from afo.user_state import UserState
+from afo_client.begin import look_at
 from afo_client.console import counted, print_json, print_result, size_text
 from afo_client.examples import examples
-from afo_client.inspection import Inspection, inspect_job, on_this_machine
+from afo_client.inspection import Inspection, on_this_machine
 from afo_client.start import am_config
+from afo_client.trial import tried
 
 
 @click.command(
@@ -21,20 +22,21 @@ from afo_client.start import am_config
 @click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file.")
 @click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file.")
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Where it would run.")
+@click.option("--trial/--no-trial", default=True, help="Build the model and try its first step (default).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
-    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, as_json: bool
-) -> None:
+    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, trial: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Check without submitting."""
     config = load_config(runtime)
     given = parse_variables(variables)
     job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
-    config.check(job)
-    root = config.jobs_root(config.runtime.value)
-    UserState(config.state_dir).make_above(root)
-    found = inspect_job(job, root)
+    found = look_at(config, job)
     if config.runtime.value == "yarn":
         _check_cluster(config, job, found)
+    if trial:
+        found = tried(job, found)
     if as_json:
         facts = {"inherited": places_of(source), **_facts(job, found)}
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **facts})
@@ -67,6 +69,7 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     lines += [f"  runs {' '.join((job.program, *job.args))}"] if job.program else _data_lines(job, found)
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
+    lines += [f"  warning: {each}" for each in found.warnings]
     return "\n".join(lines)
 
 
@@ -83,6 +86,7 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
     lines += [f"  waits for {place}" for place in found.awaited]
     if job.checkpoint.warm is not None:
         lines.append(f"  begins with {found.warm_start or 'nothing: no source of its warm start holds a checkpoint'}")
+    lines += _trial_lines(found)
     if found.inferred:
         lines.append(
             "  no `data.schema`: the job goes by this one, inferred from the first records. Look at it, and keep"
@@ -90,6 +94,17 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
         lines.append("  it in a file that `data.schema` names, or tomorrow's records may lead to another:")
         lines += [f"    {line}" for line in found.schema_text.decode().splitlines()]
     return lines
+
+
+def _trial_lines(found: Inspection) -> list[str]:
+    if found.untried:
+        return [f"  its first step was not tried on this machine: {found.untried}"]
+    if found.trial is None:
+        return []
+    samples = counted(found.trial.samples, "sample")
+    if found.trial.loss is None:
+        return [f"  built with its first step for {samples}; not run, as its dense tables are too large for a trial"]
+    return [f"  its first step was tried on {samples}: loss {found.trial.loss:.4g}"]
 
 
 def _special(spec: RoleSpec) -> str:
@@ -121,4 +136,7 @@ def _facts(job: Job, found: Inspection) -> dict[str, object]:
         "eval": {"files": len(found.eval), "bytes": sum(file.size for file in found.eval)},
         "pooled_on_servers": list(found.pooled),
         "warm_start": found.warm_start,
+        "warnings": list(found.warnings),
+        "trial": None if found.trial is None else {"samples": found.trial.samples, "loss": found.trial.loss},
+        "untried": found.untried,
     }

@@ -22,6 +22,7 @@ from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecErro
 from afo.job import Data, Job
 from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.layout import layout_of
+from afo.offline_task import Trial
 from afo.own_code import own_code
 from afo.storage.url import LOCAL, parse
 from afo.train.sources import first_of
@@ -54,6 +55,11 @@ class Inspection(Struct, frozen=True):
     pooled: tuple[str, ...] = ()
     #: Manifest that `checkpoint.warm_start` comes to now; '' for a model that begins anew.
     warm_start: str = ""
+    #: What is allowed and probably not meant.
+    warnings: tuple[str, ...] = ()
+    #: Of the first step, where it was tried, or why it was not.
+    trial: Trial | None = None
+    untried: str = ""
 
 
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
@@ -133,7 +139,8 @@ def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, 
 
 
 def _check_names(job: Job, schema: Schema) -> None:
-    """Every feature that the job file names is one of the schema."""
+    """Every feature that the job file names is one of the schema, and no output is."""
+    schema.require_unseen(job.data.labels, job.data.sample_id)
     for index, cross in enumerate(job.model.wide.crosses):
         for name in cross:
             try:

@@ -34,6 +34,7 @@ _MANNER = (
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
     click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
     click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
+    click.option("--trial/--no-trial", default=True, help="Try the first step of an own model before (default)."),
     time_option("--timeout", "Stop following after this time, e.g. 2h (exit code 7)."),
     click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking."),
     click.option("--dry-run", "only_plan", is_flag=True, help="Print what would be submitted as JSON, submit nothing."),
@@ -52,6 +53,8 @@ class Manner(Struct, frozen=True, kw_only=True):
     key: Key | None = None
     #: A smoke run over so many records.
     limit: int | None = None
+    #: Try the first step of a model of `model.entry` before anything starts.
+    trial: bool = True
 
 
 def manner_of(*, timeout: float | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
@@ -76,7 +79,7 @@ def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
         print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
         return 0
     start = _Announced(manner)
-    ref, new = begin(config, job, source, manner.key, start, say, manner.limit)
+    ref, new = begin(config, job, source, manner.key, start, say, manner.limit, manner.trial)
     if not new:
         say(f"{ref.job_id} was submitted with this idempotency key before")
         _announce(ref, manner, new=False)

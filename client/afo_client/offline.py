@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,8 @@ from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineT
 from afo_client.console import say
 from afo_client.model_ref import ModelRef, find_model
 
+#: What a process of each kind was to do.
+_PURPOSE: dict[Kind, str] = {"recount": "recount the files", "try": "try the first step"}
 #: Last lines of a process's own words that are shown when it dies.
 _TAIL = 20
 
@@ -75,9 +77,19 @@ def run(
     return run_dealt(task, model.schema, files, processes)
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process runs with: its interpreter, working directory, variables above the command's own, and how long."""
+
+    python: str = sys.executable
+    cwd: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
 def run_dealt(
     task: Callable[[tuple[NumberedFile, ...], str, str], OfflineTask], schema: bytes, files: Sequence[NumberedFile],
-    processes: int,
+    processes: int, surroundings: Surroundings = Surroundings(),
 ) -> list[OfflineResult]:  # fmt: skip
     """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
 
@@ -91,42 +103,59 @@ def run_dealt(
         for each in work_dirs:
             each.mkdir(mode=0o700)
         shares = [tuple(files[number::count]) for number in range(count)]
-        return _all([task(*each) for each in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)])
+        tasks = [task(*each) for each in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)]
+        return _all(tasks, surroundings)
 
 
-def _all(tasks: list[OfflineTask]) -> list[OfflineResult]:
-    running = [(task, _start(task, len(tasks))) for task in tasks]
+def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineResult]:
+    running = [(task, _start(task, len(tasks), surroundings)) for task in tasks]
     try:
-        return [_result(task, process) for task, process in running]
+        return [_result(task, process, surroundings.timeout_s) for task, process in running]
     finally:
         for _, process in running:
             process.kill()
             process.wait()
 
 
-def _start(task: OfflineTask, among: int) -> "subprocess.Popen[bytes]":
+def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subprocess.Popen[bytes]":
     file = Path(task.work_dir, "task.json")
     jsonfile.write_private(file, task)
     threads = str(max(1, len(os.sched_getaffinity(0)) // among))
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
+    environment |= surroundings.variables
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
-            [sys.executable, "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
-            stderr=words, env=environment,
+            [surroundings.python, "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
+            stderr=words, env=environment, cwd=surroundings.cwd,
         )  # fmt: skip
 
 
-def _result(task: OfflineTask, process: "subprocess.Popen[bytes]") -> OfflineResult:
-    code = process.wait()
+def _result(task: OfflineTask, process: "subprocess.Popen[bytes]", timeout_s: float | None) -> OfflineResult:
+    try:
+        code = process.wait(timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise TrainingError(
+            f"the process that was to {_purpose(task)} had not ended after {timeout_s:g} s{_tail(task)}"
+        ) from error
     path = Path(task.work_dir, RESULT)
     if not path.exists():
-        tail = "\n".join(Path(task.work_dir, "stderr").read_text(errors="replace").splitlines()[-_TAIL:])
+        tail = _tail(task)
         advice = "; install it with: pip install 'afo[train]'" if "No module named 'tensorflow'" in tail else ""
-        raise TrainingError(f"the process that was to {task.kind} ended with {code}{advice}\n{tail}")
+        raise TrainingError(f"the process that was to {_purpose(task)} ended with {code}{advice}{tail}")
     result = msgspec.json.decode(path.read_bytes(), type=OfflineResult)
     if result.error is not None:
         raise _error(*result.error)
     return result
+
+
+def _purpose(task: OfflineTask) -> str:
+    return _PURPOSE.get(task.kind, task.kind)
+
+
+def _tail(task: OfflineTask) -> str:
+    """The last of its own words, in lines below."""
+    words = Path(task.work_dir, "stderr").read_text(errors="replace").splitlines()[-_TAIL:]
+    return "".join(f"\n{line}" for line in words)
 
 
 def _error(name: str, text: str) -> AfoError:

@@ -139,7 +139,8 @@ def test_submit_waits_for_the_marker_and_gives_up_in_time(
 def test_validate_waits_for_nothing_and_says_what_submit_will_wait_for(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=2026-01-02", "--set", "data.wait_for=_SUCCESS"]
+    arguments = ["validate", "--no-trial", str(folder / "job.yaml"), "--var", "dt=2026-01-02"]
+    arguments += ["--set", "data.wait_for=_SUCCESS"]
     assert run(arguments) == 0
     assert f"waits for {folder}/_SUCCESS" in capsys.readouterr().out
     assert run([*arguments[:-1], "data.wait_for=a/*"]) == 3
@@ -169,7 +170,8 @@ def test_a_large_file_is_several_splits(folder: Path) -> None:
 
 def test_the_number_of_splits_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     large(folder)
-    arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=2026-01-02", "--set", "data.split_size=1 MiB"]
+    arguments = ["validate", "--no-trial", str(folder / "job.yaml"), "--var", "dt=2026-01-02"]
+    arguments += ["--set", "data.split_size=1 MiB"]
     assert run(arguments) == 0
     assert "train: 1 file, 2.9 MiB, in 3 splits" in capsys.readouterr().out
     (folder / ".a.tfrecord.index").unlink()

@@ -48,7 +48,15 @@ def test_the_last_words_of_a_model_that_raises_are_the_jobs(tmp_path: Path) -> N
     own.write_text("def build():\n    return 1 / 0\n")
     job = MODELS / "deepfm" / "job.yaml"
     done = afo(
-        "submit", str(job), "--runtime", "local", "--var", f"data={tmp_path}/data", "--set", f"model.entry={own}:build"
+        "submit",
+        str(job),
+        "--no-trial",
+        "--runtime",
+        "local",
+        "--var",
+        f"data={tmp_path}/data",
+        "--set",
+        f"model.entry={own}:build",
     )
     assert done.returncode != 0
     assert "ZeroDivisionError in line 2 of my_ctr.py: division by zero" in done.stderr

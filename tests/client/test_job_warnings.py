@@ -1,0 +1,103 @@
+"""What a job is warned of before it starts."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from afo.data.example import encode
+from afo.data.splits import find_splits
+from afo.data.tfrecord import RecordWriter
+from afo.job import Data, Elastic, Job, RoleSpec
+from afo_client import job_warnings as module
+from afo_client.job_warnings import job_warnings
+from afo_client.main import run
+from pretender import small_job
+
+
+def write(path: Path, count: int, label: Callable[[int], int] = lambda number: number % 2) -> str:
+    with RecordWriter(str(path)) as writer:
+        for number in range(count):
+            writer.write(encode({"x": [0.5], "click": [label(number)]}))
+    return str(path)
+
+
+def warned(
+    train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, **data: Any
+) -> list[str]:
+    roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
+    given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
+    job = Job(name="x", roles=roles, data=given)
+    evaluated = find_splits(given.eval) if evaluation else ()
+    return list(job_warnings(job, find_splits(given.train), evaluated, splits, local=local))
+
+
+def test_a_usual_job_is_not_warned_of_anything(tmp_path: Path) -> None:
+    train, evaluation = write(tmp_path / "train", 1000), write(tmp_path / "eval", 1000)
+    assert warned(train, evaluation, batch_size=10, local=True) == []
+
+
+def test_few_steps_are_counted_by_the_length_of_the_first_records(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", 1000)
+    (warning,) = warned(train, batch_size=256, epochs=2)
+    assert warning.startswith("about 8 steps in all (1,000 samples, 2 epochs, batches of 256)")
+    assert warned(train, batch_size=256, epochs=26) == []
+    table = pa.table({"x": [0.5] * 1000, "click": [0, 1] * 500})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (warning,) = warned(str(tmp_path / "a.parquet"), batch_size=500)
+    assert warning.startswith("about 2 steps in all (1,000 samples, 1 epoch")
+    (tmp_path / "a.gz").write_bytes(gzip.compress(Path(train).read_bytes()))
+    assert warned(str(tmp_path / "a.gz"), batch_size=256) == [], "how many records it holds is not known"
+
+
+def test_workers_without_a_split(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", 1000)
+    (warning,) = warned(train, workers=5, splits=3, batch_size=5)
+    assert warning.startswith("5 workers and 3 splits of training data: 2 will have nothing to read")
+    assert warned(train, workers=3, splits=3, batch_size=5) == []
+    (warning,) = warned(train, workers=Elastic(min=1, max=4), splits=3, batch_size=5)
+    assert warning.startswith("4 workers and 3 splits")
+
+
+def test_labels_of_one_class(tmp_path: Path) -> None:
+    both, none = write(tmp_path / "both", 1000), write(tmp_path / "none", 1000, lambda number: 0)
+    late = write(tmp_path / "late", 1000, lambda number: number // 999)
+    assert warned(late, late, batch_size=5) == []
+    (warning,) = warned(both, none, batch_size=5)
+    assert warning.startswith(f"$.data.eval: `click` is 0 in each of the first 1,000 records of {none}; an AUC")
+    (warning,) = warned(none, both, batch_size=5)
+    assert warning.startswith(f"$.data.train: `click` is 0 in each of the first 1,000 records of {none}; a model")
+
+
+def test_more_processes_than_this_machine_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: {0, 1})
+    train = write(tmp_path / "train", 1000)
+    assert warned(train, workers=7, splits=7, batch_size=5, local=True) == []
+    (warning,) = warned(train, workers=50, splits=50, batch_size=5, local=True)
+    assert warning.startswith("51 processes on 2 cores of this machine")
+    assert warned(train, workers=50, splits=50, batch_size=5) == [], "a cluster has other cores"
+
+
+def test_validate_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_job(tmp_path, monkeypatch)
+    arguments = ["validate", str(tmp_path / "job.yaml"), "--var", "dt=1", "--runtime", "local", "--no-trial"]
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "  warning: about 1 step in all (1 sample," in shown
+    assert "  warning: $.data.eval: `label` is 1 in each of the first 1 records of" in shown
+
+
+@pytest.mark.parametrize("key", ["label", "sample_id"])
+def test_an_output_that_is_a_feature_is_refused(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_job(tmp_path, monkeypatch)
+    arguments = ["validate", str(tmp_path / "job.yaml"), "--var", "dt=1", "--set", f"data.{key}=x", "--no-trial"]
+    assert run(arguments) == 3
+    assert f"$.data.{key}: `x` is a feature of the schema" in capsys.readouterr().err

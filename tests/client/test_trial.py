@@ -1,0 +1,110 @@
+"""The first step of a job as `validate` and `submit` try it."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from afo.errors import TrainingError
+from afo.job import Docker, Environment, Job
+from afo.jobfile import load_job
+from afo_client import trial
+from afo_client.inspection import inspect_job
+from afo_client.main import run
+from afo_client.trial import tried
+from pretender import pretend, small_job
+
+pytestmark = pytest.mark.tensorflow
+
+MODEL = """import keras
+
+def build():
+    x = keras.Input((1,), name="x")
+    return keras.Model({"x": x}, keras.layers.Dense(1, "sigmoid")(keras.ops.log(x - SHIFT)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A job of an own model, whose first step is finite where SHIFT is 0."""
+    small_job(tmp_path, monkeypatch)
+    text = (tmp_path / "job.yaml").read_text()
+    (tmp_path / "job.yaml").write_text(text + 'model: {entry: "own.py:build"}\n')
+    (tmp_path / "own.py").write_text(MODEL.replace("SHIFT", "9.0"))
+    return tmp_path
+
+
+def job_of(folder: Path) -> Job:
+    return load_job(str(folder / "job.yaml"), variables={"dt": "1"})
+
+
+def test_a_model_that_fails_is_refused_and_nothing_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretender = pretend(monkeypatch, "SUCCEEDED")
+    arguments = ["submit", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]
+    assert run(arguments) == 1
+    said = capsys.readouterr().err
+    assert f"step 1, a batch of 1 samples of {folder}/a.tfrecord: not finite: the loss" in said
+    assert pretender.submitted == []
+    assert run([*arguments, "--no-trial"]) == 0
+    assert len(pretender.submitted) == 1
+    assert "first step" not in capsys.readouterr().err
+
+
+def test_its_own_files_and_variables_are_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "shift.py").write_text("import os\nSHIFT = float(os.environ['SHIFT'])\n")
+    (folder / "own.py").write_text(f"from shift import SHIFT\n{MODEL}")
+    text = (folder / "job.yaml").read_text()
+    text = text.replace('MALLOC_ARENA_MAX: "16"', 'SHIFT: "0"').replace(
+        "environment: {", "environment: {files: [elsewhere/shift.py], "
+    )
+    (folder / "job.yaml").write_text(text)
+    assert run(["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]) == 0
+    assert "its first step was tried on 1 sample: loss " in capsys.readouterr().out
+
+
+def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "TIMEOUT_S", 0.05)
+    job = job_of(folder)
+    found = inspect_job(job, str(folder / "jobs"))
+    before = set(psutil.Process().children())
+    with pytest.raises(TrainingError, match=r"that was to try the first step had not ended after 0\.05 s"):
+        tried(job, found)
+    assert set(psutil.Process().children()) <= before
+
+
+def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = job_of(folder)
+    found = inspect_job(job, str(folder / "jobs"))
+    without = folder / "python"
+    without.write_text("#!/bin/sh\nexit 1\n")
+    without.chmod(0o700)
+    for environment, why in (
+        (Environment(docker=Docker(image="ads/ctr:1")), "in the image ads/ctr:1"),
+        (Environment(python="/envs/ctr.tar.gz"), "the Python in /envs/ctr.tar.gz"),
+        (Environment(python="hdfs:///envs/ctr.tar.gz"), "the Python in hdfs:///envs/ctr.tar.gz"),
+        (Environment(python="/opt/none/bin/python"), "/opt/none/bin/python, which is not on this machine"),
+        (Environment(python=str(without)), f"{without} has no TensorFlow"),
+    ):
+        result = tried(replace(job, environment=environment), found)
+        assert why in result.untried
+        assert result.trial is None
+    assert (
+        run(
+            [
+                "validate",
+                str(folder / "job.yaml"),
+                "--var",
+                "dt=1",
+                "--set",
+                f"environment.python={without}",
+                "--runtime",
+                "local",
+            ]
+        )
+        == 0
+    )
+    assert f"its first step was not tried on this machine: {without} has no TensorFlow" in capsys.readouterr().out
