@@ -80,5 +80,5 @@ def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision
 def once(one: Side, batch: Any) -> None:
     """A batch, from its records to the values that the worker fetches."""
     zeros = tf.zeros(BATCH, tf.int64)
-    done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)))
+    done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)), zeros[0])
     done.steps.numpy(), float(done.loss), done.files.numpy(), done.positions.numpy()

@@ -20,7 +20,17 @@ class Schedule(Section, frozen=True):
         PositiveInt, Meta(description="Steps of one multiplication by `decay_rate`, or down to `floor`.")
     ] = 100_000
     decay_rate: Annotated[float, Meta(gt=0, le=1, description="Of `exponential`.")] = 0.5
-    floor: Annotated[float, Meta(ge=0, le=1, description="It never falls below this.")] = 0.0
+    floor: Annotated[float, Meta(ge=0, le=1, description="Decay never falls below this.")] = 0.0
+    cooldown: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Over this last part of the job's steps it falls linearly to 0.02. Left out: 0 for a model of "
+             "`entry`, which Keras trains at its own rate, else 0.2."),
+    ] = None  # fmt: skip
+    steps: Annotated[
+        PositiveInt | None,
+        Meta(description="Steps of the job, by which `cooldown` goes. Left out: `train.max_steps`, or as many as the "
+             "training files and epochs come to, by the length of their first records."),
+    ] = None  # fmt: skip
 
 
 class Optimizer(Section, frozen=True):

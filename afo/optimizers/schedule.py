@@ -7,9 +7,14 @@ import tensorflow as tf
 
 from afo.job import Schedule
 
+#: Of the rate that is left at the end of a cooldown.
+COOLED = 0.02
 
-def rate_at(schedule: Schedule, step: Any) -> Any:
+
+def rate_at(schedule: Schedule, step: Any, first_step: Any = 0) -> Any:
     """The factor for the update that follows `step` updates of all workers (int64 scalar) → float32 scalar.
+
+    `first_step` of them were made before the job, by that of its warm start.
 
     A schedule that changes nothing gives the number 1.0, so that a step without one has no operation more.
     Works in a traced function. The factor is a function of the step alone: after a restart it goes on where it was.
@@ -20,7 +25,15 @@ def rate_at(schedule: Schedule, step: Any) -> Any:
     if schedule.warmup_steps:
         # The first update has a rate above zero, the last of the warm-up the full one.
         rate = rate * tf.minimum(tf.cast(step + 1, tf.float32) / schedule.warmup_steps, 1.0)
+    if schedule.cooldown and schedule.steps:
+        rate = rate * _cooled(schedule.steps, schedule.cooldown, step - first_step)
     return rate
+
+
+def _cooled(steps: int, share: float, step: Any) -> Any:
+    """Falls from 1 to `COOLED` over the last `share` of a job's steps, and stays there."""
+    left = tf.clip_by_value((steps - tf.cast(step, tf.float32)) / (steps * share), 0.0, 1.0)
+    return COOLED + (1 - COOLED) * left
 
 
 def _decayed(schedule: Schedule, step: Any) -> Any:

@@ -112,9 +112,9 @@ class EntryModel:
         """What the model reads; it finds its ids itself."""
         return Inputs(self._own.read(parsed.features), parsed.labels, parsed.weight)
 
-    def rate(self, step: Any) -> Any:
+    def rate(self, step: Any, first_step: Any) -> Any:
         """The job's schedule, times the one that the model was compiled with."""
-        rate, schedule = rate_at(self._job.optimizer.schedule, step), self._optimizer.schedule
+        rate, schedule = rate_at(self._job.optimizer.schedule, step, first_step), self._optimizer.schedule
         return rate if schedule is None else rate * tf.cast(schedule(step), tf.float32)
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:

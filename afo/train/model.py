@@ -84,8 +84,11 @@ class Model(Protocol):
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """What of a batch can be done ahead, on the worker alone: a nest of tensors."""
 
-    def rate(self, step: Any) -> Any:
-        """What multiplies every rule's learning rate in the update that follows `step` updates: 1.0 or a scalar."""
+    def rate(self, step: Any, first_step: Any) -> Any:
+        """What multiplies every rule's learning rate in the update that follows `step` updates: 1.0 or a scalar.
+
+        `first_step`: the updates that the job began with.
+        """
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Loss and gradients of what `encode` made; `state` holds the values of `Parameters.state`, `step` counts the

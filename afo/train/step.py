@@ -55,13 +55,14 @@ def prepared_signature(prepare: Any) -> Any:
 
 
 def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
-    """The training step: a function of `Prepared`, as `prepare` yields it, → `StepResult`."""
+    """The training step: a function of `Prepared`, as `prepare` yields it, and the step that the job began with (int64
+    scalar) → `StepResult`."""
 
-    def step(batch: Prepared) -> StepResult:
+    def step(batch: Prepared, first_step: Any) -> StepResult:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
         computed = finite.required(model.compute(batch.inputs, exchange, position.state, position.step))
-        rate = model.rate(position.step)
+        rate = model.rate(position.step, first_step)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
         applied += [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
@@ -73,4 +74,4 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
         result = StepResult(steps, computed.loss, batch.origin.files, positions)
         return tf.nest.map_structure(on_client, result)  # type: ignore[no-any-return]  # TensorFlow is untyped
 
-    return tf.function(step, [prepared_signature(prepare)], autograph=False)
+    return tf.function(step, [prepared_signature(prepare), tf.TensorSpec([], tf.int64)], autograph=False)

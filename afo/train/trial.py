@@ -53,7 +53,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
         return Trial(samples=batch.size, warnings=parts.model.warnings)
     parts.model.initialize(parameters)
     try:
-        loss = float(step(batch.inputs).loss)
+        loss = float(step(batch.inputs, tf.zeros([], tf.int64)).loss)
     except tf.errors.InvalidArgumentError as error:
         raise _reason(error, parts, parameters, batch, files) from error
     return Trial(samples=batch.size, loss=loss, warnings=parts.model.warnings)

@@ -102,9 +102,9 @@ class WideDeepModel:
             samples=samples_of(encoded, parsed),
         )
 
-    def rate(self, step: Any) -> Any:
+    def rate(self, step: Any, first_step: Any) -> Any:
         """The job's schedule."""
-        return rate_at(self._job.optimizer.schedule, step)
+        return rate_at(self._job.optimizer.schedule, step, first_step)
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""

@@ -47,6 +47,8 @@ class Worker:
         self._input: TrainingInput | None = None
         self._chief = Chief(setup, self._parameters) if setup.task.is_chief else None
         self._step = 0
+        #: What the job began with, above 0 after a warm start.
+        self._first_step = tf.zeros([], tf.int64)
         #: Step that ends the training, and the next time to ask whether it is to end before.
         self._last_step: int | None = None
         self._ask_at = 0.0
@@ -98,7 +100,7 @@ class Worker:
         self._begin(reply.first_step)
 
     def _begin(self, first_step: int) -> None:
-        """`first_step`: what the job began with, above 0 after a warm start."""
+        self._first_step = tf.constant(first_step, tf.int64)
         limit = self._setup.job.train.max_steps
         self._last_step = None if limit is None else first_step + limit
 
@@ -143,7 +145,7 @@ class Worker:
     def _stepped(self, batch: Batch) -> StepResult:
         """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
         try:
-            return self._train_step(batch.inputs)  # type: ignore[no-any-return]  # TensorFlow is untyped
+            return self._train_step(batch.inputs, self._first_step)  # type: ignore[no-any-return]  # TensorFlow is untyped
         except tf.errors.InvalidArgumentError as error:
             reason = explained(
                 error, self._setup.model, self._parameters, batch.inputs, int(self._global_step.read()) + 1,

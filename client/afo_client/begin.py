@@ -59,8 +59,7 @@ def look_at(config: Config, job: Job) -> Inspection:
     found = inspect_job(job, root)
     if job.program:
         return found
-    warnings = job_warnings(job, found.train, found.eval, len(found.splits), local=runtime == "local")
-    return replace(found, warnings=tuple(warnings))
+    return replace(found, warnings=tuple(job_warnings(job, found, local=runtime == "local")))
 
 
 def prepare(

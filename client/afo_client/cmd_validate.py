@@ -10,6 +10,7 @@ from afo_client.begin import look_at
 from afo_client.console import counted, print_json, print_result, size_text
 from afo_client.examples import examples
 from afo_client.inspection import Inspection, on_this_machine
+from afo_client.record_count import scheduled
 from afo_client.start import am_config
 from afo_client.trial import tried
 
@@ -80,7 +81,7 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
     ]
     if len(found.splits) > len(found.train):
         lines[0] += f", in {counted(len(found.splits), 'split')}"
-    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}")
+    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}{_steps(job, found)}")
     if found.pooled:
         lines.append(f"  pooled on the parameter servers: {', '.join(found.pooled)}")
     lines += [f"  waits for {place}" for place in found.awaited]
@@ -94,6 +95,15 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
         lines.append("  it in a file that `data.schema` names, or tomorrow's records may lead to another:")
         lines += [f"    {line}" for line in found.schema_text.decode().splitlines()]
     return lines
+
+
+def _steps(job: Job, found: Inspection) -> str:
+    schedule = scheduled(job, found.records)
+    if schedule.steps is None:
+        return ""
+    cooling = round(schedule.steps * (schedule.cooldown or 0.0))
+    falls = f"; the learning rate falls over the last {cooling:,}" if cooling else ""
+    return f": about {counted(schedule.steps, 'step')}{falls}"
 
 
 def _trial_lines(found: Inspection) -> list[str]:

@@ -29,7 +29,7 @@ def limited(job: Job, found: Inspection, limit: int, jobs_root: str, *, write: b
     train, evaluation = (_cut(files, data, limit, folder, write) for files in (found.train, found.eval))
     # Written without indexes: each is a split.
     job = replace(job, data=replace(data, train=_urls(train), eval=_urls(evaluation), split_size=None))
-    return job, replace(found, train=train, eval=evaluation, splits=train)
+    return job, replace(found, train=train, eval=evaluation, splits=train, records=min(limit, found.records or limit))
 
 
 def _cut(files: tuple[SplitFile, ...], data: Data, limit: int, folder: str, write: bool) -> tuple[SplitFile, ...]:

@@ -26,6 +26,7 @@ from afo.offline_task import Trial
 from afo.own_code import own_code
 from afo.storage.url import LOCAL, parse
 from afo.train.sources import first_of
+from afo_client.record_count import trained_records
 
 #: Records of the first training and evaluation file that are compared with the schema.
 FIRST_RECORDS = 100
@@ -57,6 +58,8 @@ class Inspection(Struct, frozen=True):
     warm_start: str = ""
     #: What is allowed and probably not meant.
     warnings: tuple[str, ...] = ()
+    #: About as many as an epoch trains on; None where that is not known.
+    records: int | None = None
     #: Of the first step, where it was tried, or why it was not.
     trial: Trial | None = None
     untried: str = ""
@@ -102,6 +105,7 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         not job.data.schema,
         tuple(missing_markers(job.data)) if job.data.wait_for else (),
         () if job.model.entry else _pooled(job, schema),
+        records=trained_records(train, data),
     )  # fmt: skip
 
 

@@ -2,36 +2,29 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
-from afo import storage
 from afo.data.example import Values
 from afo.data.examples import first_examples
-from afo.data.formats import is_parquet
-from afo.data.splits import SplitFile
-from afo.data.tfrecord import read_records
-from afo.errors import DataError
 from afo.job import Data, Job
 from afo_client.console import counted
+from afo_client.inspection import Inspection
+from afo_client.record_count import scheduled, steps_of_files
 
 #: Fewest steps from which a model of this kind learns something.
 FEW_STEPS = 100
 #: Records that are looked through for both classes of a label: so many at once, and so many where those held one.
 LABEL_RECORDS = (200, 20_000)
-#: Records whose mean length stands for that of all.
-LENGTH_RECORDS = 200
 #: Processes of a local job on one core, above which they mostly wait for each other.
 PROCESSES_PER_CORE = 4
 
 
-def job_warnings(
-    job: Job, train: Sequence[SplitFile], evaluation: Sequence[SplitFile], splits: int, *, local: bool
-) -> Iterator[str]:
-    """`train` and `evaluation` are the job's files, of `splits` splits; `local`: all runs on this machine."""
+def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
+    """`found`: what it will read; `local`: all of it runs on this machine."""
     data = job.data
-    yield from _idle_workers(job, splits)
-    yield from _few_steps(job, train)
-    for key, files in (("train", train), ("eval", evaluation)):
+    yield from _idle_workers(job, len(found.splits))
+    yield from _few_steps(data, found.records)
+    yield from _no_cooldown(job, found.records)
+    for key, files in (("train", found.train), ("eval", found.eval)):
         if files:
             yield from _one_class(key, files[0].url, data)
     processes, cores = sum(spec.count for spec in job.roles.values()), len(os.sched_getaffinity(0))
@@ -48,36 +41,22 @@ def _idle_workers(job: Job, splits: int) -> Iterator[str]:
         )
 
 
-def _few_steps(job: Job, train: Sequence[SplitFile]) -> Iterator[str]:
-    data = job.data
-    if (samples := _about(train, data)) is None:
+def _few_steps(data: Data, records: int | None) -> Iterator[str]:
+    if records is None or (steps := steps_of_files(data, records)) >= FEW_STEPS:
         return
-    steps = -(-samples * data.epochs // data.batch_size)
-    if steps < FEW_STEPS:
-        passes = f"{counted(samples, 'sample')}, {counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    passes = f"{counted(records, 'sample')}, {counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    yield (
+        f"about {counted(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller batches"
+    )
+
+
+def _no_cooldown(job: Job, records: int | None) -> Iterator[str]:
+    schedule = scheduled(job, records)
+    if schedule.cooldown and schedule.steps is None:
         yield (
-            f"about {counted(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller"
-            " batches"
+            "how many steps the job will make is not known, as its files are compressed: the learning rate stays as it"
+            " is to the end; set `optimizer.schedule.steps`, or `optimizer.schedule.cooldown: 0`"
         )
-
-
-def _about(files: Sequence[SplitFile], data: Data) -> int | None:
-    """Records of all files by the length of the first; None for compressed ones."""
-    first = files[0].url
-    if is_parquet(data.format, first):
-        from afo.data import parquet
-
-        return parquet.facts(first)[0] * len(files)
-    with storage.open_input(first) as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-    if compressed:
-        return None
-    damaged: list[DataError] | None = [] if data.max_bad_records else None
-    lengths = [len(each) for each in islice(read_records(first, data.compression, damaged), LENGTH_RECORDS)]
-    if not lengths:
-        return None
-    # A TFRecord's length and two checksums: 16 bytes.
-    return sum(file.size for file in files) * len(lengths) // (sum(lengths) + 16 * len(lengths))
 
 
 def _one_class(key: str, url: str, data: Data) -> Iterator[str]:

@@ -16,6 +16,7 @@ from afo.user_state import UserState
 from afo_client.console import counted, size_text
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
+from afo_client.record_count import scheduled
 from afo_client.task_preview import task_previews
 
 if TYPE_CHECKING:  # the package is slow to import, and only YARN needs it
@@ -25,6 +26,8 @@ if TYPE_CHECKING:  # the package is slow to import, and only YARN needs it
 def am_config(config: Config, job: Job, found: Inspection, source: JobSource | None = None) -> AmConfig:
     """What the Application Master will be told; the runtime fills in paths inside of the container, and the id."""
     runtime = config.runtime.value
+    if not job.program:
+        job = replace(job, optimizer=replace(job.optimizer, schedule=scheduled(job, found.records)))
     return AmConfig(
         job=replace(job, data=replace(job.data, format=found.format)),
         user=user_name(),

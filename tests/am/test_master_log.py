@@ -1,6 +1,7 @@
 """The copy of what Application Masters say: asked for by one that ends, and of one that dies."""
 
 import os
+import select
 import socket
 import stat
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from afo import storage
 from afo.paths import JobPaths
 from afo_am import master_log
-from afo_am.master_log import DESCRIPTOR, MasterLog, ask_for_copy
+from afo_am.master_log import DESCRIPTOR, MasterLog, Relay, ask_for_copy
 
 JOB = "application_1700000000000_0001"
 
@@ -67,6 +68,28 @@ def test_the_last_words_of_an_am_that_is_killed_are_in_the_copy(tmp_path: Path) 
     assert "start 2 says farewell" in lines
     assert "the Application Master (start 1) ended with -9" in lines
     assert lines.endswith("giving up with its last exit code -9\n")
+
+
+def test_what_was_said_before_a_copy_was_asked_for_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the look that finds the question may have begun before the words came."""
+    done: list[object] = []
+    reading, writing = os.pipe()
+    ours, theirs = socket.socketpair()
+    look = select.select
+
+    def early(sources: list[object], *rest: object) -> object:
+        return look(sources, *rest) if len(rest) > 2 else ([theirs], [], [])
+
+    monkeypatch.setattr(master_log.select, "select", early)
+    os.write(writing, b"farewell")
+    ours.sendall(b"\n")
+    relay = Relay(os.fdopen(reading, "rb", 0), theirs, done.append, lambda: done.append("copy"))
+    relay.start()
+    assert ours.recv(1) == b"\n"
+    ours.close()
+    os.close(writing)
+    relay.join(10)
+    assert done == [b"farewell", "copy"]
 
 
 def test_storage_that_hangs_holds_neither_the_copy_nor_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,12 @@ import pytest
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Elastic, Job, RoleSpec
+from afo.job import Data, Elastic, Job, Model, RoleSpec
 from afo_client import job_warnings as module
+from afo_client.inspection import Inspection
 from afo_client.job_warnings import job_warnings
 from afo_client.main import run
+from afo_client.record_count import trained_records
 from pretender import small_job
 
 
@@ -27,13 +29,18 @@ def write(path: Path, count: int, label: Callable[[int], int] = lambda number: n
 
 
 def warned(
-    train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, **data: Any
-) -> list[str]:
+    train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, entry: str = "x.py:f",
+    **data: Any,
+) -> list[str]:  # fmt: skip
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
     given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
-    job = Job(name="x", roles=roles, data=given)
-    evaluated = find_splits(given.eval) if evaluation else ()
-    return list(job_warnings(job, find_splits(given.train), evaluated, splits, local=local))
+    job = Job(name="x", roles=roles, data=given, model=Model(entry=entry))
+    files = find_splits(given.train)
+    found = Inspection(
+        b"", files, find_splits(given.eval) if evaluation else (), files * splits,
+        records=trained_records(files, given),
+    )  # fmt: skip
+    return list(job_warnings(job, found, local=local))
 
 
 def test_a_usual_job_is_not_warned_of_anything(tmp_path: Path) -> None:
@@ -52,6 +59,8 @@ def test_few_steps_are_counted_by_the_length_of_the_first_records(tmp_path: Path
     assert warning.startswith("about 2 steps in all (1,000 samples, 1 epoch")
     (tmp_path / "a.gz").write_bytes(gzip.compress(Path(train).read_bytes()))
     assert warned(str(tmp_path / "a.gz"), batch_size=256) == [], "how many records it holds is not known"
+    (warning,) = warned(str(tmp_path / "a.gz"), entry="")
+    assert "the learning rate stays as it is to the end" in warning
 
 
 def test_workers_without_a_split(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ def _traced(model: EntryModel, parameters: Any, job: Job) -> Any:
     step = step_function(model, parameters, prepare)
     step.get_concrete_function()
     none = tf.zeros([USERS], tf.int64)
-    return lambda batch: step(prepare(tf.constant(_records(batch)), Origins(none, none, none, none)))
+    return lambda batch: step(
+        prepare(tf.constant(_records(batch)), Origins(none, none, none, none)), tf.zeros([], tf.int64)
+    )
 
 
 def _alone(name: str, batches: list[dict[str, Any]]) -> dict[str, Any]:

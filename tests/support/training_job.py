@@ -45,6 +45,7 @@ class MiniMaster:
     epochs: int
     restore: str = ""
     ready: bool = False
+    first_step: int = 0
     #: Parameter servers that are not restored; nobody is given a split meanwhile.
     kept: tuple[int, ...] = ()
     holds_back: bool = False
@@ -105,7 +106,7 @@ class MiniMaster:
                 self.acks[row, epoch] = (count, xor)
 
     def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
-        return m.ReadyReply(ready=self.ready, restore=self.restore, kept=self.kept)
+        return m.ReadyReply(ready=self.ready, restore=self.restore, kept=self.kept, first_step=self.first_step)
 
     def report_ready(self, report: m.ReadyReport) -> m.Empty:
         self.readies.append(report)

@@ -45,6 +45,19 @@ def test_cosine_is_half_way_at_half_time() -> None:
     assert rates(schedule, 0, 2, 4, 8, 99) == pytest.approx([1, 0.2 + 0.8 * 0.853553, 0.6, 0.2, 0.2], rel=1e-5)
 
 
+def test_a_cooldown_falls_over_the_last_part_of_the_steps() -> None:
+    schedule = Schedule(cooldown=0.25, steps=16)
+    assert rates(schedule, 0, 12, 14, 15, 16, 99) == pytest.approx([1, 1, 0.51, 0.265, 0.02, 0.02])
+    assert rates(Schedule(cooldown=1.0, steps=4), 0, 2) == pytest.approx([1, 0.51])
+    warm = Schedule(warmup_steps=4, cooldown=0.5, steps=16)
+    assert rates(warm, 0, 3, 8, 12, 16) == pytest.approx([0.25, 1, 1, 0.51, 0.02])
+
+
+def test_a_cooldown_needs_the_number_of_steps() -> None:
+    assert rate_at(Schedule(cooldown=0.25), tf.constant(7, tf.int64)) == 1.0
+    assert rate_at(Schedule(cooldown=0.0, steps=9), tf.constant(7, tf.int64)) == 1.0
+
+
 def test_the_decay_begins_after_the_warm_up() -> None:
     schedule = Schedule(warmup_steps=4, decay="linear", decay_steps=10)
     assert rates(schedule, 0, 3, 4, 9, 14) == pytest.approx([0.25, 1, 1, 0.5, 0], abs=1e-6)

@@ -1,0 +1,81 @@
+"""How many records a job's training files hold, and so how many steps it will make, before any of them is read."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec.structs import replace
+
+from afo import storage
+from afo.data.examples import first_examples
+from afo.data.formats import is_parquet
+from afo.data.splits import SplitFile
+from afo.data.tfrecord import read_records
+from afo.job import Data, Job, Schedule
+
+#: Files that stand for all, and records at the beginning of each whose length does for the file's.
+FILES, RECORDS = 8, 250
+#: Share of a job's steps over which the learning rate falls where the job does not say: docs/training.md.
+COOLDOWN = 0.2
+#: A TFRecord's length and two checksums. Bytes.
+_FRAME = 16
+_GZIP = b"\x1f\x8b"
+
+
+def trained_records(files: Sequence[SplitFile], data: Data) -> int | None:
+    """About as many as an epoch trains on: without the negatives that are not sampled. None for compressed TFRecord."""
+    chosen = files[:: -(-len(files) // FILES)]
+    count = _rows if is_parquet(data.format, files[0].url) else _by_length
+    records = count(files, chosen, data)
+    return None if records is None else round(records * _kept(chosen, data))
+
+
+def _rows(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
+    from afo.data import parquet
+
+    return sum(parquet.facts(file.url)[0] for file in chosen) * len(files) / len(chosen)
+
+
+def _by_length(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
+    if any(map(_is_compressed, chosen)):
+        return None
+    # What is damaged is not this function's business, and counts for nothing.
+    lengths = [len(each) for file in chosen for each in islice(read_records(file.url, data.compression, []), RECORDS)]
+    return sum(file.size for file in files) * len(lengths) / (sum(lengths) + _FRAME * len(lengths)) if lengths else None
+
+
+def _is_compressed(file: SplitFile) -> bool:
+    with storage.open_input(file.url) as content:
+        return content.read(len(_GZIP)) == _GZIP
+
+
+def _kept(chosen: Sequence[SplitFile], data: Data) -> float:
+    """Share of the records that `data.negative_sampling` leaves."""
+    if data.negative_sampling is None:
+        return 1.0
+    records = [each for file in chosen for each in first_examples(file.url, data, RECORDS, data.labels, [])]
+    positive = sum(
+        any(float(value) > 0 for name in data.labels for value in record.get(name, ())) for record in records
+    )
+    share = positive / max(1, len(records))
+    return share + (1 - share) * data.negative_sampling.keep
+
+
+def steps_of_files(data: Data, records: int) -> int:
+    """Steps of all epochs."""
+    return -(-records * data.epochs // data.batch_size)
+
+
+def scheduled(job: Job, records: int | None) -> Schedule:
+    """The job's schedule with its cooldown and the steps that it goes by; those are None where nobody knows them."""
+    schedule = job.optimizer.schedule
+    share = schedule.cooldown
+    if share is None:
+        share = 0.0 if job.model.entry else COOLDOWN
+    steps = steps_of(job, records) if schedule.steps is None else schedule.steps
+    return replace(schedule, cooldown=share, steps=steps)
+
+
+def steps_of(job: Job, records: int | None) -> int | None:
+    """Steps of a job whose epochs train on so many records; `train.max_steps` if that is less."""
+    of_files = None if records is None else steps_of_files(job.data, records)
+    return min((each for each in (of_files, job.train.max_steps) if each is not None), default=None)

@@ -1,0 +1,66 @@
+"""How many steps a job will make, by what its files look like."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from afo.data.example import encode
+from afo.data.splits import find_splits
+from afo.data.tfrecord import RecordWriter
+from afo.job import Data, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo_client.record_count import scheduled, steps_of, trained_records
+
+
+def write(folder: Path, counts: tuple[int, ...]) -> Data:
+    """A file of each count; records of a file are as long as its number says, every fourth is a click."""
+    for place, count in enumerate(counts):
+        with RecordWriter(str(folder / f"part-{place:02d}")) as writer:
+            for number in range(count):
+                writer.write(encode({"x": [0.5] * place, "click": [int(number % 4 == 0)]}))
+    return Data(train=(f"{folder}/part-*",), label="click", batch_size=100, epochs=3)
+
+
+def about(data: Data) -> int | None:
+    return trained_records(find_splits(data.train), data)
+
+
+def test_records_of_one_length_are_counted_exactly(tmp_path: Path) -> None:
+    assert about(write(tmp_path, (1234,))) == 1234
+
+
+def test_files_of_many_lengths_are_told_by_a_few(tmp_path: Path) -> None:
+    counts = tuple(range(300, 700, 20))
+    assert about(write(tmp_path, counts)) == pytest.approx(sum(counts), rel=0.1)
+
+
+def test_what_is_not_sampled_does_not_count(tmp_path: Path) -> None:
+    data = write(tmp_path, (1000,))
+    sampled = Data(train=data.train, label="click", negative_sampling=NegativeSampling(keep=0.2), sample_id="id")
+    assert about(sampled) == pytest.approx(1000 * (0.25 + 0.75 * 0.2), rel=0.02)
+
+
+def test_parquet_says_itself(tmp_path: Path) -> None:
+    for place, rows in enumerate((10, 30)):
+        table = pa.table({"x": [0.5] * rows, "click": [0] * rows})
+        pq.write_table(table, tmp_path / f"{place}.parquet")
+    assert about(Data(train=(f"{tmp_path}/*.parquet",), label="click")) == 40
+
+
+def test_an_empty_file_tells_nothing(tmp_path: Path) -> None:
+    assert about(write(tmp_path, (0,))) is None
+
+
+def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:
+    data = write(tmp_path, (10,))
+    job = Job(name="x", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=data)
+    assert [steps_of(job, records) for records in (1000, 1001, None)] == [30, 31, None]
+    assert scheduled(job, 1000) == Schedule(cooldown=0.2, steps=30)
+    assert scheduled(job, None) == Schedule(cooldown=0.2)
+    short = Job(name="x", roles=job.roles, data=data, train=Train(max_steps=7))
+    assert [steps_of(short, records) for records in (1000, 100, None)] == [7, 3, 7]
+    own = Job(name="x", roles=job.roles, data=data, model=Model(entry="x.py:f"))
+    assert scheduled(own, 1000).cooldown == 0, "what Keras does not do is not done"
+    said = Job(name="x", roles=job.roles, data=data, optimizer=Optimizer(schedule=Schedule(cooldown=0.5, steps=12)))
+    assert scheduled(said, 1000) == Schedule(cooldown=0.5, steps=12)
