@@ -1,0 +1,184 @@
+"""What a learning rate that falls over the last part of a job is worth: AUC, log loss and calibration of paired jobs.
+
+A pair is a job with `optimizer.schedule.cooldown` and one of the same seed without, by job files that afo brings. Two
+workers do not wait for each other; the series has one. The order within a pair takes turns.
+
+    adult     conf/jobs/adult-yarn.yaml on this machine: 8 epochs (`--adult DIRECTORY` of adult.data and adult.test)
+    clicks    conf/jobs/demo.yaml: synthetic clicks once, whose best AUC is known
+    series    conf/jobs/daily.yaml: days whose clicks move from one teacher to another; each job goes on with the model
+              of the day before and is measured on the day after; the mean over the days
+
+The claims: Adult's worst log loss is the lower one with the cooldown, its calibration the nearer one to 1, and AUC of
+clicks and series is not lower by 0.0005.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+from report import MISSED, publish, result
+from size import sized
+
+from afo.data.example_batch import Column, encode_columns
+from afo.data.synth import schema_of
+from afo.data.teacher import Teacher, TeacherSpec, sigmoid
+from afo.data.tfrecord import RecordWriter
+
+ROOT = Path(__file__).parents[1]
+JOBS = ROOT / "conf" / "jobs"
+#: By how much AUC may be lower.
+MARGIN = 0.0005
+JOB_S = 900
+FIRST_DAY = date(2026, 11, 1)
+METRICS = ("auc", "log_loss", "calibration")
+
+Metrics = dict[str, float]
+#: (settings of the job, seed) → its metrics.
+Train = Callable[[list[str], int], Metrics]
+
+
+def afo(scratch: Path, *words: str) -> str:
+    """What the command prints. Raises SystemExit with its errors."""
+    homes = {"AFO_STATE_DIR": str(scratch / "state"), "AFO_JOBS_ROOT": str(scratch / "jobs")}
+    command = [sys.executable, "-m", "afo_client", *words]
+    done = subprocess.run(command, env=os.environ | homes, capture_output=True, text=True, timeout=JOB_S, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+def submitted(scratch: Path, job: str, variables: dict[str, object], settings: list[str], seed: int) -> Metrics:
+    """The last evaluation of a job of `conf/jobs`."""
+    words = [word for name, value in variables.items() for word in ("--var", f"{name}={value}")]
+    words += [word for each in (*settings, f"data.shuffle.seed={seed}") for word in ("--set", each)]
+    answer = json.loads(afo(scratch, "submit", str(JOBS / job), "--runtime", "local", "--json", *words))
+    return {name: answer["metrics"][name] for name in METRICS}
+
+
+def adult(scratch: Path, source: Path) -> Train:
+    """Census income, converted as docs/quickstart.md does."""
+    columns = (
+        "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,gender,"
+        "capital_gain,capital_loss,hours_per_week,native_country,income"
+    )
+    common = ["--schema", str(ROOT / "conf/schemas/adult.yaml"), "--columns", columns, "--strip", "--missing", "?"]
+    data = scratch / "adult"
+    for name, rest in (
+        ("adult.data", ["--out", f"{data}/train", "--files", "8", "--positive", ">50K"]),
+        ("adult.test", ["--out", f"{data}/test", "--files", "2", "--positive", ">50K.", "--skip-lines", "1"]),
+    ):
+        afo(scratch, "data", "convert", str(source / name), *common, *rest)
+    return lambda settings, seed: submitted(scratch, "adult-yarn.yaml", {"data": data}, settings, seed)
+
+
+def clicks(scratch: Path, records: int) -> Train:
+    """Those of `afo demo`."""
+    data = scratch / "clicks"
+    afo(scratch, "data", "synth", str(data), "--train", str(records), "--eval", str(max(1000, records // 8)))
+    return lambda settings, seed: submitted(scratch, "demo.yaml", {"data": data}, settings, seed)
+
+
+def series(scratch: Path, days: int, records: int) -> Train:
+    """Jobs of successive days; a day's evaluation files are of the day after."""
+    teachers = Teacher(TeacherSpec(seed=1)), Teacher(TeacherSpec(seed=2))
+    names = [str(FIRST_DAY + timedelta(day)) for day in range(days)]
+    for day, name in enumerate(names):
+        folder = scratch / "series" / name
+        folder.mkdir(parents=True)
+        (folder / "schema.yaml").write_text(schema_of(TeacherSpec()).to_yaml())
+        write_day(folder / "train", teachers, day / days, records, day)
+        write_day(folder / "eval", teachers, (day + 1) / days, max(200, records // 5), 1000 + day)
+
+    def train(settings: list[str], seed: int) -> Metrics:
+        models = Path(tempfile.mkdtemp(dir=scratch))
+        warm = f"{{sources: ['{models}/{{{{dt-1}}}}'], missing: fresh}}"
+        given = ["export.require={}", f"checkpoint.dir={models}/{{{{dt}}}}", f"checkpoint.warm_start={warm}", *settings]
+        root = scratch / "series"
+        found = [submitted(scratch, "daily.yaml", {"dt": name, "root": root}, given, seed) for name in names]
+        return {name: statistics.mean(each[name] for each in found) for name in METRICS}
+
+    return train
+
+
+def write_day(folder: Path, teachers: tuple[Teacher, Teacher], share: float, records: int, seed: int) -> None:
+    """`records` samples whose log odds are by `share` the second teacher's, in four files."""
+    folder.mkdir()
+    generator = np.random.default_rng(seed)
+    first, second = teachers
+    draw = first.draw(records, generator)
+    logit = (1 - share) * draw.logit + share * second.logit(draw.ids, draw.dense)
+    columns: dict[str, Column] = dict(draw.ids)
+    columns |= {name: draw.dense[:, place] for place, name in enumerate(first.spec.dense)}
+    columns["click"] = (generator.random(records) < sigmoid(logit)).astype(np.int64)
+    columns["sample_id"] = np.arange(records) + seed * records
+    for part in range(4):
+        with RecordWriter(str(folder / f"part-{part}.tfrecord")) as writer:
+            writer.write_all(encode_columns({name: values[part::4] for name, values in columns.items()}))
+
+
+def paired(name: str, train: Train, cooldowns: list[float], seeds: int) -> dict[float, list[Metrics]]:
+    """Metrics of each seed by cooldown; 0 is among them."""
+    found: dict[float, list[Metrics]] = {each: [] for each in cooldowns}
+    for seed in range(1, seeds + 1):
+        for cooldown in cooldowns if seed % 2 else cooldowns[::-1]:
+            found[cooldown].append(train([f"optimizer.schedule.cooldown={cooldown}"], seed))
+    for cooldown, metrics in found.items():
+        words = []
+        for metric in METRICS:
+            values = [each[metric] for each in metrics]
+            words.append(f"{metric} {statistics.mean(values):.5f} ({min(values):.5f} to {max(values):.5f})")
+        print(f"{name}, cooldown {cooldown:g}, {seeds} seeds: {'; '.join(words)}", flush=True)
+    return found
+
+
+def farthest(metrics: list[Metrics]) -> float:
+    """The calibration farthest from 1, by how much."""
+    return max(abs(each["calibration"] - 1) for each in metrics)
+
+
+def claims(name: str, found: dict[float, list[Metrics]], ours: float) -> list[dict[str, object]]:
+    """What is claimed of one data set."""
+    cooled, constant = found[ours], found[0.0]
+    if name == "adult":
+        worst = [max(each["log_loss"] for each in side) for side in (cooled, constant)]
+        return [
+            result("Adult: worst log loss", *worst, "log loss", 1.0, lower_is_better=True),
+            result("Adult: calibration off 1", farthest(cooled), farthest(constant), "", 1.0, lower_is_better=True),
+        ]
+    means = [statistics.mean(each["auc"] for each in side) for side in (cooled, constant)]
+    return [result(f"{name}: AUC", means[0], means[1] - MARGIN, "AUC", 1.0, lower_is_better=False)]
+
+
+def main() -> int:
+    """0 if the claims hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", choices=["adult", "clicks", "series"], action="append")
+    parser.add_argument("--adult", type=Path, default=ROOT.parent / "shared" / "data" / "adult")
+    parser.add_argument("--seeds", type=int, default=sized(10, 1))
+    parser.add_argument("--cooldown", type=float, action="append", help="0.2 unless given; the first one is judged")
+    given = parser.parse_args()
+    cooldowns = given.cooldown or [0.2]
+    results: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory(prefix="afo-cooldown-") as folder:
+        scratch = Path(folder)
+        makers: dict[str, Callable[[], Train]] = {
+            "adult": lambda: adult(scratch, given.adult),
+            "clicks": lambda: clicks(scratch, sized(1_500_000, 2000)),
+            "series": lambda: series(scratch, sized(6, 2), sized(200_000, 2000)),
+        }
+        for name in given.what or sized([*makers], ["series"]):
+            found = paired(name, makers[name](), [*cooldowns, 0.0], given.seeds)
+            results += claims(name, found, cooldowns[0])
+    return 0 if publish("cooldown", results) else MISSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
