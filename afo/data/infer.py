@@ -20,14 +20,15 @@ def infer_schema(features: Iterable[FeatureReport], looked_at: int) -> tuple[Sch
     """A schema for review, and notes on what a person knows better.
 
     Integers become categorical, byte strings string, real numbers dense; a varying number of values becomes a
-    `max_length`, the highest number seen. A feature named `label` or `click` that holds 0 and 1 alone becomes the
-    label, `sample_id` the sample id. Raises DataError when no feature can be described.
+    `max_length`, the highest number seen. A feature named `label` or `click` that holds 0 and 1 alone, as integers or
+    real numbers, becomes the label, `sample_id` the sample id. Raises DataError when no feature can be described.
     """
     known = {each.name: each for each in features}
-    label = _named(known, _LABEL_NAMES, lambda each: each.min in (0, 1) and each.max in (0, 1))
-    sample_id = _named(known, _SAMPLE_ID_NAMES, lambda each: each.distinct == looked_at)
+    label = _named(known, _LABEL_NAMES, _is_label)
+    sample_id = _named(known, _SAMPLE_ID_NAMES, lambda each: each.kind == "int64" and each.distinct == looked_at)
     described, notes = _described((each for each in known.values() if each.name not in (label, sample_id)), looked_at)
-    return Schema(features=described, label=label, sample_id=sample_id), notes
+    stored: dict[str, ListKind] = {label: "float"} if label and known[label].kind == "float" else {}
+    return Schema(features=described, label=label, sample_id=sample_id, stored=stored), notes  # type: ignore[arg-type]
 
 
 def infer_for_job(features: Iterable[FeatureReport], looked_at: int, data: Data) -> tuple[Schema, list[str]]:
@@ -83,6 +84,10 @@ def _named(
     features: dict[str, FeatureReport], names: Iterable[str], fits: Callable[[FeatureReport], bool]
 ) -> str | None:
     for name, each in features.items():
-        if name in names and each.kind == "int64" and each.min_length == each.max_length == 1 and fits(each):
+        if name in names and each.min_length == each.max_length == 1 and fits(each):
             return name
     return None
+
+
+def _is_label(each: FeatureReport) -> bool:
+    return each.kind != "bytes" and each.min in (0, 1) and each.max in (0, 1) and each.distinct <= 2

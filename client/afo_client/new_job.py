@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afo.data.infer import infer_schema, text_of
+from afo.data.infer import infer_for_job, infer_schema, text_of
 from afo.data.inspect import inspect_files
 from afo.data.schema import Schema
+from afo.data.splits import find_splits
 from afo.data.synth import schema_of
 from afo.data.teacher import TeacherSpec
 from afo.errors import UsageError
+from afo.job import Data
+from afo_client.record_count import trained_records
 
 _TEMPLATE = """\
 # A training job. `afo validate {file}` checks it, `afo submit {file}` starts it.
@@ -22,7 +25,7 @@ name: {name}
 {variables}
 roles:
   ps: {{instances: 1, memory: 1 GiB, vcores: 1}}      # hold the model's variables
-  worker: {{instances: 2, memory: 1536 MiB, vcores: 1}}
+  worker: {{instances: {workers}, memory: 1536 MiB, vcores: 1}}
 {evaluator}
   # chief: {{memory: 1536 MiB}}                       # saves and exports; left out: worker 0 does it, too
 
@@ -32,8 +35,8 @@ data:
 {eval}
   label: {label}
 {sample_id}
-  batch_size: 1024
-  # epochs: 1
+  batch_size: {batch_size}
+{epochs}
   # wait_for: _SUCCESS                              # a marker that every directory must hold before
   # max_bad_records: 0.001                          # share of corrupt records that is skipped
 
@@ -53,6 +56,32 @@ checkpoint: {{every: 5m, keep: 3}}
 _COLUMN = 52
 
 
+#: Steps that a first job should make, and the epochs that it may take for them.
+_STEPS, _MOST_EPOCHS = 200, 5
+#: Batches of a job of few records and of many.
+_SMALLEST_BATCH, _BATCH = 64, 1024
+
+
+@dataclass(frozen=True)
+class Size:
+    """Keys that follow from how much there is to read."""
+
+    workers: int = 2
+    batch_size: int = _BATCH
+    epochs: int = 1
+
+
+def size_for(files: int, records: int | None) -> Size:
+    """No worker without a file; some 200 steps, first by smaller batches, then by more epochs."""
+    workers = min(Size.workers, files)
+    if not records:
+        return Size(workers)
+    batch_size = _BATCH
+    while batch_size > _SMALLEST_BATCH and records < _STEPS * batch_size:
+        batch_size //= 2
+    return Size(workers, batch_size, min(_MOST_EPOCHS, -(-_STEPS * batch_size // records)))
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What a job reads. `train` and `eval` as they stand in its file; `notes` on the schema are for review."""
@@ -63,6 +92,7 @@ class Inputs:
     label: str
     notes: tuple[str, ...] = ()
     variables: str = ""
+    size: Size = Size()
 
 
 def synthetic_inputs() -> Inputs:
@@ -80,15 +110,17 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], label: str | None
     Raises `UsageError` when no feature looks like the label and none is named, and what reading the files raises.
     """
     report = inspect_files(train)
-    schema, notes = infer_schema(report.features, report.looked_at)
+    guessed, _ = infer_schema(report.features, report.looked_at)
     names = [feature.name for feature in report.features]
-    chosen = label or schema.label
+    chosen = label or guessed.label
     if chosen is None or chosen not in names:
         what = f"--label {label}: no such feature in the data" if label else "no feature looks like the label"
         raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
-    features = tuple(feature for feature in schema.features if feature.name != chosen)
-    schema = Schema(features=features, label=chosen, sample_id=schema.sample_id)
-    return Inputs(schema, _relative(train, folder), _relative(evaluation, folder), chosen, tuple(notes))
+    said = Data(train=tuple(train), label=chosen, sample_id=guessed.sample_id)
+    schema, notes = infer_for_job(report.features, report.looked_at, said)
+    files = find_splits([glob if "://" in glob else os.path.abspath(glob) for glob in train])
+    size = size_for(len(files), trained_records(files, said))
+    return Inputs(schema, _relative(train, folder), _relative(evaluation, folder), chosen, tuple(notes), size=size)
 
 
 def _relative(globs: Sequence[str], folder: Path) -> tuple[str, ...]:
@@ -107,6 +139,9 @@ def job_text(name: str, file: str, inputs: Inputs) -> str:
         train=_words(inputs.train),
         eval=_unless(evaluated, f"  eval: {_words(inputs.eval or ('eval/*',))}", "for the evaluator"),
         label=json.dumps(inputs.label, ensure_ascii=False),
+        workers=inputs.size.workers,
+        batch_size=inputs.size.batch_size,
+        epochs=f"  epochs: {inputs.size.epochs}" if inputs.size.epochs > 1 else "  # epochs: 1",
         sample_id=_unless(
             inputs.schema.sample_id is not None, f"  sample_id: {json.dumps(inputs.schema.sample_id or 'id')}",
             "an integer that names a sample",

@@ -10,6 +10,7 @@ from afo.data.schema import read_schema
 from afo.data.tfrecord import RecordWriter
 from afo.jobfile import load_job
 from afo_client.main import run
+from afo_client.new_job import Size, size_for
 
 
 @pytest.fixture
@@ -60,11 +61,39 @@ def test_data_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["init", "mine", *given, "--eval", "clicks/eval/*"]) == 0
     assert run(["validate", "mine/job.yaml", "--runtime", "local"]) == 0
     job = load_job("mine/job.yaml")
+    assert (job.roles["worker"].count, job.data.batch_size, job.data.epochs) == (1, 64, 5)
     assert (job.data.label, job.data.eval) == ("bought", (f"{folder}/clicks/eval/*",))
     assert [each.name for each in read_schema("mine/schema.yaml").features] == ["n", "page", "user"]
     assert run(["init", "untested", *given]) == 0
     assert run(["validate", "untested/job.yaml", "--runtime", "local"]) == 0
     assert "evaluator" not in load_job("untested/job.yaml").roles
+
+
+@pytest.mark.parametrize(
+    ("files", "records", "size"),
+    [
+        (16, 1_500_000, Size(2, 1024, 1)),
+        (2, 100_000, Size(2, 256, 1)),
+        (1, 10_000, Size(1, 64, 2)),
+        (1, 100, Size(1, 64, 5)),
+        (3, None, Size(2, 1024, 1)),
+    ],
+)
+def test_a_job_is_of_the_size_of_its_data(files: int, records: int | None, size: Size) -> None:
+    assert size_for(files, records) == size
+
+
+def test_a_label_that_is_a_real_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RecordWriter("a.tfrecord") as writer:
+        for number in range(4):
+            writer.write(encode({"label": [float(number % 2)], "user": [number]}))
+    assert run(["init", "mine", "--train", "a.tfrecord", "--label", "label"]) == 0
+    assert run(["validate", "mine/job.yaml", "--runtime", "local", "--no-trial"]) == 0
+    capsys.readouterr()
+    assert run(["data", "inspect", "a.tfrecord", "--infer"]) == 0
+    Path("mine/schema.yaml").write_text(capsys.readouterr().out)
+    assert run(["validate", "mine/job.yaml", "--runtime", "local", "--no-trial"]) == 0
+    assert run(["init", "again", "--train", "a.tfrecord"]) == 0, "it is the label by its name"
 
 
 @pytest.mark.parametrize("existing", ["job.yaml", "schema.yaml"])
