@@ -12,7 +12,7 @@ from afo.config import load_config, user_name
 from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.rpc import messages as m
 from afo.train.manifest import Found, find_manifests, read_evaluation, read_manifest, read_refusal
-from afo_client.console import iso, print_json, print_result, size_text, table
+from afo_client.console import iso, print_json, print_result, quality_cells, size_text, table
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
@@ -130,7 +130,7 @@ def _described(found: Found) -> CheckpointLine:
 def _table(found: list[CheckpointLine]) -> str:
     rows = [
         (f"{each.step:,}", str(each.generation), "yes" if each.final else "", size_text(each.bytes), each.written,
-         f"{each.metrics['auc']:.4f}" if "auc" in each.metrics else "", each.manifest)
+         *quality_cells(each.metrics), each.manifest)
         for each in found
     ]  # fmt: skip
-    return table(("STEP", "GENERATION", "FINAL", "SIZE", "WRITTEN", "AUC", "MANIFEST"), rows)
+    return table(("STEP", "GENERATION", "FINAL", "SIZE", "WRITTEN", "AUC", "LOG LOSS", "CALIBRATION", "MANIFEST"), rows)

@@ -1,6 +1,7 @@
 """`afo demo`: the whole way on this machine, from synthetic clicks to an exported model."""
 
 import hashlib
+import math
 import sys
 from pathlib import Path
 
@@ -132,8 +133,9 @@ def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: s
 
 
 def _comparison(verdict: JobFinished, answer: Answer) -> str:
-    reached = verdict.metrics.get("auc", float("nan"))
+    reached = verdict.metrics.get("auc", math.nan)
     return (
         f"AUC reached {reached:.4f}, best reachable {answer.auc:.4f} (the teacher's own probabilities): "
-        f"{answer.auc - reached:.4f} short of it"
+        f"{answer.auc - reached:.4f} short of it; log loss {verdict.metrics.get('log_loss', math.nan):.4f}, best "
+        f"{answer.log_loss:.4f}; calibration {verdict.metrics.get('calibration', math.nan):.3f}"
     )

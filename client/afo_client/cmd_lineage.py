@@ -9,7 +9,7 @@ from afo.data.byte_range import named
 from afo.errors import DataError, NotFound
 from afo.lineage import AppliedFile, Lineage, Training
 from afo.train import exported
-from afo_client.console import counted, iso, print_json, print_result, size_text, table
+from afo_client.console import counted, iso, print_json, print_result, quality_text, size_text, table
 from afo_client.examples import examples
 from afo_client.model_ref import checkpoint_place, find_model
 
@@ -91,7 +91,8 @@ def _job_text(job: Training) -> list[str]:
 
 
 def _measured(job: Training) -> str:
-    return f", auc {job.metrics['auc']:.4f}" if "auc" in job.metrics else ""
+    measured = quality_text(job.metrics)
+    return f", {measured}" if measured else ""
 
 
 def _change(file: AppliedFile) -> str:

@@ -9,7 +9,7 @@ from afo import storage
 from afo.config import RUNTIMES, Config, RuntimeName, load_config
 from afo.errors import AfoError, NotFound, in_words
 from afo.paths import checked_job_id
-from afo_client.console import iso, print_json, print_result, say, table
+from afo_client.console import iso, print_json, print_result, quality_cells, say, table
 from afo_client.job_ref import job_ref
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
@@ -36,7 +36,7 @@ def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json:
     if as_json:
         print_json({"jobs": [_json(view) for view in chosen]})
     elif chosen:
-        head = ("JOB", "NAME", "USER", "STATE", "STEP", "AUC", "SUBMITTED")
+        head = ("JOB", "NAME", "USER", "STATE", "STEP", "AUC", "LOG LOSS", "CALIBRATION", "SUBMITTED")
         print_result(table(head, [_row(view) for view in chosen]))
     else:
         say("no jobs")
@@ -95,9 +95,8 @@ def _glance(config: Config, job_id: str) -> JobView:
 
 
 def _row(view: JobView) -> tuple[str, ...]:
-    auc = f"{view.metrics['auc']:.4f}" if "auc" in view.metrics else ""
     submitted = (iso(view.submitted) or "").replace("T", " ")[:19]
-    return view.job_id, view.name, view.user, view.state, str(view.step or ""), auc, submitted
+    return view.job_id, view.name, view.user, view.state, str(view.step or ""), *quality_cells(view.metrics), submitted
 
 
 def _json(view: JobView) -> dict[str, object]:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 import msgspec
@@ -93,6 +93,21 @@ def size_text(size: float) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+#: What is said of a model's quality wherever its AUC is, and how.
+QUALITY = {"auc": ("AUC", ".4f"), "log_loss": ("log loss", ".4f"), "calibration": ("calibration", ".3f")}
+
+
+def quality_cells(metrics: Mapping[str, float]) -> tuple[str, ...]:
+    """AUC, log loss and calibration for a table; empty where they were not measured."""
+    return tuple(format(metrics[name], form) if name in metrics else "" for name, (_, form) in QUALITY.items())
+
+
+def quality_text(metrics: Mapping[str, float]) -> str:
+    """`AUC 0.9184, log loss 0.2925, calibration 0.996`: what was measured of them."""
+    cells = zip(QUALITY.values(), quality_cells(metrics), strict=True)
+    return ", ".join(f"{name} {cell}" for (name, _), cell in cells if cell)
 
 
 def attempt_text(task: str, attempt: int, host: str) -> str:

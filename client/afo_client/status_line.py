@@ -4,14 +4,14 @@ import shutil
 import sys
 import time
 
-from afo_client.console import say, say_over, wait_text, without_control
+from afo_client.console import quality_text, say, say_over, wait_text, without_control
 from afo_client.job_view import JobView
 
 EVERY_S = 30.0
 
 
 def status_line(view: JobView) -> str:
-    """State, containers, step, samples/s, input wait, loss, AUC; what is not known yet is left out."""
+    """State, containers, step, samples/s, input wait, loss, quality; what is not known yet is left out."""
     up, wanted = view.containers
     parts = [view.state, f"containers {up}/{wanted}" if wanted else ""]
     if view.step:
@@ -23,7 +23,7 @@ def status_line(view: JobView) -> str:
     if view.splits_total:
         parts.append(f"files {view.splits_done}/{view.splits_total}")
     parts.append(f"loss {view.loss:.4f}" if view.loss is not None else "")
-    parts.append(f"AUC {view.metrics['auc']:.4f}" if "auc" in view.metrics else "")
+    parts.append(quality_text(view.metrics))
     parts.append(f"restarts {view.restarts}" if view.restarts else "")
     parts.append(f"generation {view.generation}" if view.generation > 1 else "")
     parts.append(without_control(view.message.partition("\n")[0]))

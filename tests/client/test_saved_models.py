@@ -49,7 +49,7 @@ def test_a_lineage_names_every_file_through_the_warm_start(model: Path, capsys: 
     assert run(["lineage", str(model / "day")]) == 0
     text = capsys.readouterr().out
     assert "-final.json (step 20)" in text
-    assert "clicks (local_1_1), steps 0 to 10: 1 file, 1,500 records, auc 0.8100" in text
+    assert "clicks (local_1_1), steps 0 to 10: 1 file, 1,500 records, AUC 0.8100" in text
     assert text.index("tuesday") < text.index("monday")
     assert text.count("0000000000000abc") == 2
 

@@ -15,7 +15,7 @@ ROOT = SOURCES.parent.parent
 #: The directory of each variant in build/native, and how many inputs of the fuzzer are replayed: one thread has no
 #: races, and whatever else they find the others find sooner.
 VARIANTS = {"plain": 1500, "address,undefined": 300, "thread": 30}
-BUILD_S, RUN_S = 420, 150
+BUILD_S, RUN_S = 420, 400
 #: A report ends the program, also where it would only be written; -fno-sanitize-recover does so for `undefined`.
 SANITIZERS = {
     "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1",
@@ -41,6 +41,7 @@ def cmake() -> str:
     return found
 
 
+@pytest.mark.timeout(BUILD_S + RUN_S + 60)
 @pytest.mark.parametrize("variant", ["plain", "address,undefined", pytest.param("thread", marks=pytest.mark.slow)])
 def test_the_engine_does_what_its_tests_say(variant: str, cmake: str) -> None:
     program = _built(variant, cmake)

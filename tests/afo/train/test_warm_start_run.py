@@ -153,7 +153,7 @@ def test_hash_tables_are_kept_table_by_table(tmp_path: Path, run_job: Callable[.
     # Nothing moves: what is kept must lie there as it was, embeddings under another optimizer.
     still = Optimizer(
         deep=OptimizerChoice(sgd=Sgd(learning_rate=STILL)), wide=OptimizerChoice(ftrl=Ftrl(l1=0.0)),
-        schedule=Schedule(warmup_steps=10**15),
+        schedule=Schedule(warmup_steps=2**31 - 1),
     )  # fmt: skip
     second = run_job(
         job_of(
