@@ -40,8 +40,10 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
     if view.verdict is not None:
         lines += _numbers(view)
     lines += [without_control(note) for note in view.notes]
-    width = max(map(len, where))
-    lines += [f"  {name.ljust(width)}  {url}" for name, url in where.items()]
+    # Who looks for a model where none was written finds the one of another day.
+    shown = {name: url for name, url in where.items() if name != "model" or view.state == "SUCCEEDED"}
+    width = max(map(len, shown), default=0)
+    lines += [f"  {name.ljust(width)}  {url}" for name, url in shown.items()]
     return "\n".join(lines)
 
 
@@ -49,7 +51,9 @@ def _why(view: JobView) -> list[str]:
     if not view.ended or view.state == "SUCCEEDED":
         return []
     cause = CAUSES.get(view.verdict.cause) if view.verdict else None
-    lines = [f"cause: {cause.name}: {cause.summary}", f"advice: {cause.advice}"] if cause else []
+    lines = [f"cause: {cause.name}: {cause.summary}"] if cause else []
+    # Who killed a job needs none.
+    lines += [f"advice: {cause.advice}"] if cause and view.state == "FAILED" else []
     lines += [f"diagnostics: {without_control(line)}" for line in view.message.splitlines()[:10]]
     return lines + (_failure_lines(view.failure) if view.failure else [])
 

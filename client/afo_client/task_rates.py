@@ -31,9 +31,11 @@ def _between(before: TaskView | None, now: TaskView, seconds: float) -> TaskRate
     if now.step < before.step or now.samples < before.samples or not now.phase:
         return TaskRates(task=now, cores=cores)
     stepping = now.step_s - before.step_s
+    # An evaluator's step is that of the checkpoint that it measures.
+    steps = None if now.task.role == "evaluator" else ratio(now.step - before.step, seconds)
     return TaskRates(
         task=now,
-        steps_per_s=ratio(now.step - before.step, seconds),
+        steps_per_s=steps,
         samples_per_s=ratio(now.samples - before.samples, seconds),
         input_wait=(now.input_wait_s - before.input_wait_s) / stepping if stepping > 0 else None,
         cores=cores,

@@ -171,6 +171,16 @@ def test_rates_are_those_between_the_looks() -> None:
     assert (rate.steps_per_s, rate.samples_per_s, rate.input_wait, rate.cores) == (5.0, 500.0, 0.25, 1.5)
 
 
+def test_an_evaluator_makes_no_steps() -> None:
+    task = m.TaskId(role="evaluator", index=0, attempt=0)
+    before, now = (
+        JobView(job_id=JOB, tasks=(TaskView(task=task, phase="evaluating", step=step, samples=step * 10),))
+        for step in (10, 30)
+    )
+    rate = rates(before, now, 4.0)[0]
+    assert (rate.steps_per_s, rate.samples_per_s) == (None, 50.0)
+
+
 def test_a_process_that_started_anew_has_no_rate_yet() -> None:
     before = view(step=10, samples=1000, step_s=5.0, cpu_s=20.0)
     rate = rates(before, view(step=1, samples=100, step_s=0.1, cpu_s=1.0), 4.0)[0]

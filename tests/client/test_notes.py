@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from afo import events as ev
 from afo.notes import notes_of
 from afo_client.event_tail import EventTail
@@ -31,7 +33,28 @@ def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_sai
         "quality gate refused (step 188): auc 0.6 is not within >=0.7",
     ]
     assert summary_json(log.view, {"model": "/m"}, 1)["notes"] == notes
-    assert all(f"\n{note}\n" in summary_text(log.view, {"model": "/m"}) for note in notes)
+    assert all(f"\n{note}\n" in summary_text(log.view, {"logs": "/l"}) for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "named", "advised"),
+    [
+        ("SUCCEEDED", "", True, False),
+        ("FAILED", "quality_gate", False, True),
+        ("KILLED", "killed_by_user", False, False),
+    ],
+)
+def test_only_a_job_that_succeeded_names_its_model_and_only_one_that_failed_is_advised(
+    tmp_path: Path, state: str, cause: str, named: bool, advised: bool
+) -> None:
+    job = JobWriter(str(tmp_path), DONE, "clicks").begin()
+    job.end(state, cause, "so it ended")
+    log = LogReader(DONE)
+    log.take(EventTail(job.paths.events).poll())
+    text = summary_text(log.view, {"model": "/m", "logs": "/l"})
+    assert ("  model  /m" in text) is named
+    assert ("advice: " in text) is advised
+    assert text.endswith("/l")
 
 
 def test_a_model_that_was_saved_before_its_job_ended_is_called_that() -> None:
