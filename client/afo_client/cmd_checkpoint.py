@@ -11,7 +11,7 @@ from afo import storage
 from afo.config import load_config, user_name
 from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.rpc import messages as m
-from afo.train.manifest import Found, find_manifests, read_evaluation, read_manifest, read_refusal
+from afo.train.manifest import Found, Manifest, find_manifests, read_evaluation, read_manifest, read_refusal, tables_url
 from afo_client.console import iso, print_json, print_result, quality_cells, size_text, table
 from afo_client.examples import examples
 from afo_client.job_ref import find_job
@@ -32,6 +32,8 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     final: bool
     bytes: int
+    #: Of all tables, hash tables included.
+    rows: int = 0
     written: str
     metrics: dict[str, float]
     problem: str = ""
@@ -123,14 +125,28 @@ def _described(found: Found) -> CheckpointLine:
         manifest, evaluation = read_manifest(found.url), read_evaluation(found.url)
     except DataError as error:
         return replace(line, problem=str(error))
-    size = sum(part.size for part in manifest.parts)
-    return replace(line, bytes=size, metrics=evaluation.metrics if evaluation else {})
+    size = sum(part.size for part in manifest.parts) + _size_of_tables(found.url, manifest)
+    metrics = evaluation.metrics if evaluation else {}
+    return replace(line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics)
+
+
+def _size_of_tables(url: str, manifest: Manifest) -> int:
+    """Bytes of the hash tables' files that were written with this checkpoint."""
+    file = tables_url(url, manifest)
+    if file is None:
+        return 0
+    try:
+        return sum(each.size for each in storage.list_dir(storage.parent(file)) if not each.is_dir)
+    except NotFound:
+        return 0  # deleted while it was looked at
 
 
 def _table(found: list[CheckpointLine]) -> str:
-    rows = [
-        (f"{each.step:,}", str(each.generation), "yes" if each.final else "", size_text(each.bytes), each.written,
-         *quality_cells(each.metrics), each.manifest)
-        for each in found
-    ]  # fmt: skip
-    return table(("STEP", "GENERATION", "FINAL", "SIZE", "WRITTEN", "AUC", "LOG LOSS", "CALIBRATION", "MANIFEST"), rows)
+    titles = ("STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "AUC", "LOG LOSS", "CALIBRATION", "MANIFEST")
+    return table(titles, [_row(each) for each in found])
+
+
+def _row(line: CheckpointLine) -> tuple[str, ...]:
+    final, size = "yes" if line.final else "", size_text(line.bytes)
+    quality = quality_cells(line.metrics)
+    return f"{line.step:,}", str(line.generation), final, size, f"{line.rows:,}", line.written, *quality, line.manifest

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from afo import jsonfile, lineage
 from afo.am_config import AmConfig
@@ -13,7 +14,7 @@ from afo.errors import NotFound
 from afo.job import Data, Job, Model, RoleSpec
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.paths import JobPaths
-from afo.train.manifest import Manifest, Part, Refusal, commit, write_evaluation, write_refusal
+from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo_client.main import run
 from afo_client.offline import saved_model
 
@@ -75,6 +76,20 @@ def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, caps
     answer = json.loads(capsys.readouterr().out)
     assert [each["step"] for each in answer["checkpoints"]] == [20]
     assert answer["refused"] == ["auc 0.5 is not within >=0.7"]
+
+
+def test_the_size_of_a_checkpoint_holds_its_hash_tables(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [url] = (model / "day" / "local_1_2").glob("manifest-*")
+    manifest = replace(read_manifest(str(url)), tables="tables/tables.json", rows={"user": 1200, "city": 34})
+    (url.parent / manifest.directory / "tables").mkdir(parents=True)
+    (url.parent / manifest.directory / "tables" / "rows-0000-0.afo").write_bytes(bytes(1 << 20))
+    url.unlink()
+    commit(str(url.parent), manifest)
+    assert run(["checkpoint", "ls", str(model / "day"), "--json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)["checkpoints"]
+    assert (line["bytes"], line["rows"]) == ((1 << 20) + 2048, 1234)
+    assert run(["checkpoint", "ls", str(model / "day")]) == 0
+    assert "1.0 MiB  1,234 " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", [10**30, 10**400, 10**4000], ids=["30", "400", "4000"])
