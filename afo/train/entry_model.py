@@ -264,6 +264,10 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         values = [reader.whole(each.name.removeprefix("afo/")) for each in state]
         self._own.variables.assign(tf.constant(vector), values, reader.manifest.step)
 
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        """Those that the model was compiled with."""
+        return self._own.metrics(labels, probabilities)
+
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""
         with answered_by(LocalLookup(self._own.embeddings, self.tables)):

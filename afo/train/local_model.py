@@ -40,6 +40,10 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def _wide(self, reader: CheckpointReader) -> Any:
         return reader.table("wide", self._layout.wide_rows, 1)
 
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        """None of its own."""
+        return {}
+
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""
         encoded = self._encoder(features)
@@ -77,6 +81,10 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
             self.tables[name].load(rows)
         self.dense.assign(reader.whole("dense"))
         self.statistics.assign(reader.whole("statistics"))
+
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        """None of its own."""
+        return {}
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""

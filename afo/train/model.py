@@ -57,6 +57,9 @@ class LocalModel(Protocol):
     def probabilities(self, features: dict[str, Any]) -> Any:
         """Features [B, values] each → float32 [B, labels]."""
 
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        """Metrics of its own, of numpy arrays [n, labels], beside those that every model has."""
+
 
 class Model(Protocol):
     """A model over the features of a schema; the same for any number of parameter servers.

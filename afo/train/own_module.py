@@ -16,6 +16,7 @@ from afo.models.records import feature_specs
 from afo.train.hashable import unfit
 from afo.train.layer_ids import follow_from_inputs
 from afo.train.lookups import Call, Embeddings, Named
+from afo.train.own_metrics import OwnMetrics, log_odds
 from afo.train.own_variables import OwnVariables
 
 
@@ -126,6 +127,26 @@ class OwnModule:
         answers = self.answers(self.outputs(features, training=False))
         return tf.sigmoid(answers) if self.gives_logits else answers
 
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        """What it was compiled with, over numpy arrays [n, labels] of all records; empty where there are none."""
+        own = OwnMetrics(self.module, self.entry)
+        if not own:
+            return {}
+        scores = log_odds(probabilities) if self.gives_logits else probabilities
+        return own.of(self._as_outputs(labels), self._as_outputs(scores))
+
+    def _as_outputs(self, values: Any) -> Any:
+        """[n, labels] in the structure and ranks of the outputs."""
+        names = self._job.data.labels
+        if isinstance(self._ranks, dict):
+            columns: Any = {name: values[:, at : at + 1] for at, name in enumerate(names)}
+        elif isinstance(self._ranks, list | tuple):
+            parts = [values] if len(self._ranks) == 1 else [values[:, at : at + 1] for at in range(len(names))]
+            columns = type(self._ranks)(parts)
+        else:
+            columns = values
+        return tf.nest.map_structure(lambda part, rank: part if rank > 1 else part[:, 0], columns, self._ranks)
+
     def _targets(self, labels: Any, outputs: Any) -> Any:
         """The labels [B, labels] in the structure and shapes of the outputs."""
         if not isinstance(outputs, dict | list | tuple):
@@ -192,7 +213,9 @@ class OwnModule:
         """
 
         def call(features: dict[str, Any], labels: Any, weight: Any) -> Any:
-            return self.loss(features, labels, weight, self.outputs(features, training=True))
+            outputs = self.outputs(features, training=True)
+            self._ranks = tf.nest.map_structure(lambda each: len(each.shape), outputs)
+            return self.loss(features, labels, weight, outputs)
 
         labels = tf.TensorSpec([None, len(self._job.data.labels)], tf.float32)
         used = {name: specs[name] for name in self.inputs}

@@ -71,7 +71,13 @@ class Scorer:
         names = self._data.labels
         blank = np.empty((0, len(names)), np.float32)
         labels = np.concatenate([blank, *(part.labels for part in parts)])
-        found = metrics.by_label(names, labels, np.concatenate([blank, *(part.probabilities for part in parts)]))
+        probabilities = np.concatenate([blank, *(part.probabilities for part in parts)])
+        found = metrics.by_label(names, labels, probabilities)
+        # A metric of the user's own takes no name that says something else elsewhere.
+        found |= {
+            f"keras_{name}" if name in found else name: value
+            for name, value in model.metrics(labels, probabilities).items()
+        }
         held = np.sum([part.held for part in parts], axis=0)
         features = (feature.name for feature in self._schema.features)
         return Evaluation(metrics=found, coverage=dict(zip(features, (held / samples).tolist(), strict=True)))

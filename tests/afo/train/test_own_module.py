@@ -370,3 +370,66 @@ def test_a_checkpoint_is_evaluated_without_native_operations(
     given = {"user": [[1], [7]], "city": [["Ulm"], ["Bonn"]], "liked": [[1, 2]] * 2, "age": [[1.0]] * 2}
     features = {name: tf.constant(values) for name, values in given.items()}
     assert local.probabilities(features).shape == (2, 1)
+
+
+METRICS = """
+def build():
+    x = age()
+    model = keras.Model({"age": x}, layers.Dense(1, activation="sigmoid")(x))
+    model.compile(
+        loss="binary_crossentropy", weighted_metrics=["mse"],
+        metrics=["accuracy", keras.metrics.AUC(), keras.metrics.AUC(curve="PR", name="pr_auc")],
+    )
+    return model
+"""
+TWO_OUTPUTS = """
+def build():
+    x = age()
+    outputs = {name: layers.Dense(1, name=name)(x) for name in ("buy", "label")}
+    model = keras.Model({"age": x}, outputs)
+    model.compile(
+        loss=keras.losses.BinaryCrossentropy(from_logits=True),
+        metrics={name: [keras.metrics.BinaryAccuracy(threshold=0.0, name="acc")] for name in outputs},
+    )
+    return model
+"""
+
+
+def drawn(labels: int) -> tuple[Any, Any]:
+    """Labels and probabilities of more records than are given to a metric at once."""
+    draw = np.random.default_rng(3)
+    probabilities = draw.uniform(0.01, 0.99, (20_000, labels)).astype(np.float32)
+    return (draw.uniform(size=probabilities.shape) < probabilities).astype(np.float32), probabilities
+
+
+def test_metrics_that_a_model_was_compiled_with_are_those_of_keras(own: Callable[..., Any]) -> None:
+    import keras
+
+    labels, probabilities = drawn(1)
+    module = own(METRICS)._own
+    found = module.metrics(labels, probabilities)
+    expected = {
+        "accuracy": keras.metrics.BinaryAccuracy(), "auc": keras.metrics.AUC(),
+        "pr_auc": keras.metrics.AUC(curve="PR"), "mse": keras.metrics.MeanSquaredError(),
+    }  # fmt: skip
+    for metric in expected.values():
+        metric.update_state(labels, probabilities)
+    assert found == pytest.approx({name: float(metric.result()) for name, metric in expected.items()}, abs=1e-6)
+    assert module.metrics(labels, probabilities) == found, "each evaluation begins anew"
+
+
+def test_metrics_of_several_outputs_get_what_the_model_gives(own: Callable[..., Any]) -> None:
+    labels, probabilities = drawn(2)
+    found = own(TWO_OUTPUTS, labels=("label", "buy"))._own.metrics(labels, probabilities)
+    right = ((probabilities > 0.5) == labels).mean(axis=0)
+    assert found == pytest.approx({"label_acc": right[0], "buy_acc": right[1]}, abs=1e-4)
+
+
+def test_a_model_without_metrics_has_none(own: Callable[..., Any]) -> None:
+    assert own("def build():\n    return compiled('adam')")._own.metrics(*drawn(1)) == {}
+
+
+def test_a_metric_of_several_numbers_is_refused(own: Callable[..., Any]) -> None:
+    many = METRICS.replace('"accuracy"', "keras.metrics.Precision(thresholds=[0.2, 0.5])")
+    with pytest.raises(ModelError, match=r"metric `precision` is \[2\] values"):
+        own(many)._own.metrics(*drawn(1))

@@ -26,6 +26,9 @@ class ByAge(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def probabilities(self, features: dict[str, Any]) -> Any:
         return tf.sigmoid(features["age"] / 15 - 3)
 
+    def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
+        return {"auc": 2.0, "positives": float(labels.sum()), "promised": float(probabilities.sum())}
+
 
 def scorer(data: Data, scratch: Path) -> Scorer:
     return Scorer(SCHEMA, parser_of(SCHEMA, data), data, scratch)
@@ -43,6 +46,11 @@ def test_both_formats_score_alike(tmp_path: Path) -> None:
     assert found[0].metrics["samples"] == 407
     assert found[0].coverage["age"] == 1.0
     assert 0.5 < found[0].metrics["auc"] < 1.0
+    # The model's own stand beside; a name that is taken stays what it is.
+    assert found[0].metrics["keras_auc"] == 2.0
+    assert found[0].metrics["calibration"] == pytest.approx(
+        found[0].metrics["promised"] / found[0].metrics["positives"], rel=1e-5
+    )
 
 
 def test_bad_records_are_left_out_and_judged_by_their_share(tmp_path: Path) -> None:
