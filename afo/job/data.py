@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from afo.job.section import MOST_INT, PositiveInt, Section
 from afo.units import Memory
@@ -53,6 +53,11 @@ class Data(Section, frozen=True):
         str | tuple[str, ...], Meta(description="Feature that holds 0 or 1; several for a model of several outputs.")
     ] = "label"
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
+    class_weight: Annotated[
+        dict[Literal["0", "1"], Annotated[float, Meta(ge=0)]],
+        Meta(description="Weight of samples by label, e.g. `{1: 4}`, as in Keras' `fit`; left out: 1. In training "
+             "alone, and predictions follow it: what is learnt is no longer the rate of clicks."),
+    ] = field(default_factory=dict)  # fmt: skip
     sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
         None
     )
@@ -69,7 +74,14 @@ class Data(Section, frozen=True):
         """The labels' names, one or more."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
+    @property
+    def weighs_samples(self) -> bool:
+        """Whether samples may have weights other than 1."""
+        return self.weight is not None or self.negative_sampling is not None or bool(self.class_weight)
+
     def __post_init__(self) -> None:
+        if self.class_weight and len(self.labels) > 1:
+            raise ValueError("`class_weight` is for one label; with several, give samples a `weight`")
         if not self.labels or len(set(self.labels)) < len(self.labels):
             raise ValueError(f"`label` names at least one feature, each once, not {list(self.labels)}")
         if set(self.wait_for) & set("/*?[]{}\\"):

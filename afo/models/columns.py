@@ -28,7 +28,7 @@ class ColumnParser(RecordParser):
 
     def outputs(self, records: Columns) -> Parsed:
         """Labels, weight and identity, without the features."""
-        return Parsed({}, records.labels, self.sampled_weight(records.labels, records.weight), self._identity(records))
+        return Parsed({}, records.labels, self.trained_weight(records.labels, records.weight), self._identity(records))
 
     def _identity(self, records: Columns) -> Any:
         hashed = hashing.hash_integers(records.key)

@@ -86,14 +86,17 @@ class RecordParser:
             weight = tf.reshape(tf.cast(parsed[data.weight], tf.float32), [-1])
         sample_id = None if data.sample_id is None else parsed[data.sample_id][:, 0]
         hashed = hashing.hash_strings(records) if sample_id is None else hashing.hash_integers(sample_id)
-        return labels, self.sampled_weight(labels, weight), tf.bitcast(hashed, tf.int64)
+        return labels, self.trained_weight(labels, weight), tf.bitcast(hashed, tf.int64)
 
-    def sampled_weight(self, labels: Any, weight: Any) -> Any:
-        """Weights [B], those of negatives multiplied so that they stand for all negatives there were."""
-        sampling = self._data.negative_sampling
-        if sampling is None or not sampling.reweight:
-            return weight
-        return tf.where(tf.reduce_any(labels > 0, axis=1), weight, weight / sampling.keep)
+    def trained_weight(self, labels: Any, weight: Any) -> Any:
+        """Weights [B], times that of their class; those of negatives stand for all negatives there were."""
+        clicked = tf.reduce_any(labels > 0, axis=1)
+        by_class, sampling = self._data.class_weight, self._data.negative_sampling
+        if by_class:
+            weight = weight * tf.where(clicked, float(by_class.get("1", 1.0)), float(by_class.get("0", 1.0)))
+        if sampling is not None and sampling.reweight:
+            weight = tf.where(clicked, weight, weight / sampling.keep)
+        return weight
 
 
 def feature_specs(schema: Schema) -> dict[str, Any]:

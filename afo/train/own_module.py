@@ -112,9 +112,8 @@ class OwnModule:
         labels, and what layers add (`add_loss`, regularizers).
         """
         answers = self.answers(outputs)
-        data = self._job.data
         if self.compiled:
-            weighted = data.weight is not None or data.negative_sampling is not None
+            weighted = self._job.data.weighs_samples
             given = {"x": features, "y": self._targets(labels, outputs), "y_pred": outputs}
             with user_code(self.entry):
                 return self.compiled.compute_loss(**given, sample_weight=weight if weighted else None)

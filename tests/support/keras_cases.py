@@ -31,6 +31,8 @@ class Case:
     layers: Callable[[], Sequence[Any]] = tuple
     embedding: Callable[[], dict[str, Any]] = dict
     compile: Callable[[], dict[str, Any]] = dict
+    #: Of `fit`, and `data.class_weight` of the job.
+    class_weight: dict[int, float] | None = None
     #: What is done to the model after all.
     then: Callable[[Any], object] = lambda model: None
     activation: str | None = "sigmoid"
@@ -173,7 +175,12 @@ GROUPS: dict[str, list[Case]] = {
             note="train the table itself",
         ),
     ],
-    "compile": [
+    "compile and fit": [
+        Case(
+            "fit(class_weight={0: ..., 1: ...})",
+            class_weight={0: 0.5, 1: 4.0},
+            note="`data.class_weight` of the job file",
+        ),
         Case("loss='mean_squared_error'", compile=lambda: {"loss": "mean_squared_error"}),
         Case(
             "loss=BinaryCrossentropy(label_smoothing=...)",

@@ -62,7 +62,13 @@ def _job(name: str, storage: str) -> Job:
     return Job(
         name="steps",
         roles={"ps": RoleSpec(instances=_SERVERS), "worker": RoleSpec()},
-        data=Data(train=("part-*",), sample_id="sample_id", batch_size=USERS, shuffle=Shuffle(seed=_SEED)),
+        data=Data(
+            train=("part-*",),
+            sample_id="sample_id",
+            batch_size=USERS,
+            shuffle=Shuffle(seed=_SEED),
+            class_weight={str(each): weight for each, weight in (CASES[name].class_weight or {}).items()},
+        ),
         model=Model(
             entry=f"{Path(__file__).with_name('keras_cases.py')}:build",
             params={"name": name},
@@ -107,7 +113,8 @@ def _alone(name: str, batches: list[dict[str, Any]]) -> dict[str, Any]:
     for batch in batches:
         model.reset_metrics()
         inputs = {"user": batch["user"][:, np.newaxis], "age": batch["age"][:, np.newaxis]}
-        losses.append(float(model.train_on_batch(inputs, batch["label"][:, np.newaxis], return_dict=True)["loss"]))
+        labels, by_class = batch["label"][:, np.newaxis], CASES[name].class_weight
+        losses.append(float(model.train_on_batch(inputs, labels, class_weight=by_class, return_dict=True)["loss"]))
     weights = [each.numpy().ravel() for each in model.trainable_weights if "embeddings" not in each.path]
     return {"keras_losses": losses, "keras_weights": np.concatenate(weights).tolist()}
 

@@ -9,7 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.data.example import encode  # noqa: E402
 from afo.data.schema import Feature, Schema  # noqa: E402
-from afo.job import Data  # noqa: E402
+from afo.job import Data, NegativeSampling  # noqa: E402
 from afo.models import hashing  # noqa: E402
 from afo.models.records import RecordParser  # noqa: E402
 
@@ -44,6 +44,18 @@ def test_weight_and_identity_are_read_where_the_job_names_them() -> None:
     assert parsed.weight.numpy().tolist() == [0.5, 2.0]
     expected = hashing.hash_integers(tf.constant([7, 8], tf.int64)).numpy().view(np.int64)
     np.testing.assert_array_equal(parsed.identity.numpy(), expected)
+
+
+def test_a_weight_is_multiplied_by_that_of_the_class_and_of_what_was_sampled() -> None:
+    data = Data(
+        train=("x",), label="y", weight="w", sample_id="id", class_weight={"0": 3.0, "1": 4.0},
+        negative_sampling=NegativeSampling(keep=0.5),
+    )  # fmt: skip
+    assert RecordParser(SCHEMA, data)(tf.constant(RECORDS)).weight.numpy().tolist() == [0.5 * 4, 2.0 * 3 / 0.5]
+    only = Data(train=("x",), label="y", class_weight={"1": 4.0})
+    assert RecordParser(SCHEMA, only)(tf.constant(RECORDS)).weight.numpy().tolist() == [4.0, 1.0]
+    with pytest.raises(ValueError, match="`class_weight` is for one label"):
+        Data(train=("x",), label=("y", "z"), class_weight={"1": 4.0})
 
 
 def test_without_an_id_a_record_is_known_by_its_bytes() -> None:

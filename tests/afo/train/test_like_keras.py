@@ -21,7 +21,8 @@ QUICK = {
     "Dense(kernel_constraint=MaxNorm(0.5))", "SpectralNormalization(Dense(...))", "trainable=False with AdamW",
     "set_weights([matrix])", "Adagrad(initial_accumulator_value=..., epsilon=...)", "AdamW(weight_decay=...)",
     "RMSprop(rho=..., epsilon=...)", "Ftrl(l1_..., l2_..., beta=...)", "clipnorm=...", "clipvalue=...",
-    "global_clipnorm=...", "learning_rate=PiecewiseConstantDecay(...), momentum=...",
+    "global_clipnorm=...",
+    "fit(class_weight={0: ..., 1: ...})", "learning_rate=PiecewiseConstantDecay(...), momentum=...",
 }  # fmt: skip
 
 
