@@ -56,6 +56,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
         loss = float(step(batch.inputs, tf.zeros([], tf.int64)).loss)
     except tf.errors.InvalidArgumentError as error:
         raise _reason(error, parts, parameters, batch, files) from error
+    parts.model.try_metrics(batch.inputs.inputs)
     return Trial(samples=batch.size, loss=loss, warnings=parts.model.warnings)
 
 

@@ -125,6 +125,9 @@ class WideDeepModel:
             added=(own,),
         )
 
+    def try_metrics(self, inputs: Any) -> None:
+        """It has none of its own."""
+
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The dense features, label and weight."""
         columns = self._layout.dense

@@ -41,6 +41,13 @@ def two_outputs() -> Any:
     return _model(lambda user, age: layers.Dense(2, "sigmoid")(age))
 
 
+def metric_of_two_values() -> Any:
+    """Of which a job keeps one."""
+    model = sound()
+    model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.Precision(thresholds=[0.2, 0.5])])
+    return model
+
+
 def too_large() -> Any:
     """16 GiB of its own weights."""
     return _model(lambda user, age: layers.Dense(1, "sigmoid")(layers.Embedding(1 << 30, 4)(user)[:, 0]))

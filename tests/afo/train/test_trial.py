@@ -16,8 +16,8 @@ pytestmark = pytest.mark.tensorflow
 #: Model and storage → what came of it; each in a process of its own, as variables are known by their names.
 CASES = [
     ("sound", "hash_table"), ("wide_deep", "hash_table"), ("wide_deep", "dense"), ("outside_of_its_table", "dense"),
-    ("not_finite", "hash_table"), ("two_outputs", "hash_table"), ("too_large", "hash_table"),
-    ("table_of_keras", "hash_table"), ("dense_tables", "dense"),
+    ("not_finite", "hash_table"), ("two_outputs", "hash_table"), ("metric_of_two_values", "hash_table"),
+    ("too_large", "hash_table"), ("table_of_keras", "hash_table"), ("dense_tables", "dense"),
 ]  # fmt: skip
 
 
@@ -46,7 +46,8 @@ def test_the_step_of_a_sound_model_is_a_workers(found: dict[tuple[str, str], Any
         (("outside_of_its_table", "dense"), "ModelError", ("step 1", "rows 0 to 19", "between 0 and 31")),
         (("not_finite", "hash_table"), "NotFinite", ("step 1", "part-0.tfrecord", "not finite: the loss")),
         (("two_outputs", "hash_table"), "ModelError", ("[None, 2]", "click")),
-        (("too_large", "hash_table"), "ModelError", ("line 46 of trial_models.py", "OOM", "1073741824")),
+        (("metric_of_two_values", "hash_table"), "ModelError", ("metric `precision` is [2] values",)),
+        (("too_large", "hash_table"), "ModelError", ("line 53 of trial_models.py", "OOM", "1073741824")),
     ],
 )
 def test_what_fails_is_said_in_a_workers_words(
