@@ -235,6 +235,11 @@ class ExportDecided(Event, frozen=True):
     step: int
     allowed: bool
     checks: tuple[Check, ...] = ()
+    #: Of an earlier checkpoint, which was better than the last by this metric: its value, the last one's, and its step.
+    metric: str = ""
+    value: float = 0.0
+    last_value: float = 0.0
+    last_step: int = 0
 
 
 class TaskEnded(Event, frozen=True):

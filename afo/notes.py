@@ -19,13 +19,28 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
                 f"stopped early at step {event.step:,}: {event.evaluations} evaluations brought no better "
                 f"{event.metric} than {event.best:.6g}",
             )
-        case ev.ExportDecided() if event.checks:
-            word = "passed" if event.allowed else "refused"
-            return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
+        case ev.ExportDecided():
+            return (*_best(event), *_gate(event))
         case ev.VariablesReady():
             return (*(f"restore: passed over {each}" for each in event.passed_over), *_partly_restored(event))
         case _:
             return ()
+
+
+def _best(event: ev.ExportDecided) -> tuple[str, ...]:
+    if not event.metric or not event.allowed:
+        return ()
+    return (
+        f"the checkpoint of step {event.step:,} is exported: its {event.metric} is the best, {event.value:.6g}; it was "
+        f"{event.last_value:.6g} at the end, step {event.last_step:,}",
+    )
+
+
+def _gate(event: ev.ExportDecided) -> tuple[str, ...]:
+    if not event.checks:
+        return ()
+    word = "passed" if event.allowed else "refused"
+    return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
 
 
 def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:

@@ -120,6 +120,13 @@ class Job(Section, frozen=True):
                 raise ValueError(f"`{key}` goes by evaluations: add `roles.evaluator` and `data.eval`, or leave it out")
 
     @property
+    def exported_checkpoint(self) -> Literal["last", "best"]:
+        """`export.checkpoint`, also where that is left out."""
+        evaluator = self.roles.get("evaluator")
+        evaluated = evaluator is not None and not evaluator.optional and not self.program
+        return self.export.checkpoint or ("best" if evaluated else "last")
+
+    @property
     def listening(self) -> tuple[Role, ...]:
         """Roles whose tasks have an address: parameter servers; of a program all but the evaluator."""
         wanted: tuple[Role, ...] = ("chief", "worker", "ps") if self.program else ("ps",)

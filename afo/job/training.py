@@ -94,9 +94,11 @@ class Export(Section, frozen=True):
 
     dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
     checkpoint: Annotated[
-        Literal["last", "best"], Meta(description="Which one is exported; `best` by `metric` of the evaluator.")
-    ] = "last"
-    metric: Annotated[str, Meta(description="What `best` means: `auc` (more) or `log_loss` (less).")] = "auc"
+        Literal["last", "best"] | None,
+        Meta(description="Which one is exported; `best` by `metric` of the evaluator. Left out: `best` where there is "
+             "an evaluator that is not `optional`, else `last`."),
+    ] = None  # fmt: skip
+    metric: Annotated[str, Meta(description="What `best` means: `log_loss` (less) or `auc` (more).")] = "log_loss"
     rows: Annotated[
         RowType,
         Meta(description="How embedding tables lie in the SavedModel. `bfloat16` and `int8` take a half and about a "

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from afo import events as ev
 from afo import gate
 from afo.job import RANKING, EarlyStop, Export
@@ -49,7 +51,11 @@ class Evaluations:
 
     def _is_better(self, event: ev.Evaluated, other: ev.Evaluated) -> bool:
         metric = self.export.metric
-        return metric in event.metrics and _gain(metric, other.metrics[metric], event.metrics[metric]) > 0
+        if metric not in event.metrics:
+            return False
+        gain = _gain(metric, other.metrics[metric], event.metrics[metric])
+        # Of equals the final one: nothing may have been trained since the other.
+        return gain > 0 or (gain == 0 and event.final)
 
     def _count(self, rule: EarlyStop, value: float | None) -> None:
         if value is not None and (self.peak is None or _gain(rule.metric, self.peak, value) > rule.min_delta):
@@ -85,9 +91,16 @@ class Evaluations:
     def decision(self, candidate: ev.Evaluated) -> ev.ExportDecided:
         """The quality gate's word on a checkpoint."""
         checks = gate.check(self.export.require, candidate.metrics, candidate.falls)
-        return ev.ExportDecided(
+        decided = ev.ExportDecided(
             manifest=candidate.manifest, step=candidate.step, allowed=not gate.refusals(checks), checks=checks
         )
+        metric, final = self.export.metric, self.final
+        if final is None or final.manifest == candidate.manifest or metric not in final.metrics:
+            return decided
+        return replace(
+            decided, metric=metric, value=candidate.metrics[metric], last_value=final.metrics[metric],
+            last_step=final.step,
+        )  # fmt: skip
 
 
 def _gain(metric: str, before: float, now: float) -> float:

@@ -27,7 +27,8 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
     """What the Application Master will be told; the runtime fills in paths inside of the container, and the id."""
     runtime = config.runtime.value
     if not job.program:
-        job = replace(job, optimizer=replace(job.optimizer, schedule=scheduled(job, found.records)))
+        optimizer = replace(job.optimizer, schedule=scheduled(job, found.records))
+        job = replace(job, optimizer=optimizer, export=replace(job.export, checkpoint=job.exported_checkpoint))
     return AmConfig(
         job=replace(job, data=replace(job.data, format=found.format)),
         user=user_name(),

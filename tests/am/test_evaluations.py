@@ -8,6 +8,7 @@ from afo import events as ev
 from afo.errors import ProtocolError
 from afo.gate import Fall
 from afo.job import EarlyStop, Export, Train
+from afo.notes import notes_of
 from afo.rpc import messages as m
 from afo_am.evaluations import Evaluations
 from fake_cluster import FakeCluster, FakeTask, make_config
@@ -42,11 +43,32 @@ def test_the_best_is_the_greatest_auc_or_the_least_log_loss(metric: str, values:
     assert evaluations.candidate.manifest == best
 
 
+def test_of_equals_the_final_one_is_the_best() -> None:
+    evaluations = Evaluations(Export(checkpoint="best"), None)
+    taken(evaluations, measured(1, log_loss=0.4), measured(2, log_loss=0.4), measured(2, final=True, log_loss=0.4))
+    assert evaluations.candidate is not None
+    assert evaluations.candidate.final
+
+
+def test_a_model_that_fell_since_its_best_is_told() -> None:
+    evaluations = Evaluations(Export(checkpoint="best"), None)
+    taken(evaluations, measured(1, log_loss=0.4), measured(2, final=True, log_loss=0.5))
+    assert evaluations.candidate is not None
+    decision = evaluations.decision(evaluations.candidate)
+    assert notes_of(decision) == (
+        "the checkpoint of step 1 is exported: its log_loss is the best, 0.4; it was 0.5 at the end, step 2",
+    )
+    last = Evaluations(Export(), None)
+    taken(last, measured(1, log_loss=0.4), measured(2, final=True, log_loss=0.5))
+    assert last.candidate is not None
+    assert (last.candidate.step, notes_of(last.decision(last.candidate))) == (2, ())
+
+
 def test_the_best_and_what_was_not_measured_yet_is_protected() -> None:
     evaluations = Evaluations(Export(checkpoint="best"), None)
     everything = ["m0", "m1", "m2", "m3", "m4"]
     assert evaluations.protected(everything) == tuple(everything)
-    taken(evaluations, measured(1, auc=0.8), measured(3, auc=0.7))
+    taken(evaluations, measured(1, log_loss=0.3), measured(3, log_loss=0.4))
     assert evaluations.protected(everything) == ("m1", "m4")
     assert Evaluations(Export(), None).protected(everything) == ()
 

@@ -1,16 +1,20 @@
 """How many steps a job will make, by what its files look like."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from afo.config import load_config
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.job import Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo_client.inspection import Inspection
 from afo_client.record_count import scheduled, steps_of, trained_records
+from afo_client.start import am_config
 
 
 def write(folder: Path, counts: tuple[int, ...]) -> Data:
@@ -50,6 +54,21 @@ def test_parquet_says_itself(tmp_path: Path) -> None:
 
 def test_an_empty_file_tells_nothing(tmp_path: Path) -> None:
     assert about(write(tmp_path, (0,))) is None
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "said", "exported"),
+    [
+        (None, None, "last"), (RoleSpec(), None, "best"), (RoleSpec(optional=True), None, "last"),
+        (RoleSpec(), "last", "last"),
+    ],
+)  # fmt: skip
+def test_the_checkpoint_that_is_exported_is_settled_before_the_job_starts(
+    evaluator: RoleSpec | None, said: Any, exported: str
+) -> None:
+    roles: Any = {"ps": RoleSpec(), "worker": RoleSpec()} | ({} if evaluator is None else {"evaluator": evaluator})
+    job = Job(name="x", roles=roles, data=Data(train=("x",), eval=("y",)), export=Export(checkpoint=said))
+    assert am_config(load_config("local"), job, Inspection(b"", (), ())).job.export.checkpoint == exported
 
 
 def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:
