@@ -8,8 +8,8 @@ workers do not wait for each other; the series has one. The order within a pair 
     series    conf/jobs/daily.yaml: days whose clicks move from one teacher to another; each job goes on with the model
               of the day before and is measured on the day after; the mean over the days
 
-The claims: Adult's worst log loss is the lower one with the cooldown, its calibration the nearer one to 1, and AUC of
-clicks and series is not lower by 0.0005.
+The claims: Adult's worst log loss is the lower one with the cooldown, its calibration the nearer one to 1, and the AUC
+of clicks is not lower by 0.0005. Of the series it is lower: jobs with a warm start have no cooldown unless they say so.
 """
 
 import argparse
@@ -154,6 +154,8 @@ def claims(name: str, found: dict[float, list[Metrics]], ours: float) -> list[di
             result("Adult: calibration off 1", farthest(cooled), farthest(constant), "", 1.0, lower_is_better=True),
         ]
     means = [statistics.mean(each["auc"] for each in side) for side in (cooled, constant)]
+    if name == "series":
+        return [result("series: AUC at a constant rate", means[1], means[0], "AUC", 1.0, lower_is_better=False)]
     return [result(f"{name}: AUC", means[0], means[1] - MARGIN, "AUC", 1.0, lower_is_better=False)]
 
 

@@ -23,8 +23,8 @@ class Schedule(Section, frozen=True):
     floor: Annotated[float, Meta(ge=0, le=1, description="Decay never falls below this.")] = 0.0
     cooldown: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="Over this last part of the job's steps it falls linearly to 0.02. Left out: 0 for a model of "
-             "`entry`, which Keras trains at its own rate, else 0.2."),
+        Meta(description="Over this last part of the job's steps it falls linearly to 0.02. Left out: 0.2; 0 with "
+             "`checkpoint.warm_start`, and for a model of `entry`, which Keras trains at its own rate."),
     ] = None  # fmt: skip
     steps: Annotated[
         PositiveInt | None,

@@ -70,7 +70,7 @@ def scheduled(job: Job, records: int | None) -> Schedule:
     schedule = job.optimizer.schedule
     share = schedule.cooldown
     if share is None:
-        share = 0.0 if job.model.entry else COOLDOWN
+        share = 0.0 if job.model.entry or job.checkpoint.warm else COOLDOWN
     steps = steps_of(job, records) if schedule.steps is None else schedule.steps
     return replace(schedule, cooldown=share, steps=steps)
 

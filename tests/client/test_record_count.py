@@ -11,7 +11,7 @@ from afo.config import load_config
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo_client.inspection import Inspection
 from afo_client.record_count import scheduled, steps_of, trained_records
 from afo_client.start import am_config
@@ -81,5 +81,7 @@ def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:
     assert [steps_of(short, records) for records in (1000, 100, None)] == [7, 3, 7]
     own = Job(name="x", roles=job.roles, data=data, model=Model(entry="x.py:f"))
     assert scheduled(own, 1000).cooldown == 0, "what Keras does not do is not done"
+    daily = Job(name="x", roles=job.roles, data=data, checkpoint=Checkpoint(warm_start="/models"))
+    assert scheduled(daily, 1000).cooldown == 0, "the next day goes on from here"
     said = Job(name="x", roles=job.roles, data=data, optimizer=Optimizer(schedule=Schedule(cooldown=0.5, steps=12)))
     assert scheduled(said, 1000) == Schedule(cooldown=0.5, steps=12)
