@@ -115,6 +115,15 @@ class CappedLog:
         return self._pieces[path]
 
 
+#: What TensorFlow 2.21 says in each process before it has a logger to be told not to.
+_GREETING = (
+    "All log messages before absl::InitializeLog() is called are written to STDERR",
+    "oneDNN custom operations are on. You may see slightly different numerical results",
+    "This TensorFlow binary is optimized to use available CPU instructions",
+    "in other operations, rebuild TensorFlow with the appropriate compiler flags.",
+)
+
+
 class LastLines:
     """The end of a stream, for reports. Fed from one thread, read from another."""
 
@@ -131,8 +140,9 @@ class LastLines:
         return self._data.decode(errors="replace")
 
     def lines(self, count: int = 50, width: int = 1000) -> str:
-        """The last `count` lines, each cut to `width` characters."""
-        return "\n".join(line[:width] for line in self.text().splitlines()[-count:])
+        """The last `count` lines but TensorFlow's greeting, each cut to `width` characters."""
+        kept = [line for line in self.text().splitlines() if not any(each in line for each in _GREETING)]
+        return "\n".join(line[:width] for line in kept[-count:])
 
 
 def _gap(start: int, stop: int) -> Iterator[bytes]:

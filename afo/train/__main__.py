@@ -13,6 +13,7 @@ from afo import jsonfile, storage
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.process_death import die_with_parent
 from afo.stacks_file import write_on_request
+from afo.train import task_log
 from afo.train.readiness import await_training
 from afo.train_task import EXIT_RESTART, TrainTask
 
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> int:
     os.environ.update(_ENVIRONMENT)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     storage.be_patient(STORAGE_PATIENCE_S)
+    task_log.begin()
     try:
         task = jsonfile.read(arguments[0], TrainTask)
         if task.proxy:

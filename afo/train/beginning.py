@@ -1,7 +1,5 @@
 """How a generation's variables get their first values: restored, taken over from an earlier model, or drawn anew."""
 
-import sys
-
 from msgspec.structs import replace
 
 from afo.job import WarmStart
@@ -13,6 +11,7 @@ from afo.train.origin import Origin
 from afo.train.parameters import Parameters
 from afo.train.position import reported
 from afo.train.setup import Setup
+from afo.train.task_log import LOG, one_line
 from afo.train.variables import VariableIo
 from afo.train.warm_start import open_source, take_over
 from afo.train_task import Progress
@@ -50,7 +49,7 @@ def _restored(
         manifest_url, setup.task.checkpoint_url, setup.work_dir, lambda reader: restore(parameters, reader, kept)
     )
     for problem in problems:
-        print(f"warning: {problem}; taking {taken}", file=sys.stderr)
+        LOG.warning("%s; taking %s", one_line(problem), taken)
     return taken, step, tuple(problems)
 
 

@@ -7,7 +7,6 @@ batches more than the positions say: after a restore those are applied once more
 import functools
 import secrets
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,6 +26,7 @@ from afo.train import initialize, manifest
 from afo.train.manifest import Manifest, Part
 from afo.train.origin import Origin
 from afo.train.parameters import Parameter, Parameters
+from afo.train.task_log import LOG
 from afo.train.variables import PsVariable, VariableIo
 
 #: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
@@ -126,7 +126,7 @@ class CheckpointWriter:
         clock.tick(now, step)
         evicted = 0 if group is None else int(group.evict(step, step_ago=lambda age: clock.step_at(now - age)).sum())
         if evicted:
-            print(f"evicted {evicted:,} rows of hash tables at step {step:,}", file=sys.stderr)
+            LOG.info("evicted %s rows of hash tables at step %s", f"{evicted:,}", f"{step:,}")
         return evicted
 
     def _save_tables(self, directory: str, *, incremental: bool) -> tuple[str | None, str | None]:

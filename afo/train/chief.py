@@ -1,7 +1,6 @@
 """What the chief does beside training: prepare the variables, save them, write summaries, export."""
 
 import signal
-import sys
 import time
 
 from afo.rpc import messages as m
@@ -15,6 +14,7 @@ from afo.train.parameters import Parameters
 from afo.train.position import reported
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
+from afo.train.task_log import LOG, one_line
 from afo.train.warm_start import rules_of
 from afo.train_task import Progress
 
@@ -81,6 +81,7 @@ class Chief:
         with CheckpointReader(exported, setup.work_dir) as reader:
             wanted = setup.job.export
             export(setup, reader, setup.task.export_url, setup.work_dir, wanted.rows, wanted.tables)
+        LOG.info("exported %s to %s", exported, setup.task.export_url)
         self._remove_old((exported,))
         return report.step
 
@@ -90,7 +91,7 @@ class Chief:
 
     def _remove_old(self, protected: tuple[str, ...]) -> None:
         for problem in remove_old(self._setup.task.checkpoint_url, self._keep, protected):
-            print(f"warning: {problem}; it is left as it is", file=sys.stderr)
+            LOG.warning("%s; it is left as it is", one_line(problem))
 
     def _want_save(self, _number: int, _frame: object) -> None:
         self._save_wanted = True
@@ -101,7 +102,9 @@ class Chief:
         setup.master.report_saving(
             m.SavingReport(task=setup.id, generation=setup.task.generation, directory=directory, final=final)
         )
+        began = time.monotonic()
         saved = self._writer.save(directory, final=final)
+        LOG.info("checkpoint of step %s, %.1f s: %s", f"{saved.step:,}", time.monotonic() - began, saved.url)
         self._saved_step = saved.step
         if saved.hash_tables is not None:
             self._summaries.write(saved.step, _of_tables(saved.hash_tables))

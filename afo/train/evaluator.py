@@ -14,6 +14,7 @@ from afo.train.model import LocalModel
 from afo.train.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
+from afo.train.task_log import LOG, one_line
 from afo.train_task import Progress
 
 #: Time between two looks for a new checkpoint.
@@ -81,6 +82,8 @@ class Evaluator:
     def _report(self, found: Found, now: Evaluation, before: Evaluation) -> None:
         """`before`: of the model that the training was warm-started from."""
         values = compared(now.metrics, now.coverage, before.metrics, before.coverage)
+        measured = ", ".join(f"{name} {value:.6g}" for name, value in now.metrics.items())
+        LOG.info("step %s: %s", f"{found.step:,}", one_line(measured))
         self._summaries.write(found.step, {f"eval/{name}": value for name, value in values.items()})
         self._summaries.publish()
         self._setup.master.report_eval(

@@ -5,6 +5,7 @@ import time
 
 import msgspec
 
+from afo.train.task_log import ProgressLog
 from afo.train_task import Progress
 
 #: Least time between two lines.
@@ -12,11 +13,12 @@ INTERVAL_S = 0.5
 
 
 class ProgressPipe:
-    """Writes `Progress` lines to a file descriptor; too frequent ones are dropped unless `now` is set."""
+    """Writes `Progress` lines to a file descriptor, but too frequent ones unless `now` is set; and some to the log."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._last = float("-inf")
+        self._log = ProgressLog()
         self._samples = 0
         #: Steps that this process has ended, by the reports, the dropped ones too.
         self.steps = 0
@@ -25,6 +27,7 @@ class ProgressPipe:
         """A closed pipe is no error: the Child is gone then, and the kernel ends this process with it."""
         self.steps += progress.samples > self._samples
         self._samples = progress.samples
+        self._log.take(progress)
         if self._descriptor < 0 or (not now and time.monotonic() - self._last < INTERVAL_S):
             return
         self._last = time.monotonic()

@@ -2,11 +2,13 @@
 
 from typing import Any, Literal
 
+from afo.data.byte_range import named
 from afo.data.nearer import from_nearer_by
 from afo.data.pieces import Ended
 from afo.data.split_reader import Lease
 from afo.rpc import messages as m
 from afo.train.setup import Setup
+from afo.train.task_log import LOG, one_line
 from afo.train.variables import VariableIo
 
 #: Epoch, records applied, xor of their hashed sample ids.
@@ -38,6 +40,7 @@ class Splits:
         if reply.resume:
             epoch, count, _ = self._stored(reply.row)
             skip = count if epoch == reply.epoch else 0
+        LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(named(reply.url, reply.part)))
         return from_nearer_by(Lease(reply.row, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
 
     def applied(self, rows: Any, positions: Any) -> None:

@@ -74,6 +74,17 @@ def test_last_lines_are_cut_and_readable() -> None:
     assert lines == ["line 298", "line 299", "\ufffd" + "x" * 19]
 
 
+def test_the_greeting_of_tensorflow_is_not_among_the_last_lines() -> None:
+    last = LastLines()
+    last.feed(
+        b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        b"I0000 00:00:1795649205.890379   26541 port.cc:153] oneDNN custom operations are on. You may see slightly "
+        b"different numerical results due to floating-point round-off errors\nValueError: x\n"
+    )
+    assert last.lines() == "ValueError: x"
+    assert "oneDNN" in last.text()
+
+
 def test_progress_survives_every_cut_and_every_garbage() -> None:
     text = b'{"phase":"training","step":1}\nnonsense\n\xff\xfe\n{"phase":"done","step":2}\n{"phase":"tra'
     for cut in range(len(text)):
