@@ -125,7 +125,7 @@ def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subpro
     environment |= surroundings.variables
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
-            [surroundings.python, "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
+            [surroundings.python, "-P", "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
             stderr=words, env=environment, cwd=surroundings.cwd,
         )  # fmt: skip
 

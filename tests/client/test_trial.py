@@ -56,10 +56,11 @@ def test_a_model_that_fails_is_refused_and_nothing_starts(
 def test_its_own_files_and_variables_are_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "shift.py").write_text("import os\nSHIFT = float(os.environ['SHIFT'])\n")
+    (folder / "elsewhere" / "logging.py").write_text("raise RuntimeError('in place of the library')\n")
     (folder / "own.py").write_text(f"from shift import SHIFT\n{MODEL}")
     text = (folder / "job.yaml").read_text()
     text = text.replace('MALLOC_ARENA_MAX: "16"', 'SHIFT: "0"').replace(
-        "environment: {", "environment: {files: [elsewhere/shift.py], "
+        "environment: {", "environment: {files: [elsewhere/shift.py, elsewhere/logging.py], "
     )
     (folder / "job.yaml").write_text(text)
     assert run(["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]) == 0
