@@ -9,9 +9,13 @@ from afo_client.console import say
 from afo_client.job_view import JobView
 from afo_client.job_watch import JobWatch
 
-#: Seconds that the AM has to end its tasks (it gives them a grace to upload logs), and that force has after it.
+#: Seconds that the AM has to end its tasks (it gives them a grace to upload logs), that force has after it, and that
+#: the runtime has to end what is left once there is a verdict.
 GRACE_S = 45.0
 FORCE_S = 60.0
+GONE_S = 60.0
+#: States of YARN before an Application Master runs.
+_WAITING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 _POLL_S = 0.3
 
 
@@ -20,9 +24,12 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     view = watch.look()
     if view.ended:
         return view
-    if _ask_master(watch, reason):
+    if view.state in _WAITING:
+        say(f"{watch.ref.job_id} waits for its Application Master; taken back from the cluster")
+    elif _ask_master(watch, reason):
         view = _await_end(watch, GRACE_S)
         if view.ended:
+            _await_gone(watch)
             return view
         say(f"{watch.ref.job_id} has not ended within {GRACE_S:.0f} s; ending it by force")
     watch.kill()
@@ -31,6 +38,16 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
         raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
     watch.close_log()
     return view
+
+
+def _await_gone(watch: JobWatch) -> None:
+    """Wait until the runtime has ended it, too: an AM that dies behind its verdict is started once more."""
+    deadline = time.monotonic() + GONE_S
+    while not watch.is_gone():
+        if time.monotonic() > deadline:  # its `on_end` may take longer, and is not to be cut off
+            say(f"{watch.ref.job_id} has its verdict, and its Application Master has not ended within {GONE_S:.0f} s")
+            return
+        time.sleep(_POLL_S)
 
 
 def _ask_master(watch: JobWatch, reason: str) -> bool:

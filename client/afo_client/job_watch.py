@@ -43,6 +43,13 @@ class JobWatch:
         """End the job by force, its AM unasked."""
         self._runtime.kill(self.ref.job_id)
 
+    def is_gone(self) -> bool:
+        """Whether the runtime has ended it, and not only its AM has reached a verdict."""
+        try:
+            return bool(self._runtime.application(self.ref.job_id).final)
+        except NotFound:
+            return True
+
     def close_log(self) -> None:
         """Close the event log for an AM that was killed while it had it open, so that its end can be read."""
         try:

@@ -65,6 +65,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "POLL_S", 0.01)
     monkeypatch.setattr(ending, "GRACE_S", 0.2)
     monkeypatch.setattr(ending, "FORCE_S", 0.2)
+    monkeypatch.setattr(ending, "GONE_S", 0.2)
 
 
 @pytest.fixture
@@ -308,11 +309,50 @@ def test_ctrl_c_answered_with_kill(watch: JobWatch, runtime: FakeRuntime, monkey
     assert runtime.killed == [JOB]
 
 
+def killed(ref: JobRef) -> None:
+    finish(ref, msgspec.structs.replace(FINISHED, state="KILLED", cause="killed_by_user"))
+
+
 def test_kill_asks_the_master_first(watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime) -> None:
-    master.on_kill = lambda: finish(ref, msgspec.structs.replace(FINISHED, state="KILLED", cause="killed_by_user"))
+    def end() -> None:
+        killed(ref)
+        runtime.answer = runtime.on_kill
+
+    master.on_kill = end
     assert ending.end_job(watch, "why").state == "KILLED"
     assert [kill.reason for kill in master.kills] == ["why"]
     assert runtime.killed == []
+
+
+def test_kill_waits_until_the_runtime_has_ended_the_job_too(
+    watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "GONE_S", 30.0)
+    looks = iter([False, False, True])
+    monkeypatch.setattr(watch, "is_gone", lambda: next(looks))
+    master.on_kill = lambda: killed(ref)
+    assert ending.end_job(watch, "why").state == "KILLED"
+    assert next(looks, None) is None
+    assert runtime.killed == []
+
+
+def test_a_master_that_outlives_its_verdict_is_left_to_its_last_command_and_told_of(
+    watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.on_kill = lambda: killed(ref)
+    assert ending.end_job(watch, "why").state == "KILLED"
+    assert runtime.killed == []
+    assert "has its verdict, and its Application Master has not ended" in capsys.readouterr().err
+
+
+def test_a_job_that_waits_has_nobody_to_be_asked(
+    watch: JobWatch, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ending.end_job(watch, "why").state == "KILLED"
+    assert runtime.killed == [JOB]
+    said = capsys.readouterr().err
+    assert "waits for its Application Master; taken back from the cluster" in said
+    assert "cannot be asked" not in said
 
 
 def test_kill_uses_force_when_the_master_does_not_end_it(
