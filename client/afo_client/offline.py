@@ -1,6 +1,7 @@
 """Work with a saved model on this machine: processes that load TensorFlow, which the command itself does not."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,7 +114,8 @@ def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineRe
         return [_result(task, process, surroundings.timeout_s) for task, process in running]
     finally:
         for _, process in running:
-            process.kill()
+            if process.poll() is None:  # with what it has started itself, which may be anybody's program
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
@@ -126,7 +128,7 @@ def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subpro
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
             [surroundings.python, "-P", "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
-            stderr=words, env=environment, cwd=surroundings.cwd,
+            stderr=words, env=environment, cwd=surroundings.cwd, start_new_session=True,
         )  # fmt: skip
 
 

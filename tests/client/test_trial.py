@@ -1,5 +1,7 @@
 """The first step of a job as `validate` and `submit` try it."""
 
+import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -9,7 +11,6 @@ from msgspec.structs import replace
 from afo.errors import TrainingError
 from afo.job import Docker, Environment, Job
 from afo.jobfile import load_job
-from afo_client import trial
 from afo_client.inspection import inspect_job
 from afo_client.main import run
 from afo_client.trial import tried
@@ -68,13 +69,30 @@ def test_its_own_files_and_variables_are_there(folder: Path, capsys: pytest.Capt
 
 
 def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "TIMEOUT_S", 0.05)
+    """It ends with what it has started itself."""
+    started = folder / "child"
+    (folder / "own.py").write_text(
+        "import os, subprocess, time\n\ndef build():\n    child = subprocess.Popen(['sleep', '600'])\n"
+        f"    open('{started}.new', 'w').write(str(child.pid))\n    os.rename('{started}.new', '{started}')\n"
+        "    time.sleep(600)\n"
+    )
+    wait = subprocess.Popen.wait
+
+    def as_if_it_was_long(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
+        if timeout is None:
+            return wait(process)
+        while not started.exists():
+            time.sleep(0.05)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", as_if_it_was_long)
     job = job_of(folder)
     found = inspect_job(job, str(folder / "jobs"))
     before = set(psutil.Process().children())
-    with pytest.raises(TrainingError, match=r"that was to try the first step had not ended after 0\.05 s"):
+    with pytest.raises(TrainingError, match="that was to try the first step had not ended after 300 s"):
         tried(job, found)
     assert set(psutil.Process().children()) <= before
+    assert not psutil.pid_exists(int(started.read_text())) or psutil.Process(int(started.read_text())).wait(10) is None
 
 
 def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
