@@ -84,6 +84,8 @@ def _guess(word: str, names: list[str]) -> str:
 
 def _words(info: inspect.Type) -> list[str]:
     info = bare(info)
+    if isinstance(info, inspect.UnionType):
+        return [word for part in info.types for word in _words(part)]
     return [str(value) for value in info.values if value] if isinstance(info, inspect.LiteralType) else []
 
 
