@@ -36,7 +36,7 @@ class Train(Section, frozen=True):
     """When to stop and when to look."""
 
     max_steps: Annotated[
-        Annotated[int, Meta(le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
+        Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
     ] = None
     eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(
         600

@@ -17,6 +17,8 @@ from afo.own_code import split_entry
 
 #: Keras puts words around what a layer raised, and prints that in bold.
 _KERAS = re.compile(r"\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
+#: Characters of a message that are shown.
+_LONGEST = 2000
 #: Argument of the function that is given the schema's features.
 FEATURES = "features"
 
@@ -98,4 +100,4 @@ def _first_line(error: Exception) -> str:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
     told = _KERAS.search(text)
     lines = [line for line in (told[1] if told else text).splitlines() if line.strip()]
-    return lines[0].strip() if lines else "no message"
+    return lines[0].strip()[:_LONGEST] if lines else "no message"

@@ -59,4 +59,8 @@ def run(task: OfflineTask) -> OfflineResult:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # A thread that a model has left running would hold the interpreter's own end.
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -76,7 +76,7 @@ def prepare(
         job = smoke_job(job, limit)
     found = look_at(config, job)
     if trial and job.model.entry:
-        found = tried(job, found)
+        found = tried(job, found, local=config.runtime.value == "local")
     if limit is not None:
         job, found = limited(job, found, limit, root, write=write)
     return Prepared(config, found, replace(am_config(config, job, found, source), once=mark))

@@ -10,7 +10,7 @@ from afo_client.begin import look_at
 from afo_client.console import counted, print_json, print_result, size_text
 from afo_client.examples import examples
 from afo_client.inspection import Inspection, on_this_machine
-from afo_client.record_count import scheduled
+from afo_client.record_count import scheduled, steps_of
 from afo_client.start import am_config
 from afo_client.trial import tried
 
@@ -37,7 +37,7 @@ def command(
     if config.runtime.value == "yarn":
         _check_cluster(config, job, found)
     if trial:
-        found = tried(job, found)
+        found = tried(job, found, local=config.runtime.value == "local")
     if as_json:
         facts = {"inherited": places_of(source), **_facts(job, found)}
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **facts})
@@ -98,12 +98,12 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
 
 
 def _steps(job: Job, found: Inspection) -> str:
-    schedule = scheduled(job, found.records)
-    if schedule.steps is None:
-        return ""
-    cooling = round(schedule.steps * (schedule.cooldown or 0.0))
-    falls = f"; the learning rate falls over the last {cooling:,}" if cooling else ""
-    return f": about {counted(schedule.steps, 'step')}{falls}"
+    schedule, made = scheduled(job, found.records), steps_of(job, found.records)
+    about = "" if made is None else f": about {counted(made, 'step')}"
+    if not schedule.steps or not schedule.cooldown:
+        return about
+    start = round(schedule.steps * (1 - schedule.cooldown))
+    return f"{about}; the learning rate falls from step {start:,} to {schedule.steps:,}"
 
 
 def _trial_lines(found: Inspection) -> list[str]:

@@ -8,7 +8,7 @@ from afo.data.examples import first_examples
 from afo.job import Data, Job
 from afo_client.console import counted
 from afo_client.inspection import Inspection
-from afo_client.record_count import scheduled, steps_of_files
+from afo_client.record_count import scheduled, steps_of
 
 #: Fewest steps from which a model of this kind learns something.
 FEW_STEPS = 100
@@ -22,7 +22,7 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     """`found`: what it will read; `local`: all of it runs on this machine."""
     data = job.data
     yield from _idle_workers(job, len(found.splits))
-    yield from _few_steps(data, found.records)
+    yield from _few_steps(job, found.records)
     yield from _no_cooldown(job, found.records)
     for key, files in (("train", found.train), ("eval", found.eval)):
         if files:
@@ -41,10 +41,13 @@ def _idle_workers(job: Job, splits: int) -> Iterator[str]:
         )
 
 
-def _few_steps(data: Data, records: int | None) -> Iterator[str]:
-    if records is None or (steps := steps_of_files(data, records)) >= FEW_STEPS:
+def _few_steps(job: Job, records: int | None) -> Iterator[str]:
+    data, steps = job.data, steps_of(job, records)
+    if steps is None or steps >= FEW_STEPS:
         return
-    passes = f"{counted(records, 'sample')}, {counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    samples = "" if records is None else f"{counted(records, 'sample')}, "
+    passes = f"{samples}{counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    passes += "" if job.train.max_steps is None else f", `train.max_steps: {job.train.max_steps}`"
     yield (
         f"about {counted(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller batches"
     )
@@ -54,9 +57,12 @@ def _no_cooldown(job: Job, records: int | None) -> Iterator[str]:
     schedule = scheduled(job, records)
     if schedule.cooldown and schedule.steps is None:
         yield (
-            "how many steps the job will make is not known, as its files are compressed: the learning rate stays as it"
+            "how many steps the job will make is not known: the learning rate stays as it"
             " is to the end; set `optimizer.schedule.steps`, or `optimizer.schedule.cooldown: 0`"
         )
+    made = steps_of(job, records)
+    if schedule.cooldown and schedule.steps and made is not None and not 0.9 <= schedule.steps / max(made, 1) <= 1.1:
+        yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {counted(made, 'step')}"
 
 
 def _one_class(key: str, url: str, data: Data) -> Iterator[str]:

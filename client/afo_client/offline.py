@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineRe
         return [_result(task, process, surroundings.timeout_s) for task, process in running]
     finally:
         for _, process in running:
-            if process.poll() is None:  # with what it has started itself, which may be anybody's program
+            with suppress(ProcessLookupError):  # with what it has started itself: a model may be anybody's program
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 

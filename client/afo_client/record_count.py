@@ -6,11 +6,13 @@ from itertools import islice
 from msgspec.structs import replace
 
 from afo import storage
+from afo.data.compression import detect
 from afo.data.examples import first_examples
 from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import read_records
 from afo.job import Data, Job, Schedule
+from afo.job.section import MOST_INT
 
 #: Files that stand for all, and records at the beginning of each whose length does for the file's.
 FILES, RECORDS = 8, 250
@@ -18,7 +20,8 @@ FILES, RECORDS = 8, 250
 COOLDOWN = 0.2
 #: A TFRecord's length and two checksums. Bytes.
 _FRAME = 16
-_GZIP = b"\x1f\x8b"
+#: Bytes by which a compressed file is known.
+_HEAD = 32
 
 
 def trained_records(files: Sequence[SplitFile], data: Data) -> int | None:
@@ -26,7 +29,7 @@ def trained_records(files: Sequence[SplitFile], data: Data) -> int | None:
     chosen = files[:: -(-len(files) // FILES)]
     count = _rows if is_parquet(data.format, files[0].url) else _by_length
     records = count(files, chosen, data)
-    return None if records is None else round(records * _kept(chosen, data))
+    return None if records is None else round(records * _kept(chosen, data)) or None
 
 
 def _rows(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
@@ -36,16 +39,18 @@ def _rows(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -
 
 
 def _by_length(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
-    if any(map(_is_compressed, chosen)):
+    if any(_is_compressed(file, data) for file in chosen):
         return None
     # What is damaged is not this function's business, and counts for nothing.
     lengths = [len(each) for file in chosen for each in islice(read_records(file.url, data.compression, []), RECORDS)]
     return sum(file.size for file in files) * len(lengths) / (sum(lengths) + _FRAME * len(lengths)) if lengths else None
 
 
-def _is_compressed(file: SplitFile) -> bool:
+def _is_compressed(file: SplitFile, data: Data) -> bool:
+    if data.compression != "auto":
+        return data.compression != "none"
     with storage.open_input(file.url) as content:
-        return content.read(len(_GZIP)) == _GZIP
+        return detect(content.read(_HEAD)) != "none"
 
 
 def _kept(chosen: Sequence[SplitFile], data: Data) -> float:
@@ -66,12 +71,14 @@ def steps_of_files(data: Data, records: int) -> int:
 
 
 def scheduled(job: Job, records: int | None) -> Schedule:
-    """The job's schedule with its cooldown and the steps that it goes by; those are None where nobody knows them."""
+    """The job's schedule with its cooldown and the steps that it goes by; those are None where nobody can say."""
     schedule = job.optimizer.schedule
     share = schedule.cooldown
     if share is None:
         share = 0.0 if job.model.entry or job.checkpoint.warm else COOLDOWN
     steps = steps_of(job, records) if schedule.steps is None else schedule.steps
+    if steps is not None and not 1 <= steps <= MOST_INT:
+        steps = None
     return replace(schedule, cooldown=share, steps=steps)
 
 

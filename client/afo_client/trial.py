@@ -20,6 +20,7 @@ from afo.data.first_records import Part, first_parts, suffix, write_part
 from afo.errors import AfoError
 from afo.job import Data, Job
 from afo.offline_task import NumberedFile, OfflineTask, Trial
+from afo.own_code import own_code, with_own_code
 from afo_client.inspection import Inspection
 from afo_client.offline import Surroundings, run_dealt
 
@@ -29,13 +30,16 @@ MAX_RECORDS = 1024
 TIMEOUT_S = 300.0
 
 
-def tried(job: Job, found: Inspection) -> Inspection:
-    """What was found of a job, and its first step, or why that cannot be tried here. Raises as `try_step`."""
+def tried(job: Job, found: Inspection, *, local: bool) -> Inspection:
+    """What was found of a job, and its first step, or why that cannot be tried here; `local`: all runs on this machine.
+
+    Raises as `_try_step`.
+    """
     if job.program:
         return found
     if reason := _why_not(job):
         return replace(found, untried=reason)
-    trial = _try_step(job, found)
+    trial = _try_step(job, found, local=local)
     return replace(found, trial=trial, warnings=(*found.warnings, *trial.warnings))
 
 
@@ -56,19 +60,21 @@ def _why_not(job: Job) -> str:
     return f"{python} has no TensorFlow (pip install 'afo[train]')" if looked.returncode else ""
 
 
-def _try_step(job: Job, found: Inspection) -> Trial:
+def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:
     """Raises what makes it fail: SpecError, ModelError, Unsupported, DataError, NotFinite, TrainingError."""
     data = replace(job.data, format=found.format)
     with tempfile.TemporaryDirectory(prefix="afo-trial-") as folder:
         parts = first_parts(found.train, data, min(data.batch_size, MAX_RECORDS))
         files = [_written(part, data, number, folder) for number, part in enumerate(parts)]
-        cwd = _beside(job, Path(folder, "cwd"))
-        with _named_as_they_are(files, parts):
-            result, = run_dealt(
+        place = Path(folder, "container")
+        place.mkdir()
+        sent = job if local else _sent(job, place)
+        with _named_as_they_are(_names(job, sent, files, parts)):
+            (result,) = run_dealt(
                 lambda share, schema, work_dir: OfflineTask(
-                    kind="try", job=replace(job, data=data), schema_file=schema, files=share, work_dir=work_dir
+                    kind="try", job=replace(sent, data=data), schema_file=schema, files=share, work_dir=work_dir
                 ),
-                found.schema_text, files, 1, Surroundings(_python(job), cwd, job.environment.variables, TIMEOUT_S),
+                found.schema_text, files, 1, Surroundings(_python(job), place, job.environment.variables, TIMEOUT_S),
             )  # fmt: skip
     return msgspec.convert(result.trial, Trial)
 
@@ -83,22 +89,33 @@ def _written(part: Part, data: Data, number: int, folder: str) -> NumberedFile:
     return NumberedFile(number, url)
 
 
-def _beside(job: Job, folder: Path) -> Path:
-    """A working directory with the job's own files, as a container has them; those in HDFS are not fetched."""
-    folder.mkdir()
+def _sent(job: Job, place: Path) -> Job:
+    """The job with copies of its own code and files in one folder, as a container has them; those in HDFS stay there.
+
+    What the code finds beside itself here, and nobody sends, is missing then.
+    """
     for file in job.environment.files:
-        if os.path.exists(file):
-            (folder / Path(file).name).symlink_to(file)
-    return folder
+        if os.path.isdir(file):
+            shutil.copytree(file, place / Path(file).name)
+        elif os.path.exists(file):
+            shutil.copy2(file, place)
+    code = own_code(job)
+    return job if code is None else with_own_code(job, shutil.copy2(code.path, str(place)))
+
+
+def _names(job: Job, sent: Job, files: list[NumberedFile], parts: tuple[Part, ...]) -> dict[str, str]:
+    """What each copy is a copy of."""
+    names = {file.url: part.file.url for file, part in zip(files, parts, strict=True)}
+    return names | ({sent.model.entry: job.model.entry} if sent.model.entry != job.model.entry else {})
 
 
 @contextmanager
-def _named_as_they_are(files: list[NumberedFile], parts: tuple[Part, ...]) -> Iterator[None]:
-    """Errors name the job's files, not the copies of their first records."""
+def _named_as_they_are(names: dict[str, str]) -> Iterator[None]:
+    """Errors name the job's files, not their copies."""
     try:
         yield
     except AfoError as error:
         text = str(error)
-        for file, part in zip(files, parts, strict=True):
-            text = text.replace(file.url, part.file.url)
+        for copy, name in names.items():
+            text = text.replace(copy, name)
         raise type(error)(text) from error

@@ -12,7 +12,7 @@ import pytest
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Elastic, Job, Model, RoleSpec
+from afo.job import Data, Elastic, Job, Model, Optimizer, RoleSpec, Schedule
 from afo_client import job_warnings as module
 from afo_client.inspection import Inspection
 from afo_client.job_warnings import job_warnings
@@ -30,11 +30,13 @@ def write(path: Path, count: int, label: Callable[[int], int] = lambda number: n
 
 def warned(
     train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, entry: str = "x.py:f",
-    **data: Any,
+    steps: int | None = None, **data: Any,
 ) -> list[str]:  # fmt: skip
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
     given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
-    job = Job(name="x", roles=roles, data=given, model=Model(entry=entry))
+    job = Job(
+        name="x", roles=roles, data=given, model=Model(entry=entry), optimizer=Optimizer(schedule=Schedule(steps=steps))
+    )
     files = find_splits(given.train)
     found = Inspection(
         b"", files, find_splits(given.eval) if evaluation else (), files * splits,
@@ -61,6 +63,13 @@ def test_few_steps_are_counted_by_the_length_of_the_first_records(tmp_path: Path
     assert warned(str(tmp_path / "a.gz"), batch_size=256) == [], "how many records it holds is not known"
     (warning,) = warned(str(tmp_path / "a.gz"), entry="")
     assert "the learning rate stays as it is to the end" in warning
+
+
+def test_steps_that_are_said_and_are_not_those_that_will_be_made(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", 1000)
+    assert warned(train, batch_size=5, entry="", steps=210) == []
+    (warning,) = warned(train, batch_size=5, entry="", steps=500)
+    assert warning == "`optimizer.schedule.steps` is 500, and the job will make about 200 steps"
 
 
 def test_workers_without_a_split(tmp_path: Path) -> None:

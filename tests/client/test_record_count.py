@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +53,15 @@ def test_parquet_says_itself(tmp_path: Path) -> None:
     assert about(Data(train=(f"{tmp_path}/*.parquet",), label="click")) == 40
 
 
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_of_compressed_files_nobody_knows(tmp_path: Path, compression: Any) -> None:
+    with RecordWriter(str(tmp_path / "part-0"), compression) as writer:
+        for number in range(1000):
+            writer.write(encode({"x": [0.5], "click": [number % 2]}))
+    assert about(Data(train=(f"{tmp_path}/*",), label="click")) is None
+    assert about(Data(train=(f"{tmp_path}/*",), label="click", compression=compression)) is None
+
+
 def test_an_empty_file_tells_nothing(tmp_path: Path) -> None:
     assert about(write(tmp_path, (0,))) is None
 
@@ -79,6 +89,8 @@ def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:
     assert scheduled(job, None) == Schedule(cooldown=0.2)
     short = Job(name="x", roles=job.roles, data=data, train=Train(max_steps=7))
     assert [steps_of(short, records) for records in (1000, 100, None)] == [7, 3, 7]
+    endless = Job(name="x", roles=job.roles, data=msgspec.structs.replace(data, epochs=10**9))
+    assert scheduled(endless, 10**6).steps is None, "more than a job file may say"
     own = Job(name="x", roles=job.roles, data=data, model=Model(entry="x.py:f"))
     assert scheduled(own, 1000).cooldown == 0, "what Keras does not do is not done"
     daily = Job(name="x", roles=job.roles, data=data, checkpoint=Checkpoint(warm_start="/models"))

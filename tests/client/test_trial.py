@@ -8,7 +8,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from afo.errors import TrainingError
+from afo.errors import ModelError, TrainingError
 from afo.job import Docker, Environment, Job
 from afo.jobfile import load_job
 from afo_client.inspection import inspect_job
@@ -54,18 +54,25 @@ def test_a_model_that_fails_is_refused_and_nothing_starts(
     assert "first step" not in capsys.readouterr().err
 
 
-def test_its_own_files_and_variables_are_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_container_are_its_own_files_and_variables_and_no_others(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "shift.py").write_text("import os\nSHIFT = float(os.environ['SHIFT'])\n")
     (folder / "elsewhere" / "logging.py").write_text("raise RuntimeError('in place of the library')\n")
-    (folder / "own.py").write_text(f"from shift import SHIFT\n{MODEL}")
-    text = (folder / "job.yaml").read_text()
-    text = text.replace('MALLOC_ARENA_MAX: "16"', 'SHIFT: "0"').replace(
-        "environment: {", "environment: {files: [elsewhere/shift.py, elsewhere/logging.py], "
-    )
-    (folder / "job.yaml").write_text(text)
-    assert run(["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]) == 0
-    assert "its first step was tried on 1 sample: loss " in capsys.readouterr().out
+    (folder / "beside.py").write_text("")
+    (folder / "own.py").write_text(f"from shift import SHIFT\nopen('shift.py', 'w').write('changed')\n{MODEL}")
+    files = tuple(f"{folder}/elsewhere/{name}.py" for name in ("shift", "logging"))
+    job = replace(job_of(folder), environment=Environment(files=files, variables={"SHIFT": "0"}))
+    found = inspect_job(job, str(folder / "jobs"))
+    result = tried(job, found, local=False)
+    assert result.trial is not None
+    assert result.trial.samples == 1
+    assert "SHIFT" in (folder / "elsewhere" / "shift.py").read_text(), "it has copies"
+    (folder / "own.py").write_text(f"import beside\nSHIFT = 0\n{MODEL}")
+    assert tried(job, found, local=True).trial is not None
+    with pytest.raises(
+        ModelError, match=rf"^{folder}/own.py:build: ModuleNotFoundError in line 1 of own.py: .*'beside'"
+    ):
+        tried(job, found, local=False)
 
 
 def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +97,7 @@ def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = inspect_job(job, str(folder / "jobs"))
     before = set(psutil.Process().children())
     with pytest.raises(TrainingError, match="that was to try the first step had not ended after 300 s"):
-        tried(job, found)
+        tried(job, found, local=True)
     assert set(psutil.Process().children()) <= before
     assert not psutil.pid_exists(int(started.read_text())) or psutil.Process(int(started.read_text())).wait(10) is None
 
@@ -108,7 +115,7 @@ def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.Capt
         (Environment(python="/opt/none/bin/python"), "/opt/none/bin/python, which is not on this machine"),
         (Environment(python=str(without)), f"{without} has no TensorFlow"),
     ):
-        result = tried(replace(job, environment=environment), found)
+        result = tried(replace(job, environment=environment), found, local=True)
         assert why in result.untried
         assert result.trial is None
     assert (
