@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from afo.data.splits import find_splits
 from afo.errors import AfoError, NotFound, TrainingError
 from afo.job import Job, RowType, TableKind
 from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo.regular_file import read_end
 from afo_client.console import say
 from afo_client.model_ref import ModelRef, find_model
 
@@ -26,6 +27,9 @@ from afo_client.model_ref import ModelRef, find_model
 _PURPOSE: dict[Kind, str] = {"recount": "recount the files", "try": "try the first step"}
 #: Last lines of a process's own words that are shown when it dies.
 _TAIL = 20
+#: Of which they are taken: a model may print any amount.
+_TAIL_BYTES = 64 << 10
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,7 @@ def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineRe
         return [_result(task, process, surroundings.timeout_s) for task, process in running]
     finally:
         for _, process in running:
-            with suppress(ProcessLookupError):  # with what it has started itself: a model may be anybody's program
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process)
 
 
 def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subprocess.Popen[bytes]":
@@ -134,21 +136,41 @@ def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subpro
 
 
 def _result(task: OfflineTask, process: "subprocess.Popen[bytes]", timeout_s: float | None) -> OfflineResult:
-    try:
-        code = process.wait(timeout_s)
-    except subprocess.TimeoutExpired as error:
+    in_time = _has_ended(process, timeout_s)
+    _end(process)
+    if not in_time:
         raise TrainingError(
             f"the process that was to {_purpose(task)} had not ended after {timeout_s:g} s{_tail(task)}"
-        ) from error
+        )
     path = Path(task.work_dir, RESULT)
     if not path.exists():
         tail = _tail(task)
         advice = "; install it with: pip install 'afo[train]'" if "No module named 'tensorflow'" in tail else ""
-        raise TrainingError(f"the process that was to {_purpose(task)} ended with {code}{advice}{tail}")
+        raise TrainingError(f"the process that was to {_purpose(task)} ended with {process.returncode}{advice}{tail}")
     result = msgspec.json.decode(path.read_bytes(), type=OfflineResult)
     if result.error is not None:
         raise _error(*result.error)
     return result
+
+
+def _has_ended(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
+    """Wait for its end, but leave it to `_end`: until then its number names its group and no other."""
+    flags, deadline = os.WEXITED | os.WNOWAIT, time.monotonic() + (timeout_s or 0.0)
+    if timeout_s is None:
+        os.waitid(os.P_PID, process.pid, flags)
+        return True
+    while os.waitid(os.P_PID, process.pid, flags | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End it with what it has started itself: a model may be anybody's program."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _purpose(task: OfflineTask) -> str:
@@ -157,7 +179,7 @@ def _purpose(task: OfflineTask) -> str:
 
 def _tail(task: OfflineTask) -> str:
     """The last of its own words, in lines below."""
-    words = Path(task.work_dir, "stderr").read_text(errors="replace").splitlines()[-_TAIL:]
+    words = read_end(Path(task.work_dir, "stderr"), _TAIL_BYTES).decode(errors="replace").splitlines()[-_TAIL:]
     return "".join(f"\n{line}" for line in words)
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from afo.errors import ModelError, TrainingError
 from afo.job import Docker, Environment, Job
 from afo.jobfile import load_job
+from afo_client import offline
 from afo_client.inspection import inspect_job
 from afo_client.main import run
 from afo_client.trial import tried
@@ -83,16 +84,13 @@ def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         f"    open('{started}.new', 'w').write(str(child.pid))\n    os.rename('{started}.new', '{started}')\n"
         "    time.sleep(600)\n"
     )
-    wait = subprocess.Popen.wait
 
-    def as_if_it_was_long(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
-        if timeout is None:
-            return wait(process)
+    def as_if_it_was_long(_: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
         while not started.exists():
             time.sleep(0.05)
-        raise subprocess.TimeoutExpired(process.args, timeout)
+        return timeout_s is None
 
-    monkeypatch.setattr(subprocess.Popen, "wait", as_if_it_was_long)
+    monkeypatch.setattr(offline, "_has_ended", as_if_it_was_long)
     job = job_of(folder)
     found = inspect_job(job, str(folder / "jobs"))
     before = set(psutil.Process().children())
