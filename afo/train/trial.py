@@ -33,7 +33,9 @@ _LOOK_S = 5.0
 def bound_memory(job: Job) -> None:
     """Let this process have what a worker's container has, and what TensorFlow itself takes."""
     limit = (int(job.roles["worker"].memory) << 20) + OWN_BYTES
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    _, allowed = resource.getrlimit(resource.RLIMIT_DATA)
+    if allowed == resource.RLIM_INFINITY or limit < allowed:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:

@@ -1,12 +1,11 @@
 """The first step of a job on this machine, before anything of it starts: `validate` and `submit` try it.
 
-A process of its own builds the model and takes one step on the first records, bounded in time, for the model may be
-anybody's program.
+A process of its own builds the model and takes one step on the first records, bounded in time and memory, for the model
+may be anybody's program. Nothing is refused for what only this machine lacks.
 """
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,16 +15,23 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from afo.bounded_command import BoundedCommand
 from afo.data.first_records import Part, first_parts, suffix, write_part
-from afo.errors import AfoError
+from afo.errors import AfoError, StorageError, Unsupported
 from afo.job import Data, Job
 from afo.offline_task import NumberedFile, OfflineTask, Trial
+from afo.ops import library
 from afo.own_code import own_code, with_own_code
-from afo_client.inspection import Inspection
+from afo_client.console import size_text
+from afo_client.inspection import EMPTY_FILES, Inspection
 from afo_client.offline import Surroundings, run_dealt
 
 #: Most records of the step, whatever a batch is.
 MAX_RECORDS = 1024
+#: Largest `environment.files` that are copied. Bytes.
+MAX_COPIED = 1 << 30
+#: For one step, on a machine that others use.
+_THREADS = {"TF_NUM_INTRAOP_THREADS": "2", "TF_NUM_INTEROP_THREADS": "2"}
 #: Longest that building the model and the step may take. Seconds.
 TIMEOUT_S = 300.0
 
@@ -37,15 +43,20 @@ def tried(job: Job, found: Inspection, *, local: bool) -> Inspection:
     """
     if job.program:
         return found
-    if reason := _why_not(job):
+    if reason := _why_not(job, local=local):
         return replace(found, untried=reason)
     trial = _try_step(job, found, local=local)
     return replace(found, trial=trial, warnings=(*found.warnings, *trial.warnings))
 
 
-def _why_not(job: Job) -> str:
+def _why_not(job: Job, *, local: bool) -> str:
     """Why this machine cannot try the job's first step; empty if it can."""
     environment = job.environment
+    remote = [file for file in environment.files if "://" in file]
+    if remote and not local:
+        return f"of its files {remote[0]} is not here"
+    if not local and sum(map(_size, environment.files)) > MAX_COPIED:
+        return f"its files are larger than {size_text(MAX_COPIED)} together"
     if environment.docker is not None:
         return f"its tasks run in the image {environment.docker.image}"
     if environment.is_packed or "://" in environment.python:
@@ -53,18 +64,31 @@ def _why_not(job: Job) -> str:
     python = _python(job)
     if shutil.which(python) is None:
         return f"its tasks run with {python}, which is not on this machine"
-    looked = subprocess.run(
-        [python, "-c", "import importlib.util as u; raise SystemExit(not u.find_spec('tensorflow'))"],
-        capture_output=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return f"{python} has no TensorFlow (pip install 'afo[train]')" if looked.returncode else ""
+    return _what_lacks(python, job)
+
+
+def _what_lacks(python: str, job: Job) -> str:
+    """What a step takes, and this interpreter has not."""
+    program = "import importlib.util as u; raise SystemExit(not u.find_spec('tensorflow'))"
+    try:
+        looked = BoundedCommand([python, "-c", program], os.environ, Path.cwd()).wait()
+    except OSError as error:
+        return f"{python} cannot be run: {error.strerror}"
+    if looked.code:
+        return f"{python} has no TensorFlow (pip install 'afo[train]')"
+    if python == sys.executable and job.model.embedding.storage == "hash_table":
+        try:
+            library.available()
+        except Unsupported as error:
+            return str(error)
+    return ""
 
 
 def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:
     """Raises what makes it fail: SpecError, ModelError, Unsupported, DataError, NotFinite, TrainingError."""
     data = replace(job.data, format=found.format)
     with tempfile.TemporaryDirectory(prefix="afo-trial-") as folder:
-        parts = first_parts(found.train, data, min(data.batch_size, MAX_RECORDS))
+        parts = first_parts(found.train[:EMPTY_FILES], data, min(data.batch_size, MAX_RECORDS))
         files = [_written(part, data, number, folder) for number, part in enumerate(parts)]
         place = Path(folder, "container")
         place.mkdir()
@@ -74,7 +98,8 @@ def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:
                 lambda share, schema, work_dir: OfflineTask(
                     kind="try", job=replace(sent, data=data), schema_file=schema, files=share, work_dir=work_dir
                 ),
-                found.schema_text, files, 1, Surroundings(_python(job), place, job.environment.variables, TIMEOUT_S),
+                found.schema_text, files, 1,
+                Surroundings(_python(job), place, {**_THREADS, **job.environment.variables}, TIMEOUT_S),
             )  # fmt: skip
     return msgspec.convert(result.trial, Trial)
 
@@ -90,17 +115,29 @@ def _written(part: Part, data: Data, number: int, folder: str) -> NumberedFile:
 
 
 def _sent(job: Job, place: Path) -> Job:
-    """The job with copies of its own code and files in one folder, as a container has them; those in HDFS stay there.
+    """The job with copies of its own code and files in one folder, as a container has them.
 
-    What the code finds beside itself here, and nobody sends, is missing then.
+    What the code finds beside itself here, and nobody sends, is missing then. Raises StorageError.
     """
-    for file in job.environment.files:
-        if os.path.isdir(file):
-            shutil.copytree(file, place / Path(file).name)
-        elif os.path.exists(file):
-            shutil.copy2(file, place)
     code = own_code(job)
-    return job if code is None else with_own_code(job, shutil.copy2(code.path, str(place)))
+    try:
+        for file in job.environment.files:
+            if os.path.isdir(file):
+                shutil.copytree(file, place / Path(file).name)
+            elif os.path.isfile(file):
+                shutil.copy2(file, place)
+        return job if code is None else with_own_code(job, shutil.copy2(code.path, str(place)))
+    except OSError as error:
+        raise StorageError(
+            f"no copies of the job's files to try its first step with: {error}; or --no-trial"
+        ) from error
+
+
+def _size(file: str) -> int:
+    """Bytes of a file, or of all below a folder."""
+    if not os.path.isdir(file):
+        return os.path.getsize(file)
+    return sum(os.path.getsize(Path(folder, name)) for folder, _, names in os.walk(file) for name in names)
 
 
 def _names(job: Job, sent: Job, files: list[NumberedFile], parts: tuple[Part, ...]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The first step of a job as `validate` and `submit` try it."""
 
+import errno
 import subprocess
 import time
 from pathlib import Path
@@ -8,10 +9,10 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from afo.errors import ModelError, TrainingError
+from afo.errors import ModelError, StorageError, TrainingError, Unsupported
 from afo.job import Docker, Environment, Job
 from afo.jobfile import load_job
-from afo_client import offline
+from afo_client import offline, trial
 from afo_client.inspection import inspect_job
 from afo_client.main import run
 from afo_client.trial import tried
@@ -116,19 +117,39 @@ def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.Capt
         result = tried(replace(job, environment=environment), found, local=True)
         assert why in result.untried
         assert result.trial is None
-    assert (
-        run(
-            [
-                "validate",
-                str(folder / "job.yaml"),
-                "--var",
-                "dt=1",
-                "--set",
-                f"environment.python={without}",
-                "--runtime",
-                "local",
-            ]
-        )
-        == 0
-    )
+    arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]
+    assert run([*arguments, "--set", f"environment.python={without}"]) == 0
     assert f"its first step was not tried on this machine: {without} has no TensorFlow" in capsys.readouterr().out
+
+
+def test_for_what_only_this_machine_lacks_nothing_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_of(folder)
+    found = inspect_job(job, str(folder / "jobs"))
+    broken = folder / "broken"
+    broken.write_bytes(b"no program")
+    broken.chmod(0o700)
+    assert str(broken) in tried(replace(job, environment=Environment(python=str(broken))), found, local=True).untried
+    elsewhere = replace(job, environment=Environment(files=("hdfs:///ctr/vocab.txt",)))
+    assert tried(elsewhere, found, local=False).untried == "of its files hdfs:///ctr/vocab.txt is not here"
+    monkeypatch.setattr(trial, "MAX_COPIED", 10)
+    (folder / "files").mkdir()
+    (folder / "files" / "vocab.txt").write_text("eleven words")
+    large = replace(job, environment=Environment(files=(str(folder / "files"),)))
+    assert tried(large, found, local=False).untried == "its files are larger than 10 B together"
+
+    def none() -> Path:
+        raise Unsupported("the operations are not built here")
+
+    monkeypatch.setattr(trial.library, "available", none)
+    assert tried(job, found, local=True).untried == "the operations are not built here"
+
+
+def test_a_full_disk_is_called_that(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    job = job_of(folder)
+    found = inspect_job(job, str(folder / "jobs"))
+    monkeypatch.setattr(trial.shutil, "copy2", full)
+    with pytest.raises(StorageError, match="No space left on device; or --no-trial"):
+        tried(job, found, local=False)

@@ -1,6 +1,7 @@
 """A job's first step in one process: what it finds before a container starts."""
 
 import json
+import resource
 from math import log
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ import pytest
 
 pytest.importorskip("keras")
 
+from afo.job import Data, Job, RoleSpec
+from afo.units import Memory
 from fork_server import start_function
 
 pytestmark = pytest.mark.tensorflow
 
+ROLES: Any = {"ps": RoleSpec(), "worker": RoleSpec(memory=Memory(1024))}
 #: Model and storage → what came of it; each in a process of its own, as variables are known by their names.
 CASES = [
     ("sound", "hash_table"), ("wide_deep", "hash_table"), ("wide_deep", "dense"), ("outside_of_its_table", "dense"),
@@ -67,3 +71,16 @@ def test_a_table_of_keras_own_is_warned_of(found: dict[tuple[str, str], Any]) ->
 
 def test_dense_tables_that_are_too_large_are_not_made(found: dict[tuple[str, str], Any]) -> None:
     assert found["dense_tables", "dense"] == {"samples": 48, "loss": None, "warnings": []}
+
+
+@pytest.mark.parametrize(("allowed", "bound"), [(resource.RLIM_INFINITY, 3 << 30), (8 << 30, 3 << 30), (1 << 30, None)])
+def test_its_memory_is_bounded_by_no_more_than_the_machine_allows(
+    monkeypatch: pytest.MonkeyPatch, allowed: int, bound: int | None
+) -> None:
+    from afo.train import trial
+
+    set_to: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: set_to.append(limits))
+    trial.bound_memory(Job(name="x", roles=ROLES, data=Data(train=("x",))))
+    assert set_to == ([] if bound is None else [(bound, bound)])
