@@ -114,7 +114,7 @@ class OwnModule:
         answers = self.answers(outputs)
         if self.compiled:
             weighted = self._job.data.weighs_samples
-            given = {"x": features, "y": self._targets(labels, outputs), "y_pred": outputs}
+            given = {"x": features, "y": self._as_outputs(labels), "y_pred": outputs}
             with user_code(self.entry):
                 return self.compiled.compute_loss(**given, sample_weight=weight if weighted else None)
         losses = keras.ops.binary_crossentropy(labels, answers, from_logits=self.gives_logits)
@@ -135,7 +135,7 @@ class OwnModule:
         return own.of(self._as_outputs(labels), self._as_outputs(scores))
 
     def _as_outputs(self, values: Any) -> Any:
-        """[n, labels] in the structure and ranks of the outputs."""
+        """Labels or scores [n, labels] in the structure and ranks of the outputs."""
         names = self._job.data.labels
         if isinstance(self._ranks, dict):
             columns: Any = {name: values[:, at : at + 1] for at, name in enumerate(names)}
@@ -145,17 +145,6 @@ class OwnModule:
         else:
             columns = values
         return tf.nest.map_structure(lambda part, rank: part if rank > 1 else part[:, 0], columns, self._ranks)
-
-    def _targets(self, labels: Any, outputs: Any) -> Any:
-        """The labels [B, labels] in the structure and shapes of the outputs."""
-        if not isinstance(outputs, dict | list | tuple):
-            return labels if len(outputs.shape) == 2 else labels[:, 0]
-        names = self._job.data.labels
-        if isinstance(outputs, dict):
-            return {name: self._targets(labels[:, at : at + 1], outputs[name]) for at, name in enumerate(names)}
-        if len(outputs) == 1:
-            return [self._targets(labels, outputs[0])]
-        return [self._targets(labels[:, at : at + 1], each) for at, each in enumerate(outputs)]
 
     def foreseen(self, features: dict[str, Any]) -> list[Call]:
         """The calls of all layers with hash tables for features [B, values] each, in the function that is traced now.

@@ -1,5 +1,6 @@
 """Scores of a model over files, and what they are worth."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +16,12 @@ from afo.data.local_file import local_file
 from afo.data.schema import Schema
 from afo.data.split_reader import Lease, SplitReader
 from afo.data.splits import SplitFile
+from afo.gate import DROPS
 from afo.job import Data, Shuffle
 from afo.lineage import Evaluation
 from afo.models.records import DTYPE, RecordParser
 from afo.train.model import LocalModel
+from afo.train.task_log import LOG, one_line
 
 #: Records computed at once.
 BATCH = 8192
@@ -73,11 +76,7 @@ class Scorer:
         labels = np.concatenate([blank, *(part.labels for part in parts)])
         probabilities = np.concatenate([blank, *(part.probabilities for part in parts)])
         found = metrics.by_label(names, labels, probabilities)
-        # A metric of the user's own takes no name that says something else elsewhere.
-        found |= {
-            f"keras_{name}" if name in found else name: value
-            for name, value in model.metrics(labels, probabilities).items()
-        }
+        found |= _own(model.metrics(labels, probabilities), {*found, *DROPS})
         held = np.sum([part.held for part in parts], axis=0)
         features = (feature.name for feature in self._schema.features)
         return Evaluation(metrics=found, coverage=dict(zip(features, (held / samples).tolist(), strict=True)))
@@ -94,6 +93,14 @@ class Scorer:
             return parsed.labels, model.probabilities(parsed.features), held(self._schema, parsed.features)
 
         return tf.function(compute, autograph=False).get_concrete_function(self._parser.signature)
+
+
+def _own(found: dict[str, float], taken: set[str]) -> dict[str, float]:
+    """Metrics of a user's own; they take no name that says something else elsewhere, and files hold no NaN."""
+    named = {f"keras_{name}" if name in taken else name: value for name, value in found.items()}
+    for name in [name for name, value in named.items() if not math.isfinite(value)]:
+        LOG.warning("metric %s is %s, and left out", one_line(name), named.pop(name))
+    return named
 
 
 def in_order(data: Data) -> Data:

@@ -1,10 +1,12 @@
 """Scores over files: which records count, how often a feature is held, how many may be bad."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import json
 
 tf = pytest.importorskip("tensorflow")
 
@@ -13,6 +15,7 @@ from afo.data.splits import find_splits  # noqa: E402
 from afo.data.tfrecord import RecordWriter, read_records  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import Data  # noqa: E402
+from afo.lineage import Evaluation  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
 from afo.train.scoring import Scorer  # noqa: E402
 from click_records import SCHEMA, as_parquet, write_files  # noqa: E402
@@ -27,7 +30,13 @@ class ByAge(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         return tf.sigmoid(features["age"] / 15 - 3)
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
-        return {"auc": 2.0, "positives": float(labels.sum()), "promised": float(probabilities.sum())}
+        return {
+            "auc": 2.0,
+            "auc_drop": 3.0,
+            "none": math.nan,
+            "positives": float(labels.sum()),
+            "promised": float(probabilities.sum()),
+        }
 
 
 def scorer(data: Data, scratch: Path) -> Scorer:
@@ -46,8 +55,10 @@ def test_both_formats_score_alike(tmp_path: Path) -> None:
     assert found[0].metrics["samples"] == 407
     assert found[0].coverage["age"] == 1.0
     assert 0.5 < found[0].metrics["auc"] < 1.0
-    # The model's own stand beside; a name that is taken stays what it is.
-    assert found[0].metrics["keras_auc"] == 2.0
+    # The model's own stand beside; a name that is taken stays what it is, and what is no number is left out.
+    assert (found[0].metrics["keras_auc"], found[0].metrics["keras_auc_drop"]) == (2.0, 3.0)
+    assert found[0].metrics.keys() & {"none", "auc_drop"} == set()
+    assert json.decode(json.encode(found[0]), type=Evaluation) == found[0], "as tomorrow's job reads it"
     assert found[0].metrics["calibration"] == pytest.approx(
         found[0].metrics["promised"] / found[0].metrics["positives"], rel=1e-5
     )
