@@ -1,14 +1,13 @@
 """What of a job is allowed and probably not meant: said before anything starts, and nothing is refused for it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from afo.data.example import Values
 from afo.data.examples import first_examples
 from afo.job import Data, Job
 from afo_client.console import counted
 from afo_client.inspection import Inspection
-from afo_client.record_count import scheduled, steps_of
+from afo_client.record_count import numbers, scheduled, steps_of
 
 #: Fewest steps from which a model of this kind learns something.
 FEW_STEPS = 100
@@ -23,7 +22,7 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     data = job.data
     yield from _idle_workers(job, len(found.splits))
     yield from _few_steps(job, found.records)
-    yield from _no_cooldown(job, found.records)
+    yield from _cooldown(job, found.records)
     for key, files in (("train", found.train), ("eval", found.eval)):
         if files:
             yield from _one_class(key, files[0].url, data)
@@ -53,7 +52,7 @@ def _few_steps(job: Job, records: int | None) -> Iterator[str]:
     )
 
 
-def _no_cooldown(job: Job, records: int | None) -> Iterator[str]:
+def _cooldown(job: Job, records: int | None) -> Iterator[str]:
     schedule = scheduled(job, records)
     if schedule.cooldown and schedule.steps is None:
         yield (
@@ -68,13 +67,10 @@ def _no_cooldown(job: Job, records: int | None) -> Iterator[str]:
 def _one_class(key: str, url: str, data: Data) -> Iterator[str]:
     for most in LABEL_RECORDS:
         found = first_examples(url, data, most, data.labels, [] if data.max_bad_records else None)
-        single = {name: values for name in data.labels if len(values := _values(found, name)) == 1}
+        seen = {name: {value for record in found for value in numbers(record, name)} for name in data.labels}
+        single = {name: values for name, values in seen.items() if len(values) == 1}
         if not single:
             return
     for name, values in single.items():
         what = "an AUC needs both classes" if key == "eval" else "a model learns nothing from one class"
         yield f"$.data.{key}: `{name}` is {values.pop():g} in each of the first {len(found):,} records of {url}; {what}"
-
-
-def _values(records: Sequence[dict[str, Values]], name: str) -> set[float]:
-    return {float(value) for record in records for value in record.get(name, ())}

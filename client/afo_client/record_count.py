@@ -1,12 +1,13 @@
 """How many records a job's training files hold, and so how many steps it will make, before any of them is read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
 from afo import storage
 from afo.data.compression import detect
+from afo.data.example import Values
 from afo.data.examples import first_examples
 from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile
@@ -58,16 +59,14 @@ def _kept(chosen: Sequence[SplitFile], data: Data) -> float:
     if data.negative_sampling is None:
         return 1.0
     records = [each for file in chosen for each in first_examples(file.url, data, RECORDS, data.labels, [])]
-    positive = sum(
-        any(float(value) > 0 for name in data.labels for value in record.get(name, ())) for record in records
-    )
+    positive = sum(any(value > 0 for name in data.labels for value in numbers(record, name)) for record in records)
     share = positive / max(1, len(records))
     return share + (1 - share) * data.negative_sampling.keep
 
 
-def steps_of_files(data: Data, records: int) -> int:
-    """Steps of all epochs."""
-    return -(-records * data.epochs // data.batch_size)
+def numbers(record: Mapping[str, Values], name: str) -> list[float]:
+    """The values of a label; a bad record may hold others, and those count for nothing."""
+    return [float(value) for value in record.get(name, ()) if not isinstance(value, bytes | str)]
 
 
 def scheduled(job: Job, records: int | None) -> Schedule:
@@ -84,5 +83,5 @@ def scheduled(job: Job, records: int | None) -> Schedule:
 
 def steps_of(job: Job, records: int | None) -> int | None:
     """Steps of a job whose epochs train on so many records; `train.max_steps` if that is less."""
-    of_files = None if records is None else steps_of_files(job.data, records)
+    of_files = None if records is None else -(-records * job.data.epochs // job.data.batch_size)
     return min((each for each in (of_files, job.train.max_steps) if each is not None), default=None)

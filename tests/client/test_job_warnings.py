@@ -12,7 +12,7 @@ import pytest
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Elastic, Job, Model, Optimizer, RoleSpec, Schedule
+from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule
 from afo_client import job_warnings as module
 from afo_client.inspection import Inspection
 from afo_client.job_warnings import job_warnings
@@ -89,6 +89,14 @@ def test_labels_of_one_class(tmp_path: Path) -> None:
     assert warning.startswith(f"$.data.eval: `click` is 0 in each of the first 1,000 records of {none}; an AUC")
     (warning,) = warned(none, both, batch_size=5)
     assert warning.startswith(f"$.data.train: `click` is 0 in each of the first 1,000 records of {none}; a model")
+
+
+def test_a_label_that_is_no_number_is_a_bad_record_and_no_class(tmp_path: Path) -> None:
+    with RecordWriter(str(tmp_path / "train")) as writer:
+        for number in range(1000):
+            writer.write(encode({"x": [0.5], "click": [b"yes"] if number % 100 == 7 else [number % 2]}))
+    sampled = {"negative_sampling": NegativeSampling(keep=0.5), "sample_id": "id"}
+    assert warned(str(tmp_path / "train"), batch_size=5, max_bad_records=0.1, **sampled) == []
 
 
 def test_more_processes_than_this_machine_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
