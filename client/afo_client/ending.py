@@ -43,11 +43,18 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
 def _await_gone(watch: JobWatch) -> None:
     """Wait until the runtime has ended it, too: an AM that dies behind its verdict is started once more."""
     deadline = time.monotonic() + GONE_S
-    while not watch.is_gone():
+    while not _is_gone(watch):
         if time.monotonic() > deadline:  # its `on_end` may take longer, and is not to be cut off
             say(f"{watch.ref.job_id} has its verdict, and its Application Master has not ended within {GONE_S:.0f} s")
             return
         time.sleep(_POLL_S)
+
+
+def _is_gone(watch: JobWatch) -> bool:
+    try:
+        return watch.is_gone()
+    except ClusterUnreachable:
+        return False  # the job has its verdict, whoever restarts now
 
 
 def _ask_master(watch: JobWatch, reason: str) -> bool:

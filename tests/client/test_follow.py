@@ -328,8 +328,14 @@ def test_kill_waits_until_the_runtime_has_ended_the_job_too(
     watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "GONE_S", 30.0)
-    looks = iter([False, False, True])
-    monkeypatch.setattr(watch, "is_gone", lambda: next(looks))
+    looks: Iterator[bool | ClusterUnreachable] = iter([False, ClusterUnreachable("it restarts"), True])
+
+    def is_gone() -> bool:
+        if isinstance(found := next(looks), ClusterUnreachable):
+            raise found
+        return found
+
+    monkeypatch.setattr(watch, "is_gone", is_gone)
     master.on_kill = lambda: killed(ref)
     assert ending.end_job(watch, "why").state == "KILLED"
     assert next(looks, None) is None
