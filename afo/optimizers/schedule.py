@@ -14,10 +14,9 @@ COOLED = 0.02
 def rate_at(schedule: Schedule, step: Any, first_step: Any = 0) -> Any:
     """The factor for the update that follows `step` updates of all workers (int64 scalar) → float32 scalar.
 
-    `first_step` of them were made before the job, by that of its warm start.
-
-    A schedule that changes nothing gives the number 1.0, so that a step without one has no operation more.
-    Works in a traced function. The factor is a function of the step alone: after a restart it goes on where it was.
+    The first `first_step` of them came with the model that the job began with. A schedule that changes nothing gives
+    the number 1.0, so that a step without one has no operation more. Works in a traced function. The factor is a
+    function of these two alone: after a restart it goes on where it was.
     """
     rate: Any = 1.0
     if schedule.decay != "none":
