@@ -274,13 +274,17 @@ class ProcessEnded(Event, frozen=True):
 
 
 class TaskStalled(Event, frozen=True):
-    """A busy task has made no step for `timeouts.hang`. `place`: the code that its main thread is in, '' if unknown."""
+    """A busy task has made no step for `timeouts.hang`. `place`: the code that its main thread is in, '' if unknown.
+
+    `unresponsive`: of a parameter server that does not answer, the words for that.
+    """
 
     task: TaskId
     seconds: float
     place: str
     #: The beginning of all its stacks; the task's stderr has the rest.
     stacks: str
+    unresponsive: str = ""
 
 
 class TaskSlow(Event, frozen=True):

@@ -175,6 +175,11 @@ _ALL = (
         "`afo events JOB` has its stacks (TaskStalled). If single steps may take that long, raise `timeouts.hang`.",
     ),
     _cause(
+        "unresponsive", "cluster", True, "The parameter server did not answer at its port, and all workers hung.",
+        "Its process was stopped, or hangs in the kernel or in native code: the message has its state, "
+        "`afo events JOB` its stacks (TaskStalled). A state of D is a disk or a network file system of that machine.",
+    ),
+    _cause(
         "slow", "cluster", True, "The worker trained far slower than the others, for long: its machine is to blame.",
         "The message has its rate and theirs; look after that machine. `restart.slow` says when a worker is replaced.",
     ),

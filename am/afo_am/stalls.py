@@ -1,6 +1,7 @@
 """Tasks that are busy and make no step: their stacks are taken once, so that it can be seen where they hang. Pure.
 
 A worker that hangs for longer, while the others train, is replaced: the file that it holds would keep the job waiting.
+So is, where all workers hang, a parameter server that does not answer: they wait for it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class _Seen(Struct):
     since: float
     order: int = 0
     place: str = ""
+    #: Of a parameter server: that it does not answer.
+    unresponsive: str = ""
 
 
 class Stalls:
@@ -50,12 +53,20 @@ class Stalls:
         for task in hanging:
             self._ask(task)
         trainers = [task for task in tasks if task.id.role in ("chief", "worker")]
+        servers = [task for task in tasks if task.id.role == "ps" and task.process_alive]
         if trainers and all(task in hanging for task in trainers):
-            for server in tasks:  # which all of them may be waiting for
-                if server.id.role == "ps":
-                    self._ask(server)
-        elif trainers:
+            self._look_at_servers(servers)
+        else:
+            moved = max((self._seen[task.id].since for task in trainers), default=self._core.now)
+            self._seen |= {server.id: _Seen(server.progress, moved) for server in servers}
             self._replace([task for task in trainers if task in hanging])
+
+    def _look_at_servers(self, servers: list[Task]) -> None:
+        """All trainers may be waiting for one of them."""
+        for server in servers:
+            self._ask(server)
+            if words := self._seen[server.id].unresponsive:
+                self._core.task_lost(server, "unresponsive", f"{words}, and all workers wait")
 
     def _replace(self, hanging: list[Task]) -> None:
         """Those that have hung for long; with all of them the fault may lie elsewhere."""
@@ -79,8 +90,10 @@ class Stalls:
         return busy and self._core.now - self._seen[task.id].since > limit
 
     def _ask(self, task: Task) -> None:
+        """Unless they are being read already: a process is stopped meanwhile, and shows itself to one at a time."""
         seen, orders = self._seen[task.id], self._core.orders
-        if not seen.order and len(orders.open_of(task.id)) < MAX_OPEN:
+        under_way = orders.open_of(task.id)
+        if not seen.order and len(under_way) < MAX_OPEN and all(each.order.kind != "stacks" for each in under_way):
             seen.order = orders.place(task, "stacks", MASTER)
 
     def told(self, result: m.OrderResult) -> None:
@@ -88,18 +101,19 @@ class Stalls:
         seen = self._seen.get(result.task)
         if seen is None or seen.order != result.order:
             return
-        seen.place = result.place
+        seen.place, seen.unresponsive = result.place, result.unresponsive
         self._core.record(
             ev.TaskStalled(
                 task=result.task, seconds=round(self._core.now - seen.since), place=result.place,
-                stacks=result.output[:_KEPT],
+                stacks=result.output[:_KEPT], unresponsive=result.unresponsive,
             )
         )  # fmt: skip
 
     def places(self) -> str:
         """Where the tasks hang whose stacks were taken; '' if none were."""
-        known = [(task_id, seen.place) for task_id, seen in self._seen.items() if seen.place]
-        return "; ".join(f"{task_id} stands in {place}" for task_id, place in known[:3])
+        silent = [f"{task}: {seen.unresponsive}" for task, seen in self._seen.items() if seen.unresponsive]
+        known = [f"{task} stands in {seen.place}" for task, seen in self._seen.items() if seen.place]
+        return "; ".join((silent + known)[:3])
 
 
 def _is_beyond(progress: Progress | None, before: Progress | None) -> bool:

@@ -15,10 +15,12 @@ from afo.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
 from afo.errors import AfoError
 from afo.profile_request import Wanted
 from afo.rpc import messages as m
-from afo_child import profiles, stacks
+from afo_child import ports, profiles, stacks
 from afo_child.output import Output
 from afo_child.trainer import Trainer
 
+#: How long a parameter server may take for its first byte to somebody who connects. Seconds.
+_ANSWER_S = 10.0
 #: What makes the chief save; `afo.train.chief` has the handler.
 CHECKPOINT_SIGNAL = signal.SIGUSR1
 _LOG = logging.getLogger(__name__)
@@ -127,8 +129,10 @@ class Orders:
         except OSError as error:
             return replace(blank, failed=True, output=f"the process {pid} cannot be looked at: {error}")
         self._output.note(f"stacks of process {pid}\n{text}\nend of stacks")
+        silence = ports.unresponsive(pid, _ANSWER_S) if self._task.role == "ps" else ""
         more = ran.truncated or len(text) > LIMIT_BYTES
-        return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=stacks.place(text, pid))
+        place = stacks.place(text, pid)
+        return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=place, unresponsive=silence)
 
     def _profile(self, pid: int, order: m.Order, blank: m.OrderResult, ran: Ran) -> m.OrderResult:
         """Its stacks were read; the rest is the process's own work."""

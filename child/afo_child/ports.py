@@ -1,9 +1,19 @@
-"""A port that stays free until a TensorFlow server takes it."""
+"""The port of a TensorFlow server: it stays free until the server takes it, and whether the server answers there."""
 
 import socket
+from pathlib import Path
+
+import psutil
 
 from afo.errors import ClusterUnreachable
 from afo.hosts import host_port
+
+#: HTTP/2: what a client begins with, and its settings, none (RFC 9113, 3.4).
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+#: Where a server that listens on all addresses is asked.
+_LOOPBACK = {"::": "::1", "0.0.0.0": "127.0.0.1"}
+#: States of a process in which it does nothing (proc(5)).
+_STATES = {"T": "stopped by a signal", "t": "stopped by a debugger", "D": "waiting for a disk or a file system"}
 
 
 class PortReservation:
@@ -28,6 +38,42 @@ class PortReservation:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def unresponsive(pid: int, patience_s: float) -> str:
+    """In words, that the gRPC server of a process does not answer; empty if it does, or listens at no port.
+
+    A process that is stopped, or hangs as a whole, is still connected to: the kernel does that. A server that lives
+    sends HTTP/2's first frame of its own accord.
+    """
+    try:
+        listening = [
+            each.laddr for each in psutil.Process(pid).net_connections("tcp") if each.status == psutil.CONN_LISTEN
+        ]
+    except psutil.Error:
+        return ""
+    silent = [address for address in listening if not _answers(address.ip, address.port, patience_s)]
+    if not silent:
+        return ""
+    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{_state(pid)}"
+
+
+def _answers(host: str, port: int, patience_s: float) -> bool:
+    try:
+        with socket.create_connection((_LOOPBACK.get(host, host), port), patience_s) as connection:
+            connection.sendall(_PREFACE)
+            return bool(connection.recv(1))
+    except OSError:
+        return False
+
+
+def _state(pid: int) -> str:
+    """What the kernel says of a process that stands still."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+    return f" ({_STATES[letter]}, state {letter})" if letter in _STATES else f" (state {letter})"
 
 
 def _bound_socket() -> socket.socket:

@@ -13,6 +13,8 @@ from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]
 PLACE = "job/my_ctr.py:12 in build"
+SILENCE = "its process does not answer at port 4711 within 10 s (stopped by a signal, state T)"
+EVERYBODY = ("worker:0", "worker:1")
 
 
 @pytest.fixture
@@ -24,8 +26,14 @@ def cluster(make_cluster: Make) -> FakeCluster:
     return made
 
 
-def beat(cluster: FakeCluster, step: int, phase: Phase = "training", stuck: tuple[str, ...] = ()) -> None:
-    """A heartbeat of every task; those of `stuck` say what they said at step 0. What is asked of them, they do."""
+def beat(
+    cluster: FakeCluster, step: int, phase: Phase = "training", stuck: tuple[str, ...] = (), silent: str = "",
+    answering: bool = True,
+) -> None:  # fmt: skip
+    """A heartbeat of every task; those of `stuck` say what they said at step 0.
+
+    `silent`: the parameter server that does not answer. `answering`: what is asked of the tasks, they do at once.
+    """
     for child in cluster.live():
         still = child.id.role == "ps" or str(child.id) in stuck
         at = Progress(phase="serving" if child.id.role == "ps" else phase, step=0 if still else step)
@@ -34,13 +42,16 @@ def beat(cluster: FakeCluster, step: int, phase: Phase = "training", stuck: tupl
         )
         reply = cluster.tell(heartbeat)
         assert isinstance(reply, m.Directive)
-        _carry_out(cluster, child, reply.orders)
+        if answering:
+            _carry_out(cluster, child, reply.orders, SILENCE if str(child.id) == silent else "")
 
 
-def _carry_out(cluster: FakeCluster, child: FakeTask, orders: tuple[m.Order, ...]) -> None:
+def _carry_out(cluster: FakeCluster, child: FakeTask, orders: tuple[m.Order, ...], silence: str) -> None:
     for order in orders:
         assert order.kind == "stacks"
-        cluster.tell(m.OrderResult(task=child.id, order=order.order, output=f"stacks of {child.id}", place=PLACE))
+        stacks = f"stacks of {child.id}"
+        result = m.OrderResult(task=child.id, order=order.order, output=stacks, place=PLACE, unresponsive=silence)
+        cluster.tell(result)
 
 
 def pass_time(cluster: FakeCluster, seconds: int, **kinds: object) -> None:
@@ -79,7 +90,7 @@ def test_a_worker_that_goes_on_standing_still_is_replaced(cluster: FakeCluster) 
 
 
 def test_where_all_hang_none_is_replaced(cluster: FakeCluster) -> None:
-    pass_time(cluster, 290, stuck=("worker:0", "worker:1"))
+    pass_time(cluster, 290, stuck=EVERYBODY)
     assert cluster.events(ev.TaskEnded) == []
 
 
@@ -91,7 +102,7 @@ def test_after_another_step_it_is_looked_at_again(cluster: FakeCluster) -> None:
 
 
 def test_where_all_workers_stand_still_the_servers_are_looked_at_too(cluster: FakeCluster) -> None:
-    pass_time(cluster, 100, stuck=("worker:0", "worker:1"))
+    pass_time(cluster, 100, stuck=EVERYBODY)
     assert sorted(stalled(cluster)) == ["ps:0", "ps:1", "worker:0", "worker:1"]
 
 
@@ -105,3 +116,41 @@ def test_a_job_that_fails_for_it_says_where(cluster: FakeCluster) -> None:
     pass_time(cluster, 400, stuck=everybody)
     assert cluster.core.state.verdict_cause == "stalled"
     assert f"worker:0 stands in {PLACE}" in cluster.core.state.diagnostics
+
+
+def test_a_server_that_does_not_answer_is_replaced_once_all_workers_hang(cluster: FakeCluster) -> None:
+    pass_time(cluster, 60, stuck=EVERYBODY, silent="ps:1")
+    assert cluster.events(ev.TaskEnded) == []
+    pass_time(cluster, 40, stuck=EVERYBODY, silent="ps:1")
+    (end,) = [event for event in cluster.events(ev.TaskEnded) if isinstance(event, ev.TaskEnded)]
+    assert (str(end.task), end.cause) == ("ps:1", "unresponsive")
+    assert end.message == f"{SILENCE}, and all workers wait"
+    told = {str(e.task): e for e in cluster.events(ev.TaskStalled) if isinstance(e, ev.TaskStalled)}
+    assert (told["ps:0"].unresponsive, told["ps:1"].unresponsive) == ("", SILENCE)
+    assert 60 < told["ps:1"].seconds <= 80
+    assert cluster.run(turns=3000) == "SUCCEEDED"
+
+
+def test_a_silent_server_is_left_alone_while_somebody_trains(cluster: FakeCluster) -> None:
+    pass_time(cluster, 170, stuck=("worker:1",), silent="ps:1")
+    assert stalled(cluster) == ["worker:1"]
+    assert cluster.events(ev.TaskEnded) == []
+
+
+def test_servers_are_looked_at_again_after_another_step(cluster: FakeCluster) -> None:
+    pass_time(cluster, 100, stuck=EVERYBODY)
+    pass_time(cluster, 30)
+    pass_time(cluster, 100, stuck=EVERYBODY, silent="ps:0")
+    assert stalled(cluster).count("ps:0") == 2
+    assert [str(e.task) for e in cluster.events(ev.TaskEnded) if isinstance(e, ev.TaskEnded)] == ["ps:0"]
+
+
+def test_stacks_are_not_asked_for_while_they_are_being_read(cluster: FakeCluster) -> None:
+    """A process is stopped meanwhile, so that it hangs again, or seems to, after its next step."""
+    pass_time(cluster, 100, stuck=("worker:1",), answering=False)
+    pass_time(cluster, 30, answering=False)
+    pass_time(cluster, 100, stuck=("worker:1",), answering=False)
+    assert len(cluster.events(ev.OrderGiven)) == 1
+    pass_time(cluster, 20, stuck=("worker:1",))
+    assert len(cluster.events(ev.OrderGiven)) == 2
+    assert stalled(cluster) == ["worker:1"]

@@ -4,12 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from afo.errors import NotFound
 from afo.task_environment import TaskEnvironment
 from afo_child import facts, launch
-from afo_child.ports import PortReservation
+from afo_child.ports import PortReservation, unresponsive
 from afo_child.usage import UsageMeter
 
 
@@ -68,6 +69,38 @@ def test_two_reservations_differ_and_release_twice_is_nothing() -> None:
     for reservation in (one, other, one):
         reservation.release()
     assert not one.held
+
+
+SERVER = """
+import grpc, sys
+from concurrent import futures
+server = grpc.server(futures.ThreadPoolExecutor(1))
+print(server.add_insecure_port("[::]:0"), flush=True)
+server.start()
+input()
+server.stop(None)
+"""
+
+
+def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> None:
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        port = int(process.stdout.readline())
+        server = psutil.Process(process.pid)
+        assert unresponsive(process.pid, 30.0) == ""
+        server.suspend()
+        words = f"its process does not answer at port {port} within 0.5 s (stopped by a signal, state T)"
+        assert unresponsive(process.pid, 0.5) == words
+        server.resume()
+        assert unresponsive(process.pid, 30.0) == ""
+        process.communicate(b"\n")
+    assert unresponsive(process.pid, 0.5) == "", "it is gone, which others say"
+
+
+def test_a_process_that_listens_nowhere_is_not_said_to_be_silent() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert unresponsive(process.pid, 0.5) == ""
+        process.communicate(b"\n")
 
 
 def test_the_child_imports_no_tensorflow() -> None:

@@ -218,6 +218,7 @@ def test_a_task_that_has_started_again_in_place_is_profiled(container, master: F
 
 def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:
     pid = _running(container, master, DEEP)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_SLEEPING, "its sleep, after the mark")
     psutil.Process(pid).suspend()
     master.order(1, "stacks")
     assert master.order_result(1).place.endswith("in inner")
