@@ -118,7 +118,8 @@ def compared(what: str, given: argparse.Namespace) -> dict[str, object]:
             print(f"{name} with {each}: mean {statistics.mean(values):.5f}, {min(values):.5f} to {max(values):.5f}")
         print(f"{name}, {ours} less {theirs}: {mean:+.5f}, 95 % interval {low:+.5f} to {high:+.5f}")
         worst[name] = max(abs(low), abs(high))
-    return result(f"AUC with {key}: {ours} as with {theirs}", worst["auc"], MARGIN, "AUC", 1.0, lower_is_better=True)
+    name = f"AUC with {key}: {ours} as with {theirs}"
+    return result(name, max(worst["auc"], 1e-9), MARGIN, "AUC", 1.0, lower_is_better=True)
 
 
 def main() -> int:
