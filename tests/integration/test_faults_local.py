@@ -130,7 +130,7 @@ Fault = Callable[[LiveJob], None]
         pytest.param(
             lambda job: job.kill(job.child("worker", 1)), [], ["worker:1"], 1, id="child", marks=pytest.mark.slow
         ),
-        pytest.param(kill_ps_after_a_checkpoint, ["ps:1"], [], 2, id="ps"),
+        pytest.param(kill_ps_after_a_checkpoint, ["ps:1"], [], 2, id="ps", marks=pytest.mark.slow),
         pytest.param(lambda job: job.kill(job.master()), [], [], 1, id="am", marks=pytest.mark.slow),
     ],
 )
