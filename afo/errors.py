@@ -88,6 +88,10 @@ class ModelError(AfoError, ValueError):
     exit_code = 3
 
 
+class CheckpointLost(TrainingError):
+    """A job must go back to a checkpoint of its own and none is whole any more; the text names what each lacks."""
+
+
 class NotFinite(TrainingError):
     """A loss, weight, gradient or input is not a number; the text names the step, the files and which one it is."""
 

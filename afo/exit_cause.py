@@ -27,6 +27,7 @@ _EXCEPTIONS = {
     "Unsupported": "spec_error",
     "GateRefused": "quality_gate",
     "ModelError": "model_error",
+    "CheckpointLost": "checkpoint_lost",
     "NotFinite": "not_finite",
     "NotFound": "file_not_found",
     "FileNotFoundError": "file_not_found",

@@ -82,6 +82,12 @@ _ALL = (
         "samples in a plain Python process first.",
     ),
     _cause(
+        "checkpoint_lost", "cluster", False, "The job had to go back to a checkpoint, and none of its own is whole.",
+        "Files of it were deleted or damaged while the job ran; the message names the first that is missing of each. "
+        "Look in the trash of the file system, and at what cleans up in that directory. Submit the job again: it "
+        "begins anew, or with an earlier model by `checkpoint.warm_start`. What was exported before is untouched.",
+    ),
+    _cause(
         "not_finite", "user", False, "A loss, weight, gradient or input was not a number.",
         "The message names step, files and culprit. A feature: clean it, or clip it in the model. A gradient: lower "
         "the learning rate, or warm it up (`optimizer.schedule.warmup_steps`).",

@@ -20,7 +20,7 @@ from afo import storage
 from afo.embedding import checkpoint as tables
 from afo.embedding.checkpoint import TableSaver
 from afo.embedding.saved_tables import Rows, read_rows
-from afo.errors import DataError, NotFound
+from afo.errors import CheckpointLost, DataError, NotFound
 from afo.rpc.messages import HashTables
 from afo.train import initialize, manifest
 from afo.train.manifest import Manifest, Part
@@ -292,8 +292,8 @@ def from_newest_complete(
 ) -> tuple[str, _T, list[str]]:
     """What `use` makes of the checkpoint at `url`, or of the newest older one that is complete.
 
-    Returns that one's URL, the result, and why the others were not taken. Raises DataError if none is complete; hash
-    tables are found to be damaged when they are used.
+    Returns that one's URL, the result, and why the others were not taken. Raises CheckpointLost if none is complete;
+    hash tables are found to be damaged when they are used.
     """
     wanted = manifest.parse_name(url)
     older = [found.url for found in manifest.find_manifests(checkpoint_url) if found.age < wanted.age]
@@ -304,9 +304,9 @@ def from_newest_complete(
                 return candidate, use(reader), problems
         except (NotFound, DataError) as error:
             problems.append(str(error))
-    raise DataError(
-        f"no complete checkpoint is left in {checkpoint_url}: {'; '.join(problems)}; put back copies that are whole, or"
-        " submit the job again, to begin anew or with `checkpoint.warm_start`"
+    raise CheckpointLost(
+        f"no complete checkpoint is left in {checkpoint_url}, where step {wanted.step:,} was saved:"
+        f" {'; '.join(problems)}; submit the job again, to begin anew or with `checkpoint.warm_start`"
     )
 
 

@@ -1,5 +1,6 @@
 """Tasks come back: real jobs on the `local` runtime, whose processes are killed with SIGKILL."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_what_is_killed_comes_back(
     assert returned_to_a_checkpoint(job) == (generations > 1)
     assert len(job.events(ev.AmStarted)) == (1 if in_place or moved else 2)
     every_sample_once(job)
+    job.wait_for_no_process()
+
+
+@pytest.mark.slow
+def test_a_job_whose_checkpoints_were_deleted_says_so(job: LiveJob) -> None:
+    kill_ps_after_a_checkpoint(job)
+    shutil.rmtree(job.paths.checkpoints(""))
+    verdict = job.verdict()
+    assert (verdict.state, verdict.cause) == ("FAILED", "checkpoint_lost"), job.story()
+    assert "no complete checkpoint is left" in verdict.diagnostics
+    assert "begins anew" in afo("explain", job.id).stdout
     job.wait_for_no_process()
 
 

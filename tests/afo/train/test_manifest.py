@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo import manifest_file, storage
-from afo.errors import DataError, NotFound
+from afo.errors import CheckpointLost, DataError, NotFound
 from afo.lineage import Evaluation
 from afo.train import manifest
 from afo.train.manifest import Manifest, Part
@@ -192,7 +192,7 @@ class TestReading:
 
         url = save(tmp_path / "all", 10)
         storage.delete(str(tmp_path / "all" / manifest.read_manifest(url).directory), recursive=True)
-        with pytest.raises(DataError, match=r"no complete checkpoint is left .*deep\.0\.npy.*; put back copies"):
+        with pytest.raises(CheckpointLost, match=r"left .* step 10 was saved: .*deep\.0\.npy.*; submit the job again"):
             from_newest_complete(url, str(tmp_path / "all"), tmp_path, lambda reader: reader)
         with pytest.raises(NotFound):
             manifest.read_manifest(str(tmp_path / manifest.manifest_name(1, 1, False)))

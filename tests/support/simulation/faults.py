@@ -30,7 +30,7 @@ BY_CLUSTER = (
     ("illegal_instruction", -4), ("child_error", 70),
 )  # fmt: skip
 BY_USER = (("segmentation_fault", -11), ("aborted", -6), ("failed", 3), ("out_of_memory", -9))
-NOT_RETRIED = ("data_error", "spec_error", "file_not_found", "not_finite", "python_not_found")
+NOT_RETRIED = ("data_error", "spec_error", "file_not_found", "not_finite", "checkpoint_lost", "python_not_found")
 #: Exceptions that come again, word for word but for numbers.
 EXCEPTIONS = ("RuntimeError: peer 17 is gone", "OSError: [Errno 5] at 0x7f12", "NameError: name 'x'")
 
