@@ -3,7 +3,8 @@
 import time
 
 from afo.config import user_name
-from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
+from afo.errors import AfoError, ClusterUnreachable, NotFound, WaitTimeout
+from afo.events import JobFinished
 from afo.rpc.messages import KillRequest
 from afo_client.console import say
 from afo_client.job_view import JobView
@@ -24,7 +25,8 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     view = watch.look()
     if view.ended:
         return view
-    if view.state in _WAITING:
+    waited = view.state in _WAITING
+    if waited:
         say(f"{watch.ref.job_id} waits for its Application Master; taken back from the cluster")
     elif _ask_master(watch, reason):
         view = _await_end(watch, GRACE_S)
@@ -37,7 +39,23 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     if not view.ended:
         raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
     watch.close_log()
+    if waited and view.verdict is None and view.state == "KILLED":
+        return _taken_back(watch, reason)
     return view
+
+
+def _taken_back(watch: JobWatch, reason: str) -> JobView:
+    """The reason is kept as the job's verdict, which no Application Master is there to write."""
+    words = f"killed by {user_name()} before it had an Application Master: {reason}"
+    verdict = JobFinished(
+        state="KILLED", cause="killed_by_user", diagnostics=words, metrics={}, samples=0, step=0, seconds=0.0,
+        core_hours=0.0, memory_gb_hours=0.0, restarts=0,
+    )  # fmt: skip
+    try:
+        watch.keep_verdict(verdict)
+    except AfoError as error:  # another user's job, which an administrator may end
+        say(f"the reason cannot be kept with the job: {error}")
+    return watch.look()
 
 
 def _await_gone(watch: JobWatch) -> None:

@@ -1,10 +1,12 @@
 """Where a job stands: its verdict, else what its Application Master says, else the runtime and the event log."""
 
+import contextlib
+
 from msgspec import structs
 
 from afo import decoding, jsonfile, storage
 from afo.am_config import AmConfig
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied
+from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied
 from afo.events import JobFinished
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
@@ -57,6 +59,11 @@ class JobWatch:
                 storage.take_over(segment.url)
         except (NotFound, PermissionDenied):
             pass  # it never began, or it is another user's: HDFS closes it in its own time
+
+    def keep_verdict(self, verdict: JobFinished) -> None:
+        """Write the verdict of a job that had no AM to write one; one that is there stays. Raises StorageError."""
+        with contextlib.suppress(AlreadyExists):
+            storage.write_bytes(self.ref.paths.verdict, jsonfile.encode(verdict), overwrite=False)
 
     def look(self) -> JobView:
         """The job now. Raises `ClusterUnreachable` or what `afo.storage` raises."""

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from afo import event_log
+from afo import decoding, event_log
 from afo import events as ev
+from afo.config import user_name
 from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
 from afo.exits import CAUSES
 from afo.paths import JobPaths
@@ -352,10 +353,12 @@ def test_a_master_that_outlives_its_verdict_is_left_to_its_last_command_and_told
 
 
 def test_a_job_that_waits_has_nobody_to_be_asked(
-    watch: JobWatch, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
+    watch: JobWatch, ref: JobRef, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ending.end_job(watch, "why").state == "KILLED"
-    assert runtime.killed == [JOB]
+    view = ending.end_job(watch, "wrong queue")
+    assert (view.state, runtime.killed) == ("KILLED", [JOB])
+    assert view.message == f"killed by {user_name()} before it had an Application Master: wrong queue"
+    assert decoding.read(ref.paths.verdict, ev.JobFinished).cause == "killed_by_user"
     said = capsys.readouterr().err
     assert "waits for its Application Master; taken back from the cluster" in said
     assert "cannot be asked" not in said
