@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import re
+import signal
 import sys
 import tempfile
 import traceback
@@ -59,7 +60,8 @@ _ERROR = click.style("error: ", fg="red", bold=True)
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _NO_UTF8 = "this name or argument is not in the encoding of the locale; rename the file, or set LC_ALL=C.UTF-8"
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 class LazyGroup(click.Group):
@@ -108,13 +110,15 @@ def afo() -> None:
 
     Results go to stdout, words to stderr. Exit codes: 0 done, 1 job failed, 2 wrong usage, 3 wrong job file or data,
     4 no permission, 5 not found, 6 cluster unreachable, 7 waited too long, 8 job killed, 70 a bug in afo,
-    74 output not written, 130 interrupted, 141 nobody reads the output.
+    74 output not written, 130 interrupted, 141 nobody reads the output, 143 terminated.
     """
 
 
 def main() -> None:
     """Entry point of the `afo` command."""
     streams.set_up()
+    # In order: what a command has begun is undone, and no process of its is left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     try:
         code = run(sys.argv[1:])
     except OutputError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from afo import decoding, errors, jsonfile
+from afo import decoding, errors, jsonfile, process_death
 from afo.am_config import AmConfig
 from afo.config import Config, user_name
 from afo.data.splits import find_splits
@@ -128,10 +128,11 @@ def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subpro
     threads = str(max(1, len(os.sched_getaffinity(0)) // among))
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
     environment |= surroundings.variables
+    program = [surroundings.python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)]
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
-            [surroundings.python, "-P", "-m", "afo.train.offline", str(file)], stdin=subprocess.DEVNULL, stdout=words,
-            stderr=words, env=environment, cwd=surroundings.cwd, start_new_session=True,
+            process_death.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
+            cwd=surroundings.cwd, start_new_session=True,
         )  # fmt: skip
 
 
@@ -146,7 +147,7 @@ def _result(task: OfflineTask, process: "subprocess.Popen[bytes]", timeout_s: fl
     if not path.exists():
         tail = _tail(task)
         advice = "; install it with: pip install 'afo[train]'" if "No module named 'tensorflow'" in tail else ""
-        raise TrainingError(f"the process that was to {_purpose(task)} ended with {process.returncode}{advice}{tail}")
+        raise TrainingError(f"the process that was to {_purpose(task)} {_end_of(process.returncode)}{advice}{tail}")
     result = msgspec.json.decode(path.read_bytes(), type=OfflineResult)
     if result.error is not None:
         raise _error(*result.error)
@@ -171,6 +172,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _end_of(code: int) -> str:
+    """An exit code without a result is of code that ended its own process."""
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code} and left no result"
 
 
 def _purpose(task: OfflineTask) -> str:

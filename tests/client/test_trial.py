@@ -1,7 +1,10 @@
 """The first step of a job as `validate` and `submit` try it."""
 
 import errno
+import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -99,6 +102,46 @@ def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         tried(job, found, local=True)
     assert set(psutil.Process().children()) <= before
     assert not psutil.pid_exists(int(started.read_text())) or psutil.Process(int(started.read_text())).wait(10) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_it_outlives_the_command(folder: Path, number: signal.Signals) -> None:
+    """This interpreter never comes to the step."""
+    started, python, temporary = folder / "started", folder / "python", folder / "tmp"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *offline*) echo $$ > {started}.new; mv {started}.new {started};; *) exit 0;; esac\n'
+        "exec sleep 600\n"
+    )
+    python.chmod(0o700)
+    temporary.mkdir()
+    arguments = [
+        str(folder / "job.yaml"),
+        "--var",
+        "dt=1",
+        "--runtime",
+        "local",
+        "--set",
+        f"environment.python={python}",
+    ]
+    command = subprocess.Popen(
+        [sys.executable, "-c", "from afo_client.main import main; main()", "validate", *arguments],
+        env={**os.environ, "TMPDIR": str(temporary), "AFO_STATE_DIR": str(folder / "state")}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not started.exists():
+        assert command.poll() is None
+        time.sleep(0.05)
+    step = psutil.Process(int(started.read_text()))
+    command.send_signal(number)
+    assert command.wait(60) == (143 if number == signal.SIGTERM else -number)
+    step.wait(10)
+    assert number == signal.SIGKILL or not list(temporary.iterdir())
+
+
+def test_a_crash_names_the_line(folder: Path) -> None:
+    (folder / "own.py").write_text("import os\n\n\ndef build():\n    os.abort()\n")
+    job = job_of(folder)
+    with pytest.raises(TrainingError, match=r"(?s)first step was ended by SIGABRT.*own.py\", line 5 in build"):
+        tried(job, inspect_job(job, str(folder / "jobs")), local=True)
 
 
 def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
