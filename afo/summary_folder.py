@@ -99,6 +99,7 @@ class SummaryFolder:
             self._copied[file.place] = self._copy(file, begun, end)
 
     def _copy(self, file: _EventFile, begun: int, end: int) -> int:
+        """Write into the copy in place: TensorBoard has it open and would not see a file renamed over it."""
         target = self.path / file.place
         target.parent.mkdir(parents=True, exist_ok=True)
         with file.open() as source, translated("write", str(target)), target.open("r+b" if begun else "wb") as copy:

@@ -1,5 +1,6 @@
 """What of a job's summaries is copied to where TensorBoard looks: event files as they grow, and nothing else."""
 
+import io
 import os
 from pathlib import Path
 
@@ -57,6 +58,31 @@ def test_what_grew_is_added_and_what_is_another_file_copied_anew(
         assert copied(folder) == {place: content, other: b"same"}
     (folder.path / other).unlink()
     assert copied(folder) == {place: b"new"}, "what did not grow is not read again"
+
+
+@pytest.mark.tensorflow
+def test_tensorboard_reads_on_in_the_copy_that_it_has_open(
+    folder: SummaryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    monkeypatch.setattr(summary_folder, "_BLOCK", 7)
+    records = io.BytesIO()
+    for step in (1, 2, 3, 4):
+        RecordWriter(records).write(Event(step=step, file_version="brain.Event:2").SerializeToString())
+    content, record = records.getvalue(), len(records.getvalue()) // 4
+    place = f"train/{EVENTS}"
+    written(tmp_path, place, content[:record])
+    folder.refresh()
+    reader = EventFileLoader(str(folder.path / place))
+    assert [event.step for event in reader.Load()] == [1]
+    # As the chief publishes it: another file under the name, with more in it. One look comes in the midst of a record.
+    for end, steps in ((2 * record, [2]), (3 * record - 5, []), (4 * record, [3, 4])):
+        written(tmp_path, f"new/{EVENTS}", content[:end]).replace(tmp_path / "job" / "summaries" / place)
+        folder.refresh()
+        assert [event.step for event in reader.Load()] == steps
 
 
 def test_no_more_than_the_bounds(
