@@ -28,6 +28,8 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 #: States in which an application will change no more.
 FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
+#: States before an Application Master runs.
+WAITING_STATES = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 
 
 class Application(Struct, frozen=True, kw_only=True):
@@ -128,6 +130,11 @@ class ResourceManager:
     def applications(self, tag: str) -> list[Application]:
         """Those that YARN remembers and that bear `tag`."""
         return self._list(f"apps?applicationTags={urllib.parse.quote(tag)}", "app", Application)
+
+    def waiting_in(self, queue: Queue) -> int:
+        """How many applications of a queue wait for their Application Master's container."""
+        found = self._list(f"apps?states={','.join(WAITING_STATES)}", "app", Application)
+        return sum(each.queue in (queue.path, queue.name) for each in found)
 
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application; returns before it is over. No-op for one that is."""

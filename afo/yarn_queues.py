@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from afo.errors import ProtocolError
 
@@ -63,6 +64,18 @@ class Queue(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rsplit(".", 1)[-1]
+
+
+def with_waiting(queue: Queue, number: int) -> Queue:
+    """The queue with at least `number` of its applications waiting.
+
+    The capacity scheduler takes one as active as soon as its limits let it in, long before its Application Master may
+    have a container.
+    """
+    use = queue.use
+    waiting = max(number, use.waiting or 0)
+    active = use.active and max(0, use.active + (use.waiting or 0) - waiting)
+    return replace(queue, use=replace(use, active=active, waiting=waiting))
 
 
 class Scheduler(NamedTuple):

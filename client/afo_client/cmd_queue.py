@@ -9,7 +9,7 @@ from afo.config import load_config, user_name
 from afo.job import Job
 from afo.resource_manager import ClusterNode, ResourceManager
 from afo.units import Memory
-from afo.yarn_queues import Queue, Resource
+from afo.yarn_queues import Queue, Resource, with_waiting
 from afo_client.console import counted, print_json, print_result, size_text, table
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
@@ -50,14 +50,14 @@ def _manager() -> ResourceManager:
 
 
 def _named(manager: ResourceManager, name: str) -> Queue:
-    """A queue by its path or its last part. A scheduler without queues has one of that name."""
+    """A queue by its path or its last part, all that wait counted; of that name where a scheduler has no queues."""
     from afo_client.yarn.preflight import check_queue
 
     queues = manager.queues()
     found = [queue for queue in queues if name in (queue.path, queue.name)]
     if not found:
         check_queue(name, queues)
-    return found[0] if found else Queue(path=name)
+    return with_waiting(found[0], manager.waiting_in(found[0])) if found else Queue(path=name)
 
 
 def _show(

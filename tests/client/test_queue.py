@@ -55,6 +55,24 @@ def test_the_queue_of_a_job(manager: FakeResourceManager, tmp_path: Path, capsys
     assert {room["role"]: room["fits"] for room in fields["containers"]} == {"am": "yes", "worker": "no", "ps": "no"}
 
 
+@pytest.mark.parametrize(
+    ("queue", "shown"), [("default", "2 running, 2 waiting"), ("root.default", "1 running, 3 waiting")]
+)
+def test_an_application_without_its_master_waits_though_the_scheduler_calls_it_active(
+    manager: FakeResourceManager, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    queue: str, shown: str,
+) -> None:  # fmt: skip
+    monkeypatch.setitem(QUEUES["queue"][0], "numActiveApplications", 4)
+    monkeypatch.setitem(QUEUES["queue"][0], "numPendingApplications", 0)
+    manager.add_application(JOB, "ACCEPTED", queue=queue)
+    for number, (where, state) in enumerate([("default", "NEW_SAVING"), ("ads", "ACCEPTED"), ("default", "RUNNING")]):
+        manager.add_application(f"application_2_{number}", state, queue=where, applicationTags="of another program")
+    if queue == "root.default":
+        manager.add_application("application_3_0001", "ACCEPTED", queue=queue)
+    assert run(["queue", "--name", "default"]) == 0
+    assert f"applications: {shown}" in capsys.readouterr().out
+
+
 def test_a_queue_by_name(manager: FakeResourceManager, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["queue", "--name", "default", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["queue"]["path"] == "root.default"

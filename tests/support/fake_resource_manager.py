@@ -52,7 +52,8 @@ class FakeResourceManager:
         """What a request gets; None for what is not there."""
         asked, _, query = path.partition("?")
         parts = asked.removeprefix("/ws/v1/cluster/").split("/")
-        tag = urllib.parse.parse_qs(query).get("applicationTags", [""])[0]
+        asked_for = urllib.parse.parse_qs(query)
+        tag, states = asked_for.get("applicationTags", [""])[0], asked_for.get("states", [""])[0].split(",")
         match (method, parts):
             case ("GET", ["nodes"]):
                 return {"nodes": {"node": self.nodes}}
@@ -64,8 +65,9 @@ class FakeResourceManager:
                     "maximum-resource-capability": {"memory": 4096, "vCores": 4},
                 }
             case ("GET", ["apps"]):
-                found = [each for each in self.applications.values() if tag in each["applicationTags"].split(",")]
-                return {"apps": {"app": found}}
+                found = list(self.applications.values())
+                found = [each for each in found if not tag or tag in each["applicationTags"].split(",")]
+                return {"apps": {"app": [each for each in found if states == [""] or each["state"] in states]}}
             case ("GET", ["apps", name]) if name in self.applications:
                 return {"app": self.applications[name]}
             case ("PUT", ["apps", name, "state"]) if name in self.applications:
