@@ -87,7 +87,7 @@ class TaskRegistered(Event, frozen=True):
 
 
 class ContainersAwaited(Event, frozen=True):
-    """Why tasks have been waiting for containers; once a minute at most, and only where the reason is another one."""
+    """Why tasks wait for containers; once a minute at most, where the reason or their number is another one."""
 
     message: str
 

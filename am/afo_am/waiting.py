@@ -45,6 +45,8 @@ class Waiting:
     def look(self) -> None:
         """Want a picture while a task waits."""
         now, tasks = self._core.now, self._core.state.tasks.values()
+        if not any(task.stage in (Stage.REQUESTED, Stage.ENDED) for task in tasks):
+            self._told = ()  # the next wait is news, whatever its reason
         if now - self._asked_at < _LOOK_EVERY_S:
             return
         if any(task.stage is Stage.REQUESTED and now - task.waiting_since > _SHORT_S for task in tasks):
@@ -52,10 +54,11 @@ class Waiting:
             self._core.command(c.LookAtCluster())
 
     def seen(self, seen: c.ClusterSeen) -> None:
-        """The runtime's picture; the journal hears of it when the reason changes."""
+        """The runtime's picture; the journal hears of it when the reason or the number of missing tasks changes."""
         self._seen, self._seen_at = seen, self._core.now
         lacks = self._lacks()
-        about = (tuple(lack.role for lack in lacks), reason(lacks, seen.nodes, seen.queue).partition(":")[0])
+        missing = tuple((lack.role, lack.missing) for lack in lacks)
+        about = (missing, reason(lacks, seen.nodes, seen.queue).partition(":")[0])
         if lacks and about != self._told and self._core.now - self._told_at >= _TELL_EVERY_S:
             self._told, self._told_at = about, self._core.now
             self._core.record(ev.ContainersAwaited(message=self.words()))

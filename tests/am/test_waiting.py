@@ -14,7 +14,7 @@ from afo.yarn_queues import QueueUse as YarnQueueUse
 from afo.yarn_queues import Resource
 from afo_am import commands as c
 from afo_am.core import Core
-from afo_am.runtime.base import Node, QueueUse
+from afo_am.runtime.base import ContainerInfo, Node, QueueUse
 from afo_am.runtime.yarn import queue_use
 from afo_am.status import status_of
 from afo_am.wait_words import Lack, sentence
@@ -176,6 +176,33 @@ def test_the_journal_hears_of_a_wait_when_its_reason_changes(make_cluster: Make)
         "no node has room for a ps (2 GiB, 1 vcore)",
         "the queue may have nothing more, too little for a ps (2 GiB, 1 vcore)",
     ]  # fmt: skip
+
+
+def test_the_journal_hears_how_many_are_missing(make_cluster: Make) -> None:
+    watched = Watched(make_cluster())
+    cluster, full = watched.cluster, c.ClusterSeen((node(),), queue(100))
+    watched.wait(100, full)
+    first = next(handle for handle, child in cluster.children.items() if str(child.id) == "ps:0")
+    cluster.containers[first] = ContainerInfo(handle=first, state="running", container="x", host="h")
+    cluster.poll()
+    watched.wait(100, full)
+    told = [event.message.partition(",")[0] for event in cluster.events(ev.ContainersAwaited)]  # type: ignore[union-attr]
+    assert told == ["waiting for 2 of 2 ps", "waiting for 1 of 2 ps"]
+
+
+def test_the_journal_hears_of_a_second_wait_like_the_first(make_cluster: Make) -> None:
+    watched = Watched(make_cluster())
+    cluster, full = watched.cluster, c.ClusterSeen((node(),), queue(100))
+    watched.wait(100, full)
+    FakeCluster.allocate(cluster)
+    cluster.poll()
+    watched.wait(2)
+    for handle in list(cluster.children):
+        cluster.end_container(handle)
+    cluster.poll()
+    watched.wait(100, full)
+    first, second = cluster.events(ev.ContainersAwaited)
+    assert first == second
 
 
 def test_a_job_that_gets_no_container_says_why(make_cluster: Make) -> None:
