@@ -37,7 +37,8 @@ class JobPaths:
     """URLs and paths of one job. `root` is the directory of all jobs, local or HDFS.
 
     <root>/<job id>/
-        job.json              the resolved job (`afo.am_config.AmConfig` without anything secret)
+        job.json              the resolved job (`afo.am_config.AmConfig` without anything secret); on YARN the client
+                              writes it first, alone, for a job may wait long for its AM
         schema.yaml           the feature schema as submitted
         files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)

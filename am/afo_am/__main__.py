@@ -142,7 +142,8 @@ def _metrics(config: AmConfig, driver: Driver, host: str) -> Iterator[str]:
 def _publish_job(config: AmConfig, paths: JobPaths) -> None:
     storage.make_dirs(paths.dir, mode=0o700)  # job.json holds the environment of the tasks
     storage.make_dirs(paths.events)
-    if not storage.exists(paths.job):
+    # The client writes `job.json` alone, right after the submission.
+    if not (storage.exists(paths.files) and storage.exists(paths.job)):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
         lineage.write_files(paths.files, input_files(config))
         storage.write_bytes(paths.job, jsonfile.encode(config))

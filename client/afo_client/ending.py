@@ -5,6 +5,7 @@ import time
 from afo.config import user_name
 from afo.errors import AfoError, ClusterUnreachable, NotFound, WaitTimeout
 from afo.events import JobFinished
+from afo.resource_manager import WAITING_STATES
 from afo.rpc.messages import KillRequest
 from afo_client.console import say
 from afo_client.job_view import JobView
@@ -15,8 +16,6 @@ from afo_client.job_watch import JobWatch
 GRACE_S = 45.0
 FORCE_S = 60.0
 GONE_S = 60.0
-#: States of YARN before an Application Master runs.
-_WAITING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 _POLL_S = 0.3
 
 
@@ -25,7 +24,7 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     view = watch.look()
     if view.ended:
         return view
-    waited = view.state in _WAITING
+    waited = view.state in WAITING_STATES
     if waited:
         say(f"{watch.ref.job_id} waits for its Application Master; taken back from the cluster")
     elif _ask_master(watch, reason):

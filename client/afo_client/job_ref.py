@@ -41,7 +41,7 @@ def find_job(config: Config, named: str | None) -> JobRef:
 
 
 def _is_submitted(config: Config, ref: JobRef) -> bool:
-    """YARN knows a job from its submission on; its directory comes with its Application Master, many seconds later."""
+    """YARN knows a job from its submission on; where the client could not make its directory, the AM does, later."""
     try:
         runtime_for(ref.runtime, config).application(ref.job_id)
     except NotFound:

@@ -62,6 +62,8 @@ class JobWatch:
 
     def keep_verdict(self, verdict: JobFinished) -> None:
         """Write the verdict of a job that had no AM to write one; one that is there stays. Raises StorageError."""
+        if not storage.exists(self.ref.paths.job):
+            return  # nobody shows a job that is not there
         with contextlib.suppress(AlreadyExists):
             storage.write_bytes(self.ref.paths.verdict, jsonfile.encode(verdict), overwrite=False)
 

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from afo import __version__, jsonfile
+from afo import __version__, jsonfile, storage
 from afo.am_config import AmConfig
 from afo.config import Config, user_name
+from afo.errors import AfoError, AlreadyExists
 from afo.job import Job
 from afo.jobfile import JobSource
+from afo.paths import JobPaths
 from afo.rpc.wire import new_secret
 from afo.user_state import UserState
-from afo_client.console import counted, size_text
+from afo_client.console import counted, say, size_text
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
 from afo_client.record_count import scheduled
@@ -61,12 +63,29 @@ def _start(submitted: AmConfig, schema: str, secret: str, tell: Callable[[str], 
     if submitted.runtime == "yarn":
         from afo_client import yarn
 
-        submission = yarn.submit(yarn.make_plan(submitted, schema=schema), secret)
+        plan = yarn.make_plan(submitted, schema=schema)
+        submission = yarn.submit(plan, secret)
         tell(sent_text(submission.files))
+        publish(replace(plan.config, job_id=submission.application_id))
         return submission.application_id
     from afo_client import local_run
 
     return local_run.start(submitted, schema=schema, secret=secret)
+
+
+def publish(config: AmConfig) -> None:
+    """Write `job.json` of a job that was submitted: it may wait long for an Application Master, which writes it too.
+
+    Until then no page and no other machine would know of the job. It runs whether this succeeds or not.
+    """
+    paths = JobPaths(config.jobs_root, config.job_id)
+    try:
+        storage.make_dirs(paths.dir, mode=0o700)  # it holds the environment of the tasks
+        storage.write_bytes(paths.job, jsonfile.encode(config), overwrite=False)
+    except AlreadyExists:
+        pass  # the Application Master was quicker
+    except AfoError as error:
+        say(f"warning: the history server knows of {config.job_id} once its Application Master runs: {error}")
 
 
 def sent_text(files: "Sequence[StagedFile]") -> str:

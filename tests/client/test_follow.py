@@ -355,6 +355,7 @@ def test_a_master_that_outlives_its_verdict_is_left_to_its_last_command_and_told
 def test_a_job_that_waits_has_nobody_to_be_asked(
     watch: JobWatch, ref: JobRef, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path(ref.paths.job).write_text("{}")
     view = ending.end_job(watch, "wrong queue")
     assert (view.state, runtime.killed) == ("KILLED", [JOB])
     assert view.message == f"killed by {user_name()} before it had an Application Master: wrong queue"

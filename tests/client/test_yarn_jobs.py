@@ -11,6 +11,7 @@ from afo.submission import mark_tag
 from afo_client.main import run
 from afo_client.yarn_jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager
+from job_writer import JobWriter
 
 JOB = "application_1_0001"
 
@@ -57,6 +58,21 @@ def test_a_job_whose_master_never_started(
     captured = capsys.readouterr()
     assert "Exit code is 127: python: not found" in captured.err
     assert json.loads(captured.out)["state"] == "FAILED"
+
+
+def test_a_job_that_was_killed_while_it_waited_is_known_when_yarn_has_forgotten_it(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    JobWriter(str(tmp_path / "jobs"), JOB, "clicks", runtime="yarn")
+    manager.add_application(JOB, "ACCEPTED")
+    assert run(["kill", JOB, "--reason", "too long", "--json"]) == 0
+    manager.applications.clear()
+    capsys.readouterr()
+    assert run(["status", JOB, "--json"]) == 0
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["state"], ended["cause"]) == ("KILLED", "killed_by_user")
+    assert ended["diagnostics"].endswith("before it had an Application Master: too long")
 
 
 def test_kill_without_a_master(

@@ -1,0 +1,63 @@
+"""What a submission to YARN leaves for others to see before there is an Application Master."""
+
+from pathlib import Path
+
+import pytest
+
+from afo import jsonfile
+from afo.am_config import AmConfig
+from afo.config import load_config
+from afo.errors import PermissionDenied
+from afo.job import Data, Job, RoleSpec
+from afo.submission import SubmitPlan
+from afo_client import start, yarn
+from afo_client.yarn import Submission
+
+JOB = "application_1_0001"
+
+
+@pytest.fixture
+def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AmConfig:
+    """A job that YARN takes without a look."""
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    job = Job(name="clicks", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=Data(schema="s", train=("a",)))
+    config = AmConfig(
+        job=job, user="ann", afo_version="1", runtime="yarn", jobs_root=str(tmp_path / "jobs"), train_files=("a",),
+        secret_file="", schema_file="",
+    )  # fmt: skip
+    plan = SubmitPlan(config=config, schema="", files=(), interpreter="python", task_interpreter="python")
+    monkeypatch.setattr(yarn, "make_plan", lambda *_, **__: plan)
+    monkeypatch.setattr(yarn, "submit", lambda *_: Submission(application_id=JOB, files=()))
+    return config
+
+
+def start_it(config: AmConfig) -> None:
+    assert start.start_job(load_config("yarn"), config, "").job_id == JOB
+
+
+def test_the_job_has_its_file_before_its_application_master_runs(submitted: AmConfig, tmp_path: Path) -> None:
+    start_it(submitted)
+    folder = tmp_path / "jobs" / JOB
+    assert [each.name for each in folder.iterdir()] == ["job.json"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert jsonfile.read(str(folder / "job.json"), AmConfig).job_id == JOB
+
+
+def test_what_the_application_master_wrote_stays(submitted: AmConfig, tmp_path: Path) -> None:
+    file = tmp_path / "jobs" / JOB / "job.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("the master's")
+    start_it(submitted)
+    assert file.read_text() == "the master's"
+
+
+def test_a_job_goes_on_where_its_file_cannot_be_written(
+    submitted: AmConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionDenied("cannot make the directory")
+
+    monkeypatch.setattr(start.storage, "make_dirs", refuses)
+    start_it(submitted)
+    assert f"knows of {JOB} once its Application Master runs: cannot make the directory" in capsys.readouterr().err
