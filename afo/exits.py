@@ -237,6 +237,8 @@ SCALED_AWAY = "scaled_away"
 NO_RESTART = WAITS | {SCALED_AWAY}
 #: Ends that say nothing of a fault.
 HARMLESS = frozenset({"succeeded", "ended_with_job", SCALED_AWAY})
+#: Ends of a task whose program never ran: the job had to wait, and nothing failed.
+UNSTARTED = WAITS | {"allocation_timeout"}
 
 #: Every cause by its name.
 CAUSES: dict[str, Cause] = {cause.name: cause for cause in _ALL}

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from afo import events as ev
 from afo.event_log import UnknownRecord
+from afo.exits import NO_RESTART
 from afo.job import ROLES
 from afo.rpc.messages import TaskId
 from afo_history_server.data_fold import DataFold
@@ -25,6 +26,7 @@ from afo_history_server.job_history import (
     finished,
 )
 from afo_history_server.thinned import Thinned
+from afo_history_server.wait_fold import WaitFold
 
 #: Newest events, checkpoints, evaluations and restarts that are kept of a job; process restarts of an attempt.
 KEPT_EVENTS = 500
@@ -58,6 +60,7 @@ class HistoryFold:
         #: Orders to take one that are not done.
         self._profiles_wanted: dict[int, TaskId] = {}
         self._data = DataFold()
+        self._wait = WaitFold(before.runtime)
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
@@ -68,6 +71,7 @@ class HistoryFold:
             return
         for apply in (self._of_job, self._of_training, self._of_model, self._of_attempt, self._data.take):
             apply(record.event, record.time)
+        self._wait.take(record.event)
 
     def files(self) -> dict[int, FileProgress]:
         """Row of a training file → the newest pass over it."""
@@ -81,6 +85,7 @@ class HistoryFold:
         """The job after all records taken so far; lists other than that of attempts are newest first."""
         return structs.replace(
             self._job,
+            waiting="" if self._job.ended else self._wait.sentence(),
             attempts=tuple(sorted(self._attempts.values(), key=_place)),
             checkpoints=tuple(reversed(self._checkpoints)),
             evaluations=tuple(reversed(self._evaluations)),
@@ -96,8 +101,10 @@ class HistoryFold:
             case ev.JobStarted():
                 self._change(
                     name=event.name, user=self._job.user or event.user, queue=event.queue, runtime=event.runtime,
-                    started=time, afo_version=event.afo_version, submitted=event.submitted, state="RUNNING",
+                    started=time, afo_version=event.afo_version, submitted=event.submitted, state="STARTING",
                 )  # fmt: skip
+            case ev.GenerationStarted() | ev.Sample() if self._job.state == "STARTING":
+                self._change(state="RUNNING")
             case ev.JobEnding():
                 self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,
                              first_task=event.first_task)  # fmt: skip
@@ -174,7 +181,7 @@ class HistoryFold:
         match event:
             case ev.ContainerRequested():
                 self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
-                if event.task.attempt:
+                if self._is_restart(event.task):
                     what = f"{event.task}, attempt {event.task.attempt}"
                     self._restarts.append(Restart(time=time, what=what, why=event.reason))
             case ev.WorkersScaled():
@@ -216,6 +223,11 @@ class HistoryFold:
         self._attempt(
             event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
         )  # fmt: skip
+
+    def _is_restart(self, task: TaskId) -> bool:
+        """Whether the attempt follows another one, and not only an earlier request or a wish for fewer workers."""
+        before = self._attempts.get(structs.replace(task, attempt=task.attempt - 1))
+        return task.attempt > 0 and (before is None or before.cause not in NO_RESTART)
 
     def _known(self, task: TaskId) -> Attempt:
         return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)

@@ -4,13 +4,15 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import CAUSES, HARMLESS, Cause
+from afo.exits import CAUSES, HARMLESS, UNSTARTED, Cause
 from afo.gate import Check
 from afo.input_wait import InputBound
 from afo.job import Acls, Role
 from afo.rpc.messages import HashTables, TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
+#: Of a job: no Application Master yet, no generation of tasks yet, all that follows.
+STATES = ("SUBMITTED", "STARTING", "RUNNING", "ENDING", *FINAL, "UNREADABLE")
 AnyRecord = event_log.Record | event_log.UnknownRecord
 
 
@@ -62,8 +64,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """It ended, and not because its work was done."""
-        return bool(self.ended) and self.cause not in HARMLESS
+        """It ended, and neither because its work was done nor because it had no container."""
+        return bool(self.ended) and self.cause not in HARMLESS and self.cause not in UNSTARTED
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
@@ -178,6 +180,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     state: str = "SUBMITTED"
     cause: str = ""
     diagnostics: str = ""
+    #: What it waits for before it can go on, and why; '' where it does not.
+    waiting: str = ""
     submitted: float = 0.0
     started: float = 0.0
     seconds: float | None = None
@@ -238,8 +242,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
 def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
     """The job after its verdict."""
     return structs.replace(
-        job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, metrics=verdict.metrics,
-        samples=verdict.samples, step=verdict.step, seconds=verdict.seconds, core_hours=verdict.core_hours,
-        memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts, input_wait=verdict.input_wait,
-        train_seconds=verdict.train_seconds, input_bound=verdict.input_bound,
+        job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, waiting="",
+        metrics=verdict.metrics, samples=verdict.samples, step=verdict.step, seconds=verdict.seconds,
+        core_hours=verdict.core_hours, memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts,
+        input_wait=verdict.input_wait, train_seconds=verdict.train_seconds, input_bound=verdict.input_bound,
     )  # fmt: skip

@@ -8,7 +8,6 @@ from msgspec import Struct
 from afo_history_server.job_index import Line
 from afo_history_server.job_summary import JobSummary
 
-STATES = ("SUBMITTED", "RUNNING", "ENDING", "SUCCEEDED", "FAILED", "KILLED", "UNREADABLE")
 #: What the list can be sorted by, and where a job has it.
 SORTS: dict[str, Callable[[JobSummary], Any]] = {
     "began": lambda job: job.since or None,

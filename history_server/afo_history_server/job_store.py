@@ -103,6 +103,10 @@ class JobStore:
         """Whose directory a job has, whatever the job says of itself; '' of one that no scan has found."""
         return self._index.owner(job_id)
 
+    def hear(self, job_id: str, words: str) -> None:
+        """Show with a job that has not begun what YARN says of it. Raises as `job`."""
+        self._opened(self.paths(job_id)).hear(words)
+
     def forget(self, job_id: str) -> None:
         """The job is not there any more."""
         self._open.drop(job_id)

@@ -24,6 +24,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     acls: Acls = Acls()
     state: str = "SUBMITTED"
     cause: str = ""
+    #: As that of the job.
+    waiting: str = ""
     submitted: float = 0.0
     started: float = 0.0
     #: How long it took; None while it runs.
@@ -109,9 +111,9 @@ def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
         job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
-        acls=job.acls, state=job.state, cause=job.cause, submitted=job.submitted, started=job.started,
-        seconds=job.seconds, last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"),
-        metrics_address="" if job.ended else job.metrics_address,
+        acls=job.acls, state=job.state, cause=job.cause, waiting=job.waiting, submitted=job.submitted,
+        started=job.started, seconds=job.seconds, last_event=0.0 if job.ended else job.last_event,
+        auc=job.metrics.get("auc"), metrics_address="" if job.ended else job.metrics_address,
         core_hours=job.core_hours, input_wait=job.input_wait,
     )  # fmt: skip
 

@@ -59,12 +59,20 @@ class LiveJob:
         #: The verdict is known and the whole log was read: nothing can come any more.
         self._closed = False
         self._damaged = 0
+        #: What YARN says of a job that has not begun.
+        self._words_of_yarn = ""
+
+    def hear(self, words: str) -> None:
+        """Take in what YARN says of a job whose Application Master has not begun."""
+        self._words_of_yarn = words
 
     def look(self) -> tuple[JobHistory, tuple[AnyRecord, ...], int]:
         """The job now, its newest events, and how many parse errors are new. Raises what `afo.storage` raises."""
         with self._lock:
             errors = 0 if self._closed else self._read()
             job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
+            if job.state == "SUBMITTED" and self._words_of_yarn:
+                job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
             return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
 
     def files(self) -> dict[int, FileProgress]:

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, render_template, request, url_for
 
 from afo_history_server import query
-from afo_history_server.job_query import STATES
+from afo_history_server.job_history import STATES
 from afo_history_server.job_store import JobStore
 from afo_history_server.paging import page_of
 from afo_history_server.signing_in import visible

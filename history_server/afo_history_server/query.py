@@ -6,7 +6,8 @@ from collections.abc import Collection
 from flask import request
 
 from afo.errors import UsageError
-from afo_history_server.job_query import SORTS, STATES, JobQuery
+from afo_history_server.job_history import STATES
+from afo_history_server.job_query import SORTS, JobQuery
 
 #: Characters of one value; whoever sends more does not type it.
 _MAX_TEXT = 200

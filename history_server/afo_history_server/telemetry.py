@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, generate_latest
 
+from afo_history_server.job_history import STATES
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -47,5 +49,4 @@ class Telemetry:
 
 def _known(state: str) -> str:
     # A label is for ever: a damaged log must not make one for each of its words.
-    known = ("SUBMITTED", "RUNNING", "ENDING", "SUCCEEDED", "FAILED", "KILLED", "UNREADABLE")
-    return state if state in known else "other"
+    return state if state in STATES else "other"

@@ -1,4 +1,4 @@
-"""Closes jobs whose Application Master ended without a word, once YARN has said what became of them."""
+"""Asks YARN about silent jobs: closes those whose Application Master ended, and hears why others have not begun."""
 
 import logging
 import time
@@ -81,6 +81,9 @@ class VanishedJobs:
         except NotFound:
             forgotten = job.started and self._clock() - job.last_event > FORGOTTEN_S
             return closed(job, None) if forgotten else None
+        if not found.over and not job.started:
+            why = found.diagnostics.strip().partition("\n")[0]
+            self._store.hear(job.job_id, f"{found.state}: {why}" if why else found.state)
         if not found.over or self._clock() - found.finished_ms / 1000 < _GRACE_S:
             return None
         return closed(job, found)

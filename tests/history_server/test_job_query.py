@@ -10,8 +10,10 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afo import events as ev
+from afo_history_server.job_history import STATES
 from afo_history_server.job_index import line_of
-from afo_history_server.job_query import SORTS, STATES, JobQuery
+from afo_history_server.job_query import SORTS, JobQuery
 from afo_history_server.job_summary import JobSummary
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 
@@ -34,7 +36,8 @@ def three(writer: Callable[..., JobWriter]) -> None:
     writer(FAILED, "Search CVR", begun=T0 + 86400, user="bob", queue="ads", tags={"team": "search"}).begin().end(
         "FAILED", "user_exception"
     )
-    writer(RUNNING, "feeds-rank", begun=T0 + 2 * 86400, user="bob", queue="free", tags={"team": "feeds"}).begin()
+    runs = writer(RUNNING, "feeds-rank", begun=T0 + 2 * 86400, user="bob", queue="free", tags={"team": "feeds"}).begin()
+    runs.log(ev.GenerationStarted(generation=1, ps=()))
 
 
 @pytest.mark.usefixtures("three")
