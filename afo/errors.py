@@ -6,6 +6,8 @@ into these in one place per library (`afo.storage` for file systems, `afo.rpc.cl
 skein).
 """
 
+import errno
+
 
 class AfoError(Exception):
     """Base of all errors meant for the user. `exit_code` is what the `afo` command ends with."""
@@ -108,6 +110,16 @@ class Unsupported(AfoError, NotImplementedError):
     """Asked for something this version does not do; the text says which."""
 
     exit_code = 3
+
+
+def unwritable(error: Exception, text: str) -> AfoError:
+    """`NoSpaceLeft` where the system says that the disk is full or a quota used up, else `PermissionDenied`."""
+    return (NoSpaceLeft if has_no_space(error) else PermissionDenied)(text)
+
+
+def has_no_space(error: Exception) -> bool:
+    """Whether the disk is full, or a quota of it used up."""
+    return isinstance(error, NoSpaceLeft) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def in_words(error: Exception) -> str:

@@ -2,10 +2,13 @@
 
 import functools
 import logging
+import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from afo.errors import NotFound, PermissionDenied
+from afo.errors import AfoError, NotFound, unwritable
 from afo.paths import checked_job_id
 from afo.private_files import make_private, open_to_others, write_private
 from afo.rpc.wire import new_secret, read_secret
@@ -25,7 +28,7 @@ class UserState:
         self._last = folder / "last-job"
 
     def make(self) -> None:
-        """Make the folder, if it is not there. Raises `PermissionDenied`."""
+        """Make the folder, if it is not there. Raises `afo.errors.unwritable`."""
         try:
             make_private(self.folder)
         except OSError as error:
@@ -48,6 +51,19 @@ class UserState:
     def keep_secret(self, job_id: str, secret: str) -> None:
         """Keep the secret of a job submitted by this user."""
         self._write(self.secret_file(job_id), secret)
+
+    @contextmanager
+    def hold_secret(self, secret: str) -> Iterator[Callable[[str], None]]:
+        """Write a secret before its job has an id; what is given is called with the id, else the secret goes again.
+
+        A job whose secret is lost can be ended by nobody, so there has to be room for it before the job starts.
+        """
+        held = self.folder / "secrets" / f".{new_secret()[:16]}"
+        self._write(held, secret)
+        try:
+            yield lambda job_id: os.replace(held, self.secret_file(job_id))
+        finally:
+            held.unlink(missing_ok=True)
 
     def secret(self, job_id: str) -> str | None:
         """The job's secret, None if another user or machine submitted it."""
@@ -124,8 +140,8 @@ def _age(file: Path) -> int:
         return 0
 
 
-def _unwritable(path: Path, error: OSError) -> PermissionDenied:
-    return PermissionDenied(f"cannot write {path}: {error.strerror}; set AFO_STATE_DIR to a writable directory")
+def _unwritable(path: Path, error: OSError) -> AfoError:
+    return unwritable(error, f"cannot write {path}: {error.strerror}; set AFO_STATE_DIR to a writable directory")
 
 
 @functools.cache

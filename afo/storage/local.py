@@ -13,7 +13,16 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import BinaryIO
 
-from afo.errors import AfoError, AlreadyExists, NoSpaceLeft, NotFound, OutOfDescriptors, PermissionDenied, StorageError
+from afo.errors import (
+    AfoError,
+    AlreadyExists,
+    NoSpaceLeft,
+    NotFound,
+    OutOfDescriptors,
+    PermissionDenied,
+    StorageError,
+    has_no_space,
+)
 from afo.regular_file import open_regular, special_kind
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 
@@ -40,7 +49,7 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
         return PermissionDenied(f"cannot {what} {path}: permission denied (running as user id {os.geteuid()})")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OutOfDescriptors(f"cannot {what} {path}: {error.strerror}; `ulimit -n` says how many there may be")
-    kind = NoSpaceLeft if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    kind = NoSpaceLeft if has_no_space(error) else StorageError
     return kind(f"cannot {what} {path}: {error.strerror or error}")
 
 

@@ -1,6 +1,5 @@
 """The TensorFlow process of a task through its starts: one at a time, each of one generation."""
 
-import errno
 import logging
 import os
 import random
@@ -9,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from afo.child_config import ChildConfig
-from afo.errors import AfoError, NotFound
+from afo.errors import AfoError, NotFound, has_no_space
 from afo.exit_cause import classify
 from afo.rpc.messages import Directive, TaskId
 from afo.train_task import Progress
@@ -104,7 +103,7 @@ class Trainer:
         except NotFound as error:
             raise CannotStart("preload_missing", str(error)) from error
         except OSError as error:
-            cause = "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "child_error"
+            cause = "disk_full" if has_no_space(error) else "child_error"
             raise CannotStart(cause, f"cannot start the process of {self._task}: {error}") from error
         _LOG.info("process %d of generation %d started", self._process.pid, self.generation)
 

@@ -21,7 +21,7 @@ from afo_client.job_warnings import job_warnings
 from afo_client.job_watch import JobWatch
 from afo_client.once import Once
 from afo_client.runtimes import runtime_for
-from afo_client.start import am_config, start_job
+from afo_client.start import am_config, remember, start_job
 from afo_client.trial import tried
 
 
@@ -106,7 +106,8 @@ def begin(
         lambda mark: start(prepare(config, job, source, mark, limit=limit, trial=trial)).job_id,
         lambda job_id: not key.retry or _will_do(config, job_id),
     )
-    UserState(config.state_dir).remember_last(job_id)
+    if not new:
+        remember(UserState(config.state_dir), job_id)
     return job_ref(config, job_id), new
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from afo.errors import AlreadyExists, PermissionDenied, UsageError
+from afo.errors import AlreadyExists, UsageError, unwritable
 from afo_client.console import print_result, say
 from afo_client.examples import examples
 
@@ -54,4 +54,4 @@ def _create(file: Path, text: str) -> None:
     except FileExistsError as error:
         raise AlreadyExists(f"{file} is there already and stays as it is") from error
     except OSError as error:
-        raise PermissionDenied(f"cannot write {file}: {error.strerror}; name another folder") from error
+        raise unwritable(error, f"cannot write {file}: {error.strerror}; name another folder") from error

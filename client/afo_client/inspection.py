@@ -18,7 +18,7 @@ from afo.data.inspect import look
 from afo.data.markers import missing_markers
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
-from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError
+from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
 from afo.job import Data, Job
 from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.layout import layout_of
@@ -213,7 +213,7 @@ def on_this_machine(job: Job) -> list[str]:
 
 
 def check_writable(directory: str) -> None:
-    """Makes the directory and a file in it, which is deleted again. Raises `PermissionDenied` naming the directory."""
+    """Makes the directory and a file in it, which is deleted again. Raises `unwritable` naming the directory."""
     probe = storage.join(directory, f".afo-probe-{secrets.token_hex(6)}")
     try:
         storage.make_dirs(directory)
@@ -222,4 +222,4 @@ def check_writable(directory: str) -> None:
     except AfoError as error:
         if error.exit_code not in (1, PermissionDenied.exit_code):
             raise  # no such cluster, no such file system: another complaint than about the directory
-        raise PermissionDenied(f"cannot write into {directory}: {error}; choose another directory") from error
+        raise unwritable(error, f"cannot write into {directory}: {error}; choose another directory") from error

@@ -7,8 +7,11 @@
 
 import os
 import random
+import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from msgspec.structs import replace
 
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
-from afo.errors import PermissionDenied, SpecError, StorageError
+from afo.errors import SpecError, StorageError, unwritable
 from afo.job import Environment
 from afo.paths import JobPaths
 from afo.storage.url import LOCAL, parse
@@ -28,12 +31,12 @@ SECRET = "secret"
 
 
 def start(config: AmConfig, *, schema: str, secret: str) -> str:
-    """Start a job and return its id. Raises `StorageError` for a directory on another machine, `PermissionDenied`."""
+    """Start a job and return its id. Raises `StorageError` for a directory on another machine, `unwritable`."""
     prepared = _prepared(config, _new_id())
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     folder, logs = am_dir(paths), Path(parse(paths.am_log(1)).path)
-    try:
-        for each in (folder.parent, folder, logs):  # the job's own directory first: it is private with all it will hold
+    with _made(folder.parent):  # first: it is private with all it will hold
+        for each in (folder, logs):
             each.mkdir(mode=0o700, parents=True)
         _write(folder / SCHEMA, schema, 0o600)
         _write(folder / SECRET, secret, 0o400)
@@ -42,9 +45,21 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
         locked_process.start(
             _command(folder), folder / LOCK, env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
         )
-    except OSError as error:
-        raise PermissionDenied(f"cannot start a job in {folder.parent}: {error}") from error
     return prepared.job_id
+
+
+@contextmanager
+def _made(directory: Path) -> Iterator[None]:
+    """A job's new directory, which goes again where its job does not start."""
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise unwritable(error, f"cannot start a job in {directory}: {error}") from error
 
 
 def dry_run(config: AmConfig) -> dict[str, Any]:

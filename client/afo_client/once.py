@@ -62,12 +62,15 @@ class Once:
         try:
             job_id = start(self._mark(number))
         except BaseException as error:
-            if not (isinstance(error, ClusterUnreachable) and self._may_run(number)):
+            if _refused(error) or not self._may_run(number):
                 storage.delete(claim)
             if isinstance(error, AlreadyExists):
                 raise AfoError(str(error)) from error
             raise
-        storage.write_bytes(f"{claim}.job", job_id.encode())
+        try:
+            storage.write_bytes(f"{claim}.job", job_id.encode())
+        except AfoError as error:
+            say(f"warning: {job_id} runs, and is found by its mark alone: {error}")
         return job_id
 
     def _mark(self, number: int) -> str:
@@ -107,8 +110,13 @@ class Once:
             time.sleep(POLL_S)
 
     def _may_run(self, number: int) -> bool:
-        """Whether the cluster may have taken a submission that it did not answer."""
+        """Whether the cluster may have taken a submission that it did not answer, or whose answer nobody saw."""
         try:
             return self._runtime.marked(self._mark(number)) is not None
         except ClusterUnreachable:
             return True
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether nothing runs: a cluster that did not answer, and a signal, may have come behind the submission."""
+    return isinstance(error, AfoError) and not isinstance(error, ClusterUnreachable)

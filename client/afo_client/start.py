@@ -49,14 +49,26 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
 
 
 def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[str], None] = lambda _: None) -> JobRef:
-    """Start a job; this user keeps its secret, and it is the last job from now on. `tell` hears what was sent."""
+    """Start a job; this user keeps its secret, and it is the last job from now on. `tell` hears what was sent.
+
+    What this raises says that no job was started, unless it is `ClusterUnreachable`.
+    """
     state, secret = UserState(config.state_dir), new_secret()
-    state.make()  # before the job: without its secret nobody could end it
-    job_id = _start(submitted, schema, secret, tell)
-    state.keep_secret(job_id, secret)
-    state.keep_submission(job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
-    state.remember_last(job_id)
+    with state.hold_secret(secret) as keep:
+        job_id = _start(submitted, schema, secret, tell)
+        keep(job_id)
+    remember(state, job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
     return job_ref(config, job_id)
+
+
+def remember(state: UserState, job_id: str, submission: bytes | None = None) -> None:
+    """Keep that a job is the last one, and what was submitted: it runs whether this succeeds or not."""
+    try:
+        if submission is not None:
+            state.keep_submission(job_id, submission)
+        state.remember_last(job_id)
+    except AfoError as error:
+        say(f"warning: {job_id} is not remembered as the last job: {error}")
 
 
 def _start(submitted: AmConfig, schema: str, secret: str, tell: Callable[[str], None]) -> str:

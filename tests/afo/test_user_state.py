@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.errors import PermissionDenied, SpecError
+from afo.errors import NotFound, PermissionDenied, SpecError
 from afo.user_state import UserState
 
 
@@ -20,6 +20,17 @@ def test_secrets_are_private(tmp_path: Path) -> None:
     state.forget_secret("local_1_1")
     state.forget_secret("local_1_1")
     assert state.secret("local_1_1") is None
+
+
+def test_a_secret_is_there_before_its_job_has_an_id(tmp_path: Path) -> None:
+    state = UserState(tmp_path)
+    with state.hold_secret("s3cret") as keep:
+        assert [each.read_text() for each in (tmp_path / "secrets").iterdir()] == ["s3cret"]
+        keep("local_1_1")
+    assert state.secret("local_1_1") == "s3cret"
+    with pytest.raises(NotFound), state.hold_secret("another"):
+        raise NotFound("no such queue")
+    assert [each.name for each in (tmp_path / "secrets").iterdir()] == ["local_1_1"]
 
 
 def test_the_folder_is_private_with_any_umask(tmp_path: Path) -> None:

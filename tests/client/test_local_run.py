@@ -1,5 +1,6 @@
 """Jobs on this machine: started, looked at and ended by files and processes alone."""
 
+import errno
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from afo import __version__, jsonfile, locked_process, units
 from afo.am_config import AmConfig
 from afo.child_config import ChildConfig
 from afo.config import Config, Setting
-from afo.errors import NotFound, SpecError, StorageError
+from afo.errors import NoSpaceLeft, NotFound, SpecError, StorageError
 from afo.job import Environment, Job
 from afo.paths import JobPaths
 from afo_client import local_run
@@ -65,6 +66,16 @@ def test_a_job_is_found_by_its_mark(root: Path, config: AmConfig, jobs: LocalJob
         folder.mkdir(parents=True)
         jsonfile.write_private(folder / "am-config.json", msgspec.structs.replace(config, once=f"ab-{number}"))
     assert [jobs.marked(f"ab-{number}") for number in (1, 2, 3)] == ["local_1_1", "local_2_1", None]
+
+
+def test_a_job_that_has_no_room_leaves_nothing(root: Path, config: AmConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(jsonfile, "write_private", without_room)
+    with pytest.raises(NoSpaceLeft, match=r"cannot start a job in .+No space left on device"):
+        local_run.start(config, schema="", secret=SECRET)
+    assert list(root.iterdir()) == []
 
 
 @pytest.fixture

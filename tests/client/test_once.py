@@ -1,5 +1,6 @@
 """One job for each idempotency key, whoever asks for it, how often, and whatever dies in between."""
 
+import errno
 import json
 import os
 import threading
@@ -7,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from afo import storage
-from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, PermissionDenied, UsageError
+from afo import storage, user_state
+from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NoSpaceLeft, PermissionDenied, UsageError
 from afo_client import once
 from afo_client.main import run
 from afo_client.once import Once
@@ -40,6 +41,10 @@ def always(job_id: str) -> bool:
 
 def never_started(mark: str) -> str:
     raise AssertionError("nothing is to be started here")
+
+
+def without_room(path: Path, data: bytes) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def the_claim(folder: Path) -> Path:
@@ -105,6 +110,36 @@ def test_a_job_whose_client_died_is_found_by_its_mark(tmp_path: Path) -> None:
 
     with pytest.raises(ClusterUnreachable):
         once_for(tmp_path, cluster).run(start_and_lose_the_answer, always)
+    assert once_for(tmp_path, cluster).run(never_started, always) == ("application_1_0001", False)
+
+
+def test_a_client_that_is_ended_behind_its_submission_leaves_the_key_to_its_job(tmp_path: Path) -> None:
+    cluster = Cluster()
+
+    def start_and_be_ended(mark: str) -> str:
+        cluster.start(mark)
+        raise SystemExit(143)
+
+    with pytest.raises(SystemExit):
+        once_for(tmp_path, cluster).run(start_and_be_ended, always)
+    assert once_for(tmp_path, cluster).run(never_started, always) == ("application_1_0001", False)
+
+
+def test_a_job_that_runs_has_started_whatever_else_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster()
+    write = storage.write_bytes
+
+    def full(url: str, *rest: object, **more: object) -> None:
+        if url.endswith(".job"):
+            raise NoSpaceLeft(f"cannot write {url}: No space left on device")
+        write(url, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(once.storage, "write_bytes", full)
+    assert once_for(tmp_path, cluster).run(cluster.start, always) == ("application_1_0001", True)
+    assert "warning: application_1_0001 runs, and is found by its mark alone" in capsys.readouterr().err
+    monkeypatch.undo()
     assert once_for(tmp_path, cluster).run(never_started, always) == ("application_1_0001", False)
 
 
@@ -202,6 +237,36 @@ class TestVerb:
         assert run(submit) == 5
         (tmp_path / "away").rename(tmp_path / "a.tfrecord")
         assert run(submit) == 0
+        assert len(pretender.submitted) == 1
+
+    def test_without_room_for_its_secret_no_job_starts(
+        self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pretender = pretend(monkeypatch, "SUCCEEDED")
+        with monkeypatch.context() as patch:
+            patch.setattr(user_state, "write_private", without_room)
+            assert run(submit) == 1
+        assert "secrets/" in (said := capsys.readouterr().err)
+        assert "No space left on device; set AFO_STATE_DIR" in said
+        assert pretender.submitted == []
+        assert run(submit) == 0
+        assert len(pretender.submitted) == 1
+
+    def test_without_room_behind_its_secret_the_job_is_followed(
+        self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pretender = pretend(monkeypatch, "SUCCEEDED")
+        write = user_state.write_private
+
+        def room_for_secrets(path: Path, data: bytes) -> None:
+            (write if path.parent.name == "secrets" else without_room)(path, data)
+
+        monkeypatch.setattr(user_state, "write_private", room_for_secrets)
+        for _ in range(2):  # the second finds the first's job
+            assert run(submit) == 0
+            captured = capsys.readouterr()
+            assert captured.out == f"{pretender.job_id}\n"
+            assert f"warning: {pretender.job_id} is not remembered as the last job" in captured.err
         assert len(pretender.submitted) == 1
 
     def test_retry_needs_a_key(self, submit: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from afo import __version__
-from afo.errors import AfoError, PermissionDenied, UsageError
+from afo.errors import AfoError, UsageError, unwritable
 from afo_client.archive import write_archive
 from afo_client.packing import interpreter, libraries
 from afo_client.packing.check import check
@@ -130,6 +130,6 @@ def _write(root: Path, out: Path) -> tuple[int, str]:
     except OSError as error:
         if isinstance(error, AfoError):
             raise
-        raise PermissionDenied(f"cannot write {out}: {error}; give another --out") from error
+        raise unwritable(error, f"cannot write {out}: {error}; give another --out") from error
     with out.open("rb") as written:
         return out.stat().st_size, hashlib.file_digest(written, "sha256").hexdigest()
