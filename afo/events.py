@@ -276,7 +276,7 @@ class ProcessEnded(Event, frozen=True):
 class TaskStalled(Event, frozen=True):
     """A busy task has made no step for `timeouts.hang`. `place`: the code that its main thread is in, '' if unknown.
 
-    `unresponsive`: of a parameter server that does not answer, the words for that.
+    `unresponsive`: of a parameter server that does not answer, or a process that was stopped, the words for that.
     """
 
     task: TaskId

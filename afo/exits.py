@@ -181,7 +181,8 @@ _ALL = (
         "`afo events JOB` has its stacks (TaskStalled). If single steps may take that long, raise `timeouts.hang`.",
     ),
     _cause(
-        "unresponsive", "cluster", True, "The parameter server did not answer at its port, and all workers hung.",
+        "unresponsive", "cluster", True,
+        "A parameter server did not answer while all workers hung, or a worker was stopped by a signal.",
         "Its process was stopped, or hangs in the kernel or in native code: the message has its state, "
         "`afo events JOB` its stacks (TaskStalled). A state of D is a disk or a network file system of that machine.",
     ),

@@ -76,7 +76,11 @@ class Timeouts(Section, frozen=True):
     ] = Duration(300)  # fmt: skip
     stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
     hang: Annotated[
-        Duration, Meta(description="Without a step of one task; its stacks are taken then (`afo events`).")
+        Duration,
+        Meta(
+            description="Without a step of one task; its stacks are taken then (`afo events`). A worker that makes "
+            "none for three times as long while others train is replaced."
+        ),
     ] = Duration(120)
     orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)

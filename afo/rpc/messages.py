@@ -439,5 +439,5 @@ class OrderResult(Message, frozen=True):
     truncated: bool = False
     #: Of `stacks`: the Python code that the main thread is in, in a line.
     place: str = ""
-    #: Of `stacks` of a parameter server: that it does not answer, and the state of its process; empty if it does.
+    #: Of `stacks`, with the state of the process: that a parameter server does not answer, or another was stopped.
     unresponsive: str = ""

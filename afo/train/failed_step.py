@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
 
 
 def explained(
-    error: tf.errors.InvalidArgumentError, model: Model, parameters: Parameters, batch: Any, step: int,
+    error: tf.errors.OpError, model: Model, parameters: Parameters, batch: Any, step: int,
     files: Iterable[str], entry: str,
 ) -> AfoError | None:  # fmt: skip
     """`step` number `step` failed on `batch` (`Prepared`) of `files`. None if it is not the batch's or model's fault.

@@ -56,7 +56,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
     parts.model.initialize(parameters)
     try:
         loss = float(step(batch.inputs, tf.zeros([], tf.int64)).loss)
-    except tf.errors.InvalidArgumentError as error:
+    except tf.errors.OpError as error:
         raise _reason(error, parts, parameters, batch, files) from error
     parts.model.try_metrics(batch.inputs.inputs)
     return Trial(samples=batch.size, loss=loss, warnings=parts.model.warnings)
@@ -88,7 +88,7 @@ def _leases(files: Sequence[NumberedFile]) -> Callable[[], Lease | Literal["wait
 
 
 def _reason(
-    error: tf.errors.InvalidArgumentError, parts: JobParts, parameters: Parameters, batch: Batch,
+    error: tf.errors.OpError, parts: JobParts, parameters: Parameters, batch: Batch,
     files: Sequence[NumberedFile],
 ) -> Exception:  # fmt: skip
     names = [files[int(row)].url for row in batch.inputs.origin.files]

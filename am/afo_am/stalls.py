@@ -34,7 +34,7 @@ class _Seen(Struct):
     since: float
     order: int = 0
     place: str = ""
-    #: Of a parameter server: that it does not answer.
+    #: Of a parameter server that it does not answer, of others that they were stopped.
     unresponsive: str = ""
 
 
@@ -74,9 +74,10 @@ class Stalls:
             seen = self._seen[task.id]
             still = self._core.now - seen.since
             training = task.progress is not None and task.progress.phase == "training"
-            if training and still > _PATIENCE * self._core.state.config.job.timeouts.hang:
-                where = f"; it stands in {seen.place}" if seen.place else ""
-                self._core.task_lost(task, "hung", f"no step for {still:.0f} s while others trained{where}")
+            patience = _PATIENCE * self._core.state.config.job.timeouts.hang
+            if training and still > patience and not self._is_being_read(task.id, seen):
+                cause, why = _why(seen)
+                self._core.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}")
 
     def _updated(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)
@@ -96,6 +97,10 @@ class Stalls:
         if not seen.order and len(under_way) < MAX_OPEN and all(each.order.kind != "stacks" for each in under_way):
             seen.order = orders.place(task, "stacks", MASTER)
 
+    def _is_being_read(self, task: m.TaskId, seen: _Seen) -> bool:
+        """Its stacks are on their way, which its Child bounds: they say why it is replaced."""
+        return any(each.order.order == seen.order for each in self._core.orders.open_of(task))
+
     def told(self, result: m.OrderResult) -> None:
         """An order came to its end; if it was asked for here, its result is an event."""
         seen = self._seen.get(result.task)
@@ -114,6 +119,13 @@ class Stalls:
         silent = [f"{task}: {seen.unresponsive}" for task, seen in self._seen.items() if seen.unresponsive]
         known = [f"{task} stands in {seen.place}" for task, seen in self._seen.items() if seen.place]
         return "; ".join((silent + known)[:3])
+
+
+def _why(seen: _Seen) -> tuple[str, str]:
+    """The cause, and its words: what stopped the process from outside is not the fault of the program."""
+    if seen.unresponsive:
+        return "unresponsive", f"; {seen.unresponsive}"
+    return "hung", f"; it stands in {seen.place}" if seen.place else ""
 
 
 def _is_beyond(progress: Progress | None, before: Progress | None) -> bool:

@@ -129,7 +129,8 @@ class Orders:
         except OSError as error:
             return replace(blank, failed=True, output=f"the process {pid} cannot be looked at: {error}")
         self._output.note(f"stacks of process {pid}\n{text}\nend of stacks")
-        silence = ports.unresponsive(pid, _ANSWER_S) if self._task.role == "ps" else ""
+        # A worker is asked nothing by others: that its port is silent would hold nobody up.
+        silence = ports.unresponsive(pid, _ANSWER_S) if self._task.role == "ps" else ports.stopped(pid)
         more = ran.truncated or len(text) > LIMIT_BYTES
         place = stacks.place(text, pid)
         return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=place, unresponsive=silence)

@@ -1,4 +1,4 @@
-"""The port of a TensorFlow server: it stays free until the server takes it, and whether the server answers there."""
+"""The port of a TensorFlow server: it stays free until the server takes it, and whether its process answers there."""
 
 import socket
 from pathlib import Path
@@ -55,7 +55,13 @@ def unresponsive(pid: int, patience_s: float) -> str:
     silent = [address for address in listening if not _answers(address.ip, address.port, patience_s)]
     if not silent:
         return ""
-    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{_state(pid)}"
+    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{_state(_letter(pid))}"
+
+
+def stopped(pid: int) -> str:
+    """In words, that somebody has stopped a process; empty if nobody has."""
+    letter = _letter(pid)
+    return f"its process stands still{_state(letter)}" if letter in ("T", "t") else ""
 
 
 def _answers(host: str, port: int, patience_s: float) -> bool:
@@ -67,13 +73,18 @@ def _answers(host: str, port: int, patience_s: float) -> bool:
         return False
 
 
-def _state(pid: int) -> str:
-    """What the kernel says of a process that stands still."""
+def _letter(pid: int) -> str:
+    """The state in which the kernel has a process; empty if it is over."""
     try:
-        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
-    return f" ({_STATES[letter]}, state {letter})" if letter in _STATES else f" (state {letter})"
+
+
+def _state(letter: str) -> str:
+    if letter in _STATES:
+        return f" ({_STATES[letter]}, state {letter})"
+    return f" (state {letter})" if letter else ""
 
 
 def _bound_socket() -> socket.socket:

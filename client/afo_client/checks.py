@@ -17,6 +17,7 @@ from afo.errors import ClusterUnreachable, Unsupported
 from afo.ops import library
 from afo.resource_manager import ResourceManager
 from afo.storage import hadoop_conf
+from afo.storage.url import LOCAL, parse
 from afo.user_state import UserState
 from afo_client import identity_checks
 from afo_client.cmd_version import versions
@@ -37,9 +38,9 @@ def local_checks(config: Config) -> Iterator[Finding]:
     yield _java()
     yield _cpu()
     yield _operations()
-    yield _disk(Path.cwd())
     yield _jobs_root(config)
     yield _state(config)
+    yield from _disks(config)
     yield _security()
 
 
@@ -125,10 +126,15 @@ def _operations() -> Finding:
         return Finding("native operations", "warn", str(error), "embedding variables need them; other jobs do not")
 
 
-def _disk(directory: Path) -> Finding:
-    free = shutil.disk_usage(directory).free
-    text = f"{size_text(free)} free at {directory}"
-    return Finding("disk", "ok", text) if free >= LOW_DISK_BYTES else Finding("disk", "warn", text, "free some space")
+def _disks(config: Config) -> Iterator[Finding]:
+    """Each disk that a command or a job of this machine writes to."""
+    root = parse(config.jobs_root("local"))
+    wanted = (Path(root.path) if root.scheme == LOCAL else Path.cwd(), config.state_dir, Path.cwd())
+    there = [next(each for each in (path, *path.parents) if each.is_dir()) for path in wanted]
+    for directory in {path.stat().st_dev: path for path in reversed(there)}.values():
+        free = shutil.disk_usage(directory).free
+        text = f"{size_text(free)} free at {directory}"
+        yield Finding("disk", *(("ok", text) if free >= LOW_DISK_BYTES else ("warn", text, "free some space")))
 
 
 def _jobs_root(config: Config) -> Finding:

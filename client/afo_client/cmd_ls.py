@@ -1,5 +1,6 @@
 """`afo ls`."""
 
+from collections.abc import Sequence
 from contextlib import closing
 
 import click
@@ -9,6 +10,7 @@ from afo import storage
 from afo.config import RUNTIMES, Config, RuntimeName, load_config
 from afo.errors import AfoError, NotFound, in_words
 from afo.paths import checked_job_id
+from afo.storage import hadoop_conf
 from afo_client.console import iso, print_json, print_result, quality_cells, say, table
 from afo_client.job_ref import job_ref
 from afo_client.job_view import JobView
@@ -27,7 +29,7 @@ _UNREADABLE = "UNREADABLE"
 def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json: bool) -> None:
     """List jobs from their directories, and what YARN knows beyond them."""
     config = load_config(runtime)
-    views = [view for name in ([runtime] if runtime else RUNTIMES) for view in _jobs(config, name, limit)]
+    views = [view for name in _runtimes(config, runtime) for view in _jobs(config, name, limit)]
     views.sort(key=lambda view: (view.submitted, view.job_id), reverse=True)
     chosen = [view for view in views if state is None or view.state == state.upper()][:limit]
     for view in chosen:
@@ -40,6 +42,13 @@ def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json:
         print_result(table(head, [_row(view) for view in chosen]))
     else:
         say("no jobs")
+
+
+def _runtimes(config: Config, asked: RuntimeName | None) -> Sequence[RuntimeName]:
+    """Those whose jobs are listed: where nothing says that there is a cluster, none is missed."""
+    if asked is not None:
+        return [asked]
+    return RUNTIMES if config.runtime.value != "local" or hadoop_conf.conf_dir() is not None else ["local"]
 
 
 def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:

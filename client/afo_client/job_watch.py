@@ -1,6 +1,7 @@
 """Where a job stands: its verdict, else what its Application Master says, else the runtime and the event log."""
 
 import contextlib
+import shutil
 
 from msgspec import structs
 
@@ -10,11 +11,14 @@ from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, Pe
 from afo.events import JobFinished
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
+from afo.storage.url import LOCAL, parse
 from afo_client.event_tail import EventTail
 from afo_client.job_ref import JobRef
 from afo_client.job_view import FINAL, JobView, LogReader, from_status
 from afo_client.runtimes import Application, ClientRuntime
 
+#: Free bytes of a disk on which a job can write no event any more.
+NO_ROOM_BYTES = 64 << 10
 #: Seconds that one question to the AM may take.
 CALL_S = 3.0
 
@@ -135,11 +139,26 @@ class JobWatch:
         return structs.replace(view, notes=(*view.notes, damage)) if damage else view
 
     def _silence(self, application: Application) -> str:
-        """Why the numbers may be old: the AM has said where it listens, and is not reached there from here."""
+        """Why the numbers may be old: its disk is full, or the AM is not reached where it has said that it listens."""
         if self._master is None or application.state != "RUNNING":
             return ""
+        if full := self._full_disk():
+            return full
         try:
             address = read_address(self.ref.paths.address).address
         except AfoError:
             return ""  # it has not come so far, or the same storage is about to say what is wrong
         return f"no answer from the Application Master at {address}; this is what its event log says"
+
+    def _full_disk(self) -> str:
+        """That there is no room for the job's events, without which its AM does nothing; a local job's disk alone."""
+        location = parse(self.ref.paths.dir)
+        if location.scheme != LOCAL:
+            return ""
+        try:
+            free = shutil.disk_usage(location.path).free
+        except OSError:
+            return ""
+        if free > NO_ROOM_BYTES:
+            return ""
+        return f"the disk of {location.path} is full, and the Application Master waits for room; make some"

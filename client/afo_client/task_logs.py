@@ -43,8 +43,11 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
     if task is not None and not is_task(task):
         raise UsageError(f"{task!r} is no task; write worker:0, ps (all of them), chief, evaluator or am")
     logs: list[LogFile] = []
-    for directory in _directories(paths.logs):
-        found = _TASK_DIRECTORY.fullmatch(storage.name(directory))
+    directories = {storage.name(each): each for each in _directories(paths.logs)}
+    if task == "chief" and not any(name.startswith("chief_") for name in directories):
+        task = "worker:0"  # which is the chief of a job without one
+    for name, directory in directories.items():
+        found = _TASK_DIRECTORY.fullmatch(name)
         if found is None:
             continue
         role, label = (found[1], f"{found[1]}:{found[2]}") if found[1] else ("am", "am")

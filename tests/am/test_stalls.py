@@ -32,7 +32,7 @@ def beat(
 ) -> None:  # fmt: skip
     """A heartbeat of every task; those of `stuck` say what they said at step 0.
 
-    `silent`: the parameter server that does not answer. `answering`: what is asked of the tasks, they do at once.
+    `silent`: the task that does not answer. `answering`: what is asked of the tasks, they do at once.
     """
     for child in cluster.live():
         still = child.id.role == "ps" or str(child.id) in stuck
@@ -87,6 +87,21 @@ def test_a_worker_that_goes_on_standing_still_is_replaced(cluster: FakeCluster) 
     assert end.message.endswith(f"s while others trained; it stands in {PLACE}")
     assert cluster.core.state.tasks["worker", 1].id.attempt == 1
     assert cluster.run(turns=3000) == "SUCCEEDED"
+
+
+def test_a_worker_that_was_stopped_is_not_to_blame(cluster: FakeCluster) -> None:
+    pass_time(cluster, 210, stuck=("worker:1",), silent="worker:1")
+    (end,) = [event for event in cluster.events(ev.TaskEnded) if isinstance(event, ev.TaskEnded)]
+    assert (str(end.task), end.cause) == ("worker:1", "unresponsive")
+    assert end.message.endswith(f"s while others trained; {SILENCE}")
+
+
+def test_a_worker_is_replaced_once_its_stacks_are_read(cluster: FakeCluster) -> None:
+    pass_time(cluster, 250, stuck=("worker:1",), answering=False)
+    assert cluster.events(ev.TaskEnded) == []
+    pass_time(cluster, 20, stuck=("worker:1",))
+    (end,) = [event for event in cluster.events(ev.TaskEnded) if isinstance(event, ev.TaskEnded)]
+    assert end.message.endswith(f"it stands in {PLACE}")
 
 
 def test_where_all_hang_none_is_replaced(cluster: FakeCluster) -> None:

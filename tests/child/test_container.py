@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,7 @@ import pytest
 from afo.errors import NotFound
 from afo.task_environment import TaskEnvironment
 from afo_child import facts, launch
-from afo_child.ports import PortReservation, unresponsive
+from afo_child.ports import PortReservation, stopped, unresponsive
 from afo_child.usage import UsageMeter
 
 
@@ -95,6 +96,18 @@ def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> N
         assert unresponsive(process.pid, 30.0) == ""
         process.communicate(b"\n")
     assert unresponsive(process.pid, 0.5) == "", "it is gone, which others say"
+
+
+def test_a_process_that_was_stopped_is_told_from_one_that_waits() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert stopped(process.pid) == ""
+        psutil.Process(process.pid).suspend()
+        while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)
+        assert stopped(process.pid) == "its process stands still (stopped by a signal, state T)"
+        psutil.Process(process.pid).resume()
+        process.communicate(b"\n")
+    assert stopped(process.pid) == ""
 
 
 def test_a_process_that_listens_nowhere_is_not_said_to_be_silent() -> None:

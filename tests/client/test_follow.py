@@ -1,6 +1,7 @@
 """Following a job through a fake Application Master, its files, and a fake runtime."""
 
 import json
+import shutil
 import socket
 import threading
 import time
@@ -22,7 +23,7 @@ from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
-from afo_client import ending, follow
+from afo_client import ending, follow, job_watch
 from afo_client.job_ref import JobRef
 from afo_client.job_view import JobView
 from afo_client.job_watch import CALL_S, JobWatch
@@ -168,6 +169,19 @@ def unreachable(how: str) -> Iterator[str]:
             one.setblocking(False)
             one.connect_ex(place)
         yield f"{place[0]}:{place[1]}"
+
+
+def test_that_its_disk_is_full_is_said(
+    watch: JobWatch, runtime: FakeRuntime, ref: JobRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    usage = shutil.disk_usage(ref.paths.dir)
+    monkeypatch.setattr(job_watch.shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    assert watch.look().message == (
+        f"the disk of {ref.paths.dir} is full, and the Application Master waits for room; make some"
+    )
+    monkeypatch.setattr(job_watch.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    assert watch.look().message == ""
 
 
 @pytest.mark.parametrize("how", ["refused", "silent", "dropped"])

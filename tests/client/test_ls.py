@@ -133,3 +133,13 @@ def test_a_fault_of_ours_is_of_the_job_that_shows_it(tmp_path: Path, monkeypatch
     jobs = {job["application_id"]: job for job in json.loads(done.stdout)["jobs"]}
     assert (jobs[DONE]["state"], jobs[DONE]["problem"]) == ("SUCCEEDED", "")
     assert (jobs[RUNNING]["state"], jobs[RUNNING]["problem"]) == ("UNREADABLE", "ZeroDivisionError: ours")
+
+
+def test_where_no_cluster_is_said_to_be_none_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setenv("AFO_RUNTIME", "local")
+    assert CliRunner().invoke(afo, ["ls"]).stderr == "no jobs\n"
+    monkeypatch.setenv("AFO_RUNTIME", "yarn")
+    assert "jobs on yarn are not shown" in CliRunner().invoke(afo, ["ls"]).stderr

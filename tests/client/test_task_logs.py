@@ -31,6 +31,13 @@ def test_logs_are_found_by_task(paths: JobPaths) -> None:
     assert names(find_logs(paths, "am", None)) == ["am/1"]
 
 
+def test_the_chief_of_a_job_without_one_is_its_first_worker(paths: JobPaths) -> None:
+    assert names(find_logs(paths, "chief", None)) == ["worker:0/1"]
+    (folder := Path(paths.logs, "chief_0/0")).mkdir(parents=True)
+    (folder / "stderr").write_text("")
+    assert names(find_logs(paths, "chief", None)) == ["chief:0/0"]
+
+
 def test_what_is_not_there(paths: JobPaths) -> None:
     with pytest.raises(NotFound, match="no log of worker:7"):
         find_logs(paths, "worker:7", None)

@@ -29,6 +29,20 @@ def build():
     x = keras.Input((1,), name="x")
     return keras.Model({"x": x}, keras.layers.Dense(1, "sigmoid")(keras.ops.log(x - SHIFT)))
 """
+#: Its step calls Python, which raises.
+NUMPY = """import tensorflow as tf
+
+class Model(tf.Module):
+    def __init__(self):
+        self.weight = tf.Variable([[0.1]])
+
+    def __call__(self, features):
+        x = tf.numpy_function(lambda x: {}[9], [features["x"]], tf.float32)
+        return tf.sigmoid(tf.reshape(x, [-1, 1]) @ self.weight)
+
+def build():
+    return Model()
+"""
 
 
 @pytest.fixture
@@ -141,6 +155,14 @@ def test_a_crash_names_the_line(folder: Path) -> None:
     (folder / "own.py").write_text("import os\n\n\ndef build():\n    os.abort()\n")
     job = job_of(folder)
     with pytest.raises(TrainingError, match=r"(?s)first step was ended by SIGABRT.*own.py\", line 5 in build"):
+        tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+
+
+def test_what_a_models_own_operation_raises_is_its_error(folder: Path) -> None:
+    """Not of the values of a batch: TensorFlow has another kind of error for each exception."""
+    (folder / "own.py").write_text(NUMPY)
+    job = job_of(folder)
+    with pytest.raises(ModelError, match=r"own.py:build: step 1, a batch of 1 samples of .*: KeyError: 9"):
         tried(job, inspect_job(job, str(folder / "jobs")), local=True)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from afo import events as ev
 from afo.paths import JobPaths
 from afo.rpc.messages import TaskId
 from afo.user_state import UserState
+from afo_client import checks
 from afo_client.main import VERBS, run
 from afo_client.runtimes import Application
 
@@ -186,6 +188,15 @@ def test_doctor_names_secrets_that_are_open_to_others(
     finally:
         os.umask(before)
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
+
+
+def test_doctor_measures_the_disk_of_the_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=5 << 20))
+    assert f"warn disk: 5.0 MiB free at {tmp_path / 'jobs'}" in out(capsys, "doctor")
 
 
 def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:

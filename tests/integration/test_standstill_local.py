@@ -12,7 +12,31 @@ from live_job import LiveJob, afo
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
 
-def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str) -> LiveJob:
+#: A model whose first process of worker:1 stands still in a step once the file is there.
+HANGING = """
+import os, time, numpy, tensorflow as tf
+
+def step(age):
+    first = [os.environ.get(f"AFO_{name}") for name in ("ROLE", "INDEX", "ATTEMPT")] == ["worker", "1", "0"]
+    while first and os.path.exists(HANG):
+        time.sleep(0.1)
+    return age
+
+class Model(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = tf.Variable([[0.1]])
+
+    def __call__(self, features):
+        age = tf.numpy_function(step, [features["age"]], tf.float32)
+        return tf.sigmoid(tf.reshape(age, [-1, 1]) / 100.0 @ self.weight)
+
+def build():
+    return Model()
+"""
+
+
+def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str, model: str = "") -> LiveJob:
     """A job with one parameter server and two workers, which has much to do."""
     monkeypatch.setenv("AFO_STATE_DIR", str(folder / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
@@ -26,6 +50,9 @@ def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str) -> LiveJob
         "model": {"hidden_units": [16], "embedding": {"dim": 4}},
         "timeouts": {"hang": "4s", "stall": stall},
     }  # fmt: skip
+    if model:
+        (folder / "model.py").write_text(model)
+        job["model"] = {"entry": "model.py:build"}
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     return LiveJob.submit(folder / "job.yaml", str(folder / "jobs"), "--runtime", "local")
 
@@ -40,13 +67,20 @@ def train(job: LiveJob, after: int) -> None:
 def test_a_worker_that_hangs_is_replaced_and_a_job_in_which_all_hang_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = submit(tmp_path, monkeypatch, "40s")
+    hang = tmp_path / "hang"
+    job = submit(tmp_path, monkeypatch, "40s", HANGING.replace("HANG)", f"{str(hang)!r})"))
     train(job, 0)
-    job.trainer("worker", 1).suspend()
+    hang.touch()
     job.wait(lambda: bool(job.events(ev.TaskEnded)), "it is missed")
-    (lost,) = job.events(ev.TaskEnded)
-    assert (str(lost.task), lost.cause) == ("worker:1", "hung"), job.story()
-    assert "while others trained" in lost.message
+    (hung,) = job.events(ev.TaskEnded)
+    assert (str(hung.task), hung.cause) == ("worker:1", "hung"), job.story()
+    assert "while others trained" in hung.message
+    train(job, job.splits_done())
+    job.trainer("worker", 1).suspend()
+    job.wait(lambda: len(job.events(ev.TaskEnded)) == 2, "it is missed")
+    stopped = job.events(ev.TaskEnded)[1]
+    assert (str(stopped.task), stopped.cause) == ("worker:1", "unresponsive"), job.story()
+    assert stopped.message.endswith("while others trained; its process stands still (stopped by a signal, state T)")
     train(job, job.splits_done())
     for index in (0, 1):
         job.trainer("worker", index).suspend()
