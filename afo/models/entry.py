@@ -78,15 +78,17 @@ def user_code(entry: str) -> Iterator[None]:
         yield
     except AfoError:
         raise
+    except SystemExit as error:
+        raise ModelError(f"{entry}: sys.exit({error.code!r}){_place(error, entry)}: a model ends no process") from error
     except Exception as error:
         traceback.print_exc()
         raise ModelError(f"{entry}: {type(error).__name__}{_place(error, entry)}: {_first_line(error)}") from error
 
 
-def _place(error: Exception, entry: str) -> str:
+def _place(error: BaseException, entry: str) -> str:
     """The innermost line of the user's folder on the way to the error."""
     folder = Path(split_entry(entry)[0]).absolute().parent
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.lineno is not None:
         return f" in line {error.lineno} of {Path(error.filename or '').name}"
     frames = [
         frame

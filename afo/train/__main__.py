@@ -11,7 +11,7 @@ import traceback
 
 from afo import jsonfile, storage
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
-from afo.process_death import die_with_parent
+from afo.process_death import die_with_parent, end_at_once
 from afo.stacks_file import write_on_request
 from afo.train import task_log
 from afo.train.readiness import await_training
@@ -79,8 +79,5 @@ def _run(task: TrainTask) -> None:
 
 
 if __name__ == "__main__":
-    # The interpreter's own end joins TensorFlow's threads, which hangs when a parameter server is gone.
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    # TensorFlow's threads do not end when a parameter server is gone.
+    end_at_once(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ from afo import jsonfile
 from afo.data.splits import SplitFile
 from afo.errors import AfoError
 from afo.offline_task import RESULT, OfflineResult, OfflineTask
-from afo.process_death import die_with_parent
+from afo.process_death import die_with_parent, end_at_once
 from afo.train import trial
 from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
@@ -59,8 +59,5 @@ def run(task: OfflineTask) -> OfflineResult:
 
 
 if __name__ == "__main__":
-    # A thread that a model has left running would hold the interpreter's own end.
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    # A thread that a model has left running may hang.
+    end_at_once(main(sys.argv[1:]))

@@ -182,7 +182,8 @@ def _end_of(code: int) -> str:
 
 
 def _purpose(task: OfflineTask) -> str:
-    return _PURPOSE.get(task.kind, task.kind)
+    of = f" of {task.job.model.entry}" if task.kind == "try" else ""
+    return f"{_PURPOSE.get(task.kind, task.kind)}{of}"
 
 
 def _tail(task: OfflineTask) -> str:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -112,7 +113,9 @@ def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     job = job_of(folder)
     found = inspect_job(job, str(folder / "jobs"))
     before = set(psutil.Process().children())
-    with pytest.raises(TrainingError, match="that was to try the first step had not ended after 300 s"):
+    with pytest.raises(
+        TrainingError, match=r"that was to try the first step of .*own.py:build had not ended after 300 s"
+    ):
         tried(job, found, local=True)
     assert set(psutil.Process().children()) <= before
     assert not psutil.pid_exists(int(started.read_text())) or psutil.Process(int(started.read_text())).wait(10) is None
@@ -154,7 +157,9 @@ def test_nothing_of_it_outlives_the_command(folder: Path, number: signal.Signals
 def test_a_crash_names_the_line(folder: Path) -> None:
     (folder / "own.py").write_text("import os\n\n\ndef build():\n    os.abort()\n")
     job = job_of(folder)
-    with pytest.raises(TrainingError, match=r"(?s)first step was ended by SIGABRT.*own.py\", line 5 in build"):
+    with pytest.raises(
+        TrainingError, match=r"(?s)first step of .*own.py:build was ended by SIGABRT.*own.py\", line 5 in build"
+    ):
         tried(job, inspect_job(job, str(folder / "jobs")), local=True)
 
 
@@ -164,6 +169,19 @@ def test_what_a_models_own_operation_raises_is_its_error(folder: Path) -> None:
     job = job_of(folder)
     with pytest.raises(ModelError, match=r"own.py:build: step 1, a batch of 1 samples of .*: KeyError: 9"):
         tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+
+
+def test_it_leaves_no_generated_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which TensorFlow writes beside all others' files for a function with a loop or a condition."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    (folder / "own.py").write_text(NUMPY.replace("    def __call__", "    @tf.function\n    def __call__").replace(
+        "{}[9]", "x"))  # fmt: skip
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    job = job_of(folder)
+    tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+    assert list(temporary.iterdir()) == []
 
 
 def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,12 @@ BAD: dict[str, tuple[str, type[AfoError], str]] = {
         "my_ctr.py:build: KeyError in line 21 of my_ctr.py: agee",
     ),
     "is no Python": ("def build(:", ModelError, "SyntaxError in line 19 of my_ctr.py"),
+    "has a NUL": ("# \0", ModelError, "my_ctr.py:build: SyntaxError: source code string cannot contain null bytes"),
+    "exits": (
+        "def build():\n    raise SystemExit(0)",
+        ModelError,
+        r"sys.exit\(0\) in line 20 of my_ctr.py: a model ends",
+    ),
     "another name": ("def bild():\n    pass", SpecError, "has no function `build`; it has age, compiled, bild"),
     "no model": ("def build():\n    return 3", ModelError, "returned builtins.int"),
     "reads what is not there": (
