@@ -77,6 +77,7 @@ def _saved(account: Account) -> list[Position] | None:
     try:
         lineage = read_manifest(account.manifest).lineage if account.manifest else None
     except NotFound:
+        say(f"warning: its newest checkpoint is gone, what it held is taken from the event log: {account.manifest}")
         return None
     if lineage is None:
         return None

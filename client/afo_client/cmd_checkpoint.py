@@ -127,7 +127,24 @@ def _described(found: Found) -> CheckpointLine:
         return replace(line, problem=str(error))
     size = sum(part.size for part in manifest.parts) + _size_of_tables(found.url, manifest)
     metrics = evaluation.metrics if evaluation else {}
-    return replace(line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics)
+    return replace(
+        line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics, problem=_missing(found.url, manifest)
+    )
+
+
+def _missing(url: str, manifest: Manifest) -> str:
+    """What is not there as the manifest has it, by names and sizes alone: a checkpoint may be large."""
+    directory = storage.join(storage.parent(url), manifest.directory)
+    wanted = {part.file: part.size for part in manifest.parts}
+    try:
+        sizes = {storage.name(each.url): each.size for each in storage.list_dir(directory)}
+    except NotFound:
+        sizes = {}
+    for name, size in wanted.items():
+        if sizes.get(name) != size:
+            there = f"has {sizes[name]:,} bytes and had {size:,}" if name in sizes else "is gone"
+            return f"{storage.join(directory, name)} {there}"
+    return ""
 
 
 def _size_of_tables(url: str, manifest: Manifest) -> int:

@@ -40,7 +40,9 @@ def model(tmp_path: Path) -> Path:
         parts=(Part("dense", "d", 0, 1, 2048, 7),),
         lineage=Lineage(own=training("local_1_2", (files[1],)), before=before),
     )  # fmt: skip
-    (tmp_path / "day" / "local_1_2").mkdir(parents=True)
+    directory = tmp_path / "day" / "local_1_2" / "g000001-x"
+    directory.mkdir(parents=True)
+    (directory / "d").write_bytes(bytes(2048))
     url, _ = commit(str(tmp_path / "day" / "local_1_2"), manifest)
     write_evaluation(url, Evaluation(metrics={"auc": 0.8214}, coverage={}))
     return tmp_path
@@ -123,6 +125,16 @@ def test_a_damaged_checkpoint_is_listed_with_its_problem(model: Path, capsys: py
     assert run(["checkpoint", "ls", str(model / "day"), "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)["checkpoints"]
     assert [bool(each["problem"]) for each in lines] == [True, False]
+
+
+@pytest.mark.parametrize(("harm", "words"), [("cut", "has 1 bytes and had 2,048"), ("gone", "is gone")])
+def test_a_checkpoint_that_lacks_a_file_is_listed_with_it(
+    model: Path, capsys: pytest.CaptureFixture[str], harm: str, words: str
+) -> None:
+    file = model / "day" / "local_1_2" / "g000001-x" / "d"
+    file.write_bytes(b"x") if harm == "cut" else file.unlink()
+    assert run(["checkpoint", "ls", str(model / "day")]) == 0
+    assert f"cannot be used: {file} {words}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
