@@ -1,4 +1,8 @@
-"""Failures of a job's own making, told while it goes on: a person may want to end it before it has tried again."""
+"""What has failed, told while the job goes on: a person may want to end it, or make room, before it has tried again.
+
+What is of the job's own making is told each time, with the last lines of its stderr; what is the cluster's, the first
+time of each cause, for a night brings many.
+"""
 
 from afo import event_log
 from afo import events as ev
@@ -17,9 +21,11 @@ class Mishaps:
         self._events = EventTail(events_dir)
         self._hosts = TaskHosts()
         self._restarts = 0
+        #: Causes that were told and are the fault of others than the user.
+        self._told: set[str] = set()
 
     def news(self, view: JobView) -> list[str]:
-        """What has failed since the last call, each with the last lines of its stderr and what to do."""
+        """What has failed since the last call, each with what to do."""
         if view.restarts <= self._restarts:
             return []
         self._restarts = view.restarts
@@ -29,12 +35,20 @@ class Mishaps:
             match record:
                 case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as end):
                     cause = CAUSES.get(end.cause)
-                    if cause is not None and cause.blame == "user":
+                    if cause is not None and self._is_news(cause):
                         told.append(_text(end, self._hosts.of(end.task), cause))
         return told
+
+    def _is_news(self, cause: Cause) -> bool:
+        if cause.blame in ("user", "nobody"):
+            return cause.blame == "user"
+        new = cause.name not in self._told
+        self._told.add(cause.name)
+        return new
 
 
 def _text(end: ev.TaskEnded | ev.ProcessEnded, host: str, cause: Cause) -> str:
     lines = [f"{attempt_text(str(end.task), end.task.attempt, host)}: {end.cause}: {end.message}"]
-    lines += [f"  | {line}" for line in end.tail.splitlines()[-TAIL_LINES:]]
+    if cause.blame == "user":
+        lines += [f"  | {line}" for line in end.tail.splitlines()[-TAIL_LINES:]]
     return "\n".join(without_control(line) for line in [*lines, f"  what to do: {cause.advice}"])

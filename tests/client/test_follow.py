@@ -89,12 +89,13 @@ def watch(ref: JobRef, runtime: FakeRuntime) -> Iterator[JobWatch]:
     watch.close()
 
 
-def log(ref: JobRef, *events: ev.AnyEvent) -> None:
+def log(ref: JobRef, *events: ev.AnyEvent, first: int = 0) -> None:
     records = [
         event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=1.0 + seq, event=event)
-        for seq, event in enumerate(events)
+        for seq, event in enumerate(events, first)
     ]
-    Path(ref.paths.events_segment(1, 1)).write_bytes(b"".join(map(event_log.encode_line, records)))
+    with Path(ref.paths.events_segment(1, 1)).open("ab") as file:
+        file.write(b"".join(map(event_log.encode_line, records)))
 
 
 def started() -> ev.JobStarted:
@@ -232,11 +233,19 @@ def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> Non
     )
     assert mishaps.news(view) == [], "nothing has been restarted"
     assert mishaps.news(structs.replace(view, restarts=2)) == [
+        f"worker:0 (attempt 0): preempted: taken away\n  what to do: {CAUSES['preempted'].advice}",
         "worker:0 (attempt 0): user_exception: ValueError: no age\n"
         "  | Traceback\n  |   line 7\n  | ValueError: no age\n"
-        f"  what to do: {CAUSES['user_exception'].advice}"
+        f"  what to do: {CAUSES['user_exception'].advice}",
     ]
     assert mishaps.news(structs.replace(view, restarts=2)) == []
+    log(
+        ref,
+        *[ev.TaskEnded(task=WORKER, cause=cause, message="again", **ended) for cause in ("preempted", "disk_full")],
+        first=3,
+    )
+    (told,) = mishaps.news(structs.replace(view, restarts=4))
+    assert told.startswith("worker:0 (attempt 0): disk_full: again\n  what to do: ")
 
 
 def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:

@@ -49,10 +49,10 @@ def test_the_summary_and_afo_explain(job: JobWriter, cause: str) -> None:
 def test_what_is_told_while_the_job_goes_on(job: JobWriter, cause: str) -> None:
     reader = LogReader(job.paths.job_id)
     told = Mishaps(job.paths.events).news(replace(reader.view, restarts=1))
-    if CAUSES[cause].blame != "user":
+    if CAUSES[cause].blame == "nobody":
         assert told == []
         return
     (text,) = told
     assert text.startswith(f"worker:1 (attempt 2) on node-7: {cause}: words of {cause}\n")
-    assert "  | ValueError: no feature <b>age</b>\n" in text
+    assert ("  | ValueError: no feature <b>age</b>\n" in text) == (CAUSES[cause].blame == "user")
     assert text.endswith(CAUSES[cause].advice)
