@@ -28,8 +28,9 @@ from report import MISSED, each_alone, publish, result
 from size import sized
 
 from afo.data.columns import ColumnFile, column_blocks
+from afo.data.feature import Feature
 from afo.data.pieces import as_tensors
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Schema
 from afo.job import Data, Shuffle
 
 BATCH, VALUES = 4096, 385_000

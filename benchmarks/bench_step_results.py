@@ -26,8 +26,9 @@ from servers import servers
 from size import sized
 
 from afo.data.example import encode
+from afo.data.feature import Feature
 from afo.data.pieces import Origins
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Schema
 from afo.job import Data, Job, Model, RoleSpec
 from afo.train import step as training
 from afo.train.cluster import connect

@@ -12,8 +12,9 @@ import tensorflow as tf
 from size import sized
 
 from afo.data.example_batch import encode_columns
+from afo.data.feature import Feature
 from afo.data.pieces import Origins
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Schema
 from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
 from afo.models.examples import parse, parse_by_tensorflow
 from afo.models.records import RecordParser

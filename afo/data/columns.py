@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from afo.data.arrays import concatenated, filled, taken
 from afo.data.bad_records import misfit_of_label
+from afo.data.feature import Feature, Kind
 from afo.data.parquet import Column, batches, column, opened
-from afo.data.schema import Feature, Kind, Schema
+from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from afo import storage
 from afo.data.example import Values, encode
+from afo.data.feature import Kind
 from afo.data.parts import delete_other_parts, part_urls
-from afo.data.schema import Kind, Schema
+from afo.data.schema import Schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError, Unsupported
 

@@ -1,10 +1,11 @@
 """A schema out of what the first records hold: a proposal that a person should look at."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from afo.data.example import ListKind
+from afo.data.feature import Feature, Kind
 from afo.data.inspect import FeatureReport
-from afo.data.schema import Feature, Kind, Schema
+from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data
 from afo.plain_text import plain
@@ -12,16 +13,20 @@ from afo.plain_text import plain
 _KIND: dict[ListKind, Kind] = {"int64": "categorical", "bytes": "string", "float": "dense"}
 _LABEL_NAMES = ("label", "click", "clicked")
 _SAMPLE_ID_NAMES = ("sample_id",)
-#: Records from which on it says something that all hold different values.
-_ENOUGH = 20
+#: Records from which on it says something that all hold different values, and how values are spread.
+_ENOUGH, _ENOUGH_TO_SPREAD = 20, 200
+#: Values as far from the median as so many times the width of all but the outermost sixteenths make a tail.
+_TAIL = 4
 
 
 def infer_schema(features: Iterable[FeatureReport], looked_at: int) -> tuple[Schema, list[str]]:
     """A schema for review, and notes on what a person knows better.
 
     Integers become categorical, byte strings string, real numbers dense; a varying number of values becomes a
-    `max_length`, the highest number seen. A feature named `label` or `click` that holds 0 and 1 alone, as integers or
-    real numbers, becomes the label, `sample_id` the sample id. Raises DataError when no feature can be described.
+    `max_length`, the highest number seen. A real number has its quantiles as `buckets`, a logarithm if its values have
+    a long tail, and an indicator if records lack it. A feature named `label` or `click` that holds 0 and 1 alone, as
+    integers or real numbers, becomes the label, `sample_id` the sample id. Raises DataError when no feature can be
+    described.
     """
     known = {each.name: each for each in features}
     label = _named(known, _LABEL_NAMES, _is_label)
@@ -31,8 +36,13 @@ def infer_schema(features: Iterable[FeatureReport], looked_at: int) -> tuple[Sch
     return Schema(features=described, label=label, sample_id=sample_id, stored=stored), notes  # type: ignore[arg-type]
 
 
-def infer_for_job(features: Iterable[FeatureReport], looked_at: int, data: Data) -> tuple[Schema, list[str]]:
-    """As `infer_schema`, with label, weight and sample id as the job says. Raises DataError where one will not do."""
+def infer_for_job(
+    features: Iterable[FeatureReport], looked_at: int, data: Data, transformed: bool = True
+) -> tuple[Schema, list[str]]:
+    """As `infer_schema`, with label, weight and sample id as the job says. Raises DataError where one will not do.
+
+    Unless `transformed`, real numbers stay as they are, as for a model of the user's own.
+    """
     known = {each.name: each for each in features}
     outputs = {f"$.data.label: `{name}`": name for name in data.labels}
     outputs |= {"$.data.weight": data.weight} if data.weight else {}
@@ -46,7 +56,7 @@ def infer_for_job(features: Iterable[FeatureReport], looked_at: int, data: Data)
                 stored[name] = kind
     label = data.labels[0] if len(data.labels) == 1 and data.labels[0] not in stored else None
     others = (each for each in known.values() if each.name not in (*data.labels, data.weight, data.sample_id))
-    described, notes = _described(others, looked_at)
+    described, notes = _described(others, looked_at, transformed)
     return Schema(features=described, label=label, sample_id=data.sample_id, stored=stored), notes  # type: ignore[arg-type]
 
 
@@ -56,14 +66,17 @@ def text_of(schema: Schema, notes: Iterable[str]) -> str:
     return "".join(f"# {' '.join(plain(note).split())}\n" for note in notes) + schema.to_yaml()
 
 
-def _described(features: Iterable[FeatureReport], looked_at: int) -> tuple[tuple[Feature, ...], list[str]]:
+def _described(
+    features: Iterable[FeatureReport], looked_at: int, transformed: bool = True
+) -> tuple[tuple[Feature, ...], list[str]]:
     described: list[Feature] = []
     notes: list[str] = []
     for each in features:
         if not each.max_length:
             notes.append(f"{each.name} is left out: it held no value in the {looked_at} records that were looked at")
             continue
-        described.append(_feature(each))
+        is_number = each.kind == "float" and each.min_length == each.max_length == 1
+        described.append(_number(each, looked_at) if transformed and is_number else _feature(each))
         if each.min_length != each.max_length:
             notes.append(f"{each.name} held {each.min_length} to {each.max_length} values: is that its `max_length`?")
         if each.kind != "float" and each.max_length == 1 and each.distinct == looked_at >= _ENOUGH:
@@ -78,6 +91,27 @@ def _feature(each: FeatureReport) -> Feature:
     if each.min_length != each.max_length:
         return Feature(name=each.name, kind=kind, max_length=each.max_length)
     return Feature(name=each.name, kind=kind, shape=() if each.max_length == 1 else (each.max_length,))
+
+
+def _number(each: FeatureReport, looked_at: int) -> Feature:
+    """A real number a record, with what helps a model to read it."""
+    missing = each.present < looked_at
+    if each.present < _ENOUGH_TO_SPREAD:
+        return Feature(name=each.name, kind="dense", missing_indicator=missing)
+    return Feature(
+        name=each.name,
+        kind="dense",
+        buckets=each.boundaries if len(each.boundaries) > 1 else (),
+        transform="log1p" if _has_tail(each.quantiles) else None,
+        missing_indicator=missing,
+    )
+
+
+def _has_tail(quantiles: Sequence[float]) -> bool:
+    """Whether the outermost values are much farther from the median than nearly all others."""
+    median = quantiles[len(quantiles) // 2]
+    farthest = max(quantiles[-1] - median, median - quantiles[0])
+    return farthest > _TAIL * (quantiles[-2] - quantiles[1]) and farthest > 1
 
 
 def _named(

@@ -1,10 +1,11 @@
 """What lies in a data set: its files, and the features that the first records hold."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from afo.data import parquet
 from afo.data.example import ListKind, Values, kind_of
@@ -14,6 +15,11 @@ from afo.data.splits import SplitFile, find_splits
 from afo.data.tfrecord import compression_of, count_records
 from afo.errors import DataError
 from afo.job import Data
+
+#: Quantiles of a feature, the lowest and the highest value among them.
+QUANTILES = 17
+#: Intervals that the values of a feature are parted into.
+_INTERVALS = 16
 
 
 class FileReport(msgspec.Struct, frozen=True):
@@ -37,6 +43,10 @@ class FeatureReport(msgspec.Struct, frozen=True):
     distinct: int  #: different values seen
     min: int | float | None  #: of numbers
     max: int | float | None
+    #: Of all numbers seen, in equal steps from the lowest to the highest: `QUANTILES` of them; none of byte strings.
+    quantiles: tuple[float, ...] = ()
+    #: Where intervals of about as many values begin; one that is very frequent is alone in its interval.
+    boundaries: tuple[float, ...] = ()
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -86,6 +96,8 @@ class _Seen:
         self._kind: ListKind | None = None
         self._lengths: list[int] = []
         self._values: set[int | float | bytes] = set()
+        #: Lists of numbers as they came.
+        self._numbers: list[NDArray[np.float32]] = []
 
     def add(self, values: Values, url: str) -> None:
         if len(values):
@@ -96,9 +108,13 @@ class _Seen:
                 )
         self._lengths.append(len(values))
         self._values.update(values.tolist() if isinstance(values, np.ndarray) else values)
+        if isinstance(values, np.ndarray):
+            self._numbers.append(values.astype(np.float32))
 
     def report(self) -> FeatureReport:
         numbers = [value for value in self._values if not isinstance(value, bytes)]
+        found = np.concatenate(self._numbers) if self._numbers else np.empty(0, np.float32)
+        found = found[np.isfinite(found)]
         return FeatureReport(
             name=self._name,
             kind=self._kind or "bytes",
@@ -108,4 +124,29 @@ class _Seen:
             distinct=len(self._values),
             min=min(numbers, default=None),
             max=max(numbers, default=None),
+            quantiles=_quantiles(found),
+            boundaries=tuple(_boundaries(found)),
         )
+
+
+def _quantiles(numbers: NDArray[np.float32]) -> tuple[float, ...]:
+    """Values that were seen, none between two of them."""
+    if not numbers.size:
+        return ()
+    return tuple(map(_short, np.quantile(numbers, np.linspace(0, 1, QUANTILES), method="nearest")))
+
+
+def _boundaries(numbers: NDArray[np.float32]) -> Iterator[float]:
+    """The first value of each interval but the lowest."""
+    values, counts = np.unique(numbers, return_counts=True)
+    left, inside, intervals = numbers.size, 0, _INTERVALS
+    for value, count in zip(values, counts.tolist(), strict=True):
+        if inside and intervals > 1 and (inside * intervals >= left or count * intervals >= left):
+            yield _short(value)
+            left, inside, intervals = left - inside, 0, intervals - 1
+        inside += count
+
+
+def _short(value: np.float32) -> float:
+    """The shortest number that is this one where 32 bits hold it."""
+    return float(str(value))

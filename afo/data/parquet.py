@@ -24,7 +24,7 @@ from afo import storage
 from afo.data import arrays
 from afo.data.ahead import ahead
 from afo.data.example import ListKind, Values
-from afo.data.schema import Feature
+from afo.data.feature import Feature
 from afo.errors import DataError
 
 #: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.

@@ -8,8 +8,6 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,108 +15,16 @@ import msgspec
 from msgspec import Meta
 
 from afo.data.example import ListKind, Values, kind_of
+from afo.data.feature import Feature, Name
 from afo.errors import DataError, SpecError
 from afo.yamlfile import convert
 from afo.yamltree import Document, parse_yaml, read_yaml
 
-Kind = Literal["categorical", "string", "dense"]
-Combiner = Literal["mean", "sum", "sqrtn"]
-Scalar = int | float | str
-
-#: How a `tf.Example` holds a feature of each kind.
-LIST_KIND: dict[Kind, ListKind] = {"categorical": "int64", "string": "bytes", "dense": "float"}
-_DEFAULT: dict[Kind, Scalar] = {"categorical": 0, "string": "", "dense": 0.0}
-_PYTHON_TYPE: dict[Kind, tuple[type, ...]] = {"categorical": (int,), "string": (str,), "dense": (int, float)}
-#: Longest list of values that a feature may have.
-MAX_LENGTH = 100_000
 #: Text that needs no quotes in YAML, but for these words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Below it a whole number is written without its `.0`.
+_EXACT = 2**53
 _NOT_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-
-Name = Annotated[str, Meta(min_length=1, description="As in the records.")]
-
-
-class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One feature. The fields after `default` say how a model turns it into table rows."""
-
-    name: Name
-    kind: Annotated[Kind, Meta(description="`categorical`: integer id; `string`: raw text; `dense`: real number.")]
-    shape: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Lengths of its axes; `[]` is one value.")
-    ] = ()
-    default: Annotated[
-        Scalar | tuple[Scalar, ...] | None,
-        Meta(description="Taken where a record lacks it: one value for all, or as many as the shape holds."),
-    ] = None
-    buckets: Annotated[
-        tuple[float, ...], Meta(description="Ascending boundaries; the wide part sees a dense value as its interval.")
-    ] = ()
-    vocab: Annotated[
-        tuple[int | str, ...], Meta(description="Its known values, a row each; all others share one.")
-    ] = ()
-    hash_buckets: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Rows that its values are hashed into.")
-    ] = None
-    max_length: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_LENGTH)] | None,
-        Meta(description="Any number of values a record: cut off here, filled up with `default`."),
-    ] = None
-    weights: Annotated[str, Meta(description="Dense feature of the same `max_length`: a weight for each value.")] = ""
-    combiner: Annotated[
-        Combiner, Meta(description="How a model of ours pools them: `mean`, `sum` or `sqrtn`, all weighted.")
-    ] = "mean"
-
-    @property
-    def size(self) -> int:
-        """Values per record, padding included."""
-        return self.max_length or prod(self.shape)
-
-    @property
-    def list_kind(self) -> ListKind:
-        """How a `tf.Example` holds it."""
-        return LIST_KIND[self.kind]
-
-    def defaults(self) -> list[Scalar]:
-        """The `size` values that stand for it where a record lacks it."""
-        default = _DEFAULT[self.kind] if self.default is None else self.default
-        return list(default) if isinstance(default, tuple) else [default] * self.size
-
-    def __post_init__(self) -> None:
-        self._check_list()
-        self._check_default()
-        if self.buckets and self.kind != "dense":
-            raise ValueError(f"feature `{self.name}`: buckets are for dense features, and it is {self.kind}")
-        if any(left >= right for left, right in pairwise(self.buckets)):
-            raise ValueError(f"feature `{self.name}`: buckets must ascend, given {list(self.buckets)}")
-        if self.kind == "dense" and (self.vocab or self.hash_buckets):
-            raise ValueError(f"feature `{self.name}`: vocab and hash_buckets are for ids and strings; it is dense")
-        if self.vocab and self.hash_buckets:
-            raise ValueError(f"feature `{self.name}`: give vocab or hash_buckets, not both")
-        if len(set(self.vocab)) < len(self.vocab):
-            raise ValueError(f"feature `{self.name}`: a value stands twice in its vocab")
-        self._check_types("vocab", self.vocab)
-
-    def _check_list(self) -> None:
-        if self.max_length is None and (self.weights or self.combiner != "mean"):
-            raise ValueError(f"feature `{self.name}`: weights and combiner are for features with a max_length")
-        if self.max_length is not None and (self.shape or isinstance(self.default, tuple)):
-            raise ValueError(
-                f"feature `{self.name}`: with a max_length there is no shape, and `default` is the one value that pads"
-            )
-
-    def _check_default(self) -> None:
-        if isinstance(self.default, tuple) and len(self.default) != self.size:
-            raise ValueError(
-                f"feature `{self.name}`: default has {len(self.default)} values"
-                f" and the shape {list(self.shape)} holds {self.size}"
-            )
-        self._check_types("default", () if self.default is None else self.defaults())
-
-    def _check_types(self, field: str, values: Iterable[Scalar]) -> None:
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, _PYTHON_TYPE[self.kind]):
-                # A ValueError, because msgspec turns nothing else into an error with a path.
-                raise ValueError(f"feature `{self.name}`: {field} {value!r} is no value of a {self.kind} feature")
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, dict=True):
@@ -255,6 +161,8 @@ def _flow(value: object) -> str:
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return value
     return msgspec.json.encode(value).decode()

@@ -1,5 +1,6 @@
 """From parsed features to rows of the tables: hashing, vocabularies, boundaries and crosses."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,24 +54,26 @@ class Encoder:
     def __call__(self, features: dict[str, Any]) -> Encoded:
         """`features`: name → [B, values] of int64, string or float32."""
         size = tf.shape(next(iter(features.values())))[0]
+        dense, features = self._dense(features, size)
         places, hashes = self._found(features)
         return Encoded(
             ids=self._ids(hashes, places, size),
             crosses=self._crosses(hashes, size),
-            dense=self._dense(features, size),
+            dense=dense,
             shares=self._shares(features, size),
         )
 
     def keys(self, features: dict[str, Any]) -> EncodedKeys:
         """The same for a layout that is `hashed`."""
         size = tf.shape(next(iter(features.values())))[0]
+        dense, features = self._dense(features, size)
         places, hashes = self._found(features)
         keys = [
             places[column.feature] if column.how != "hash" else _key(column, features, hashes)
             for column in self._layout.sparse
         ]
         crosses = [_bounded(hashed, cross.buckets) for cross, hashed in self._combined(hashes)]
-        return EncodedKeys(tuple(keys), tuple(crosses), self._dense(features, size), self._shares(features, size))
+        return EncodedKeys(tuple(keys), tuple(crosses), dense, self._shares(features, size))
 
     def counted(self, column: Sparse, features: dict[str, Any]) -> tuple[Any, Any]:
         """Which values of a list are no padding, bool [B, values], and what they weigh; None each: all, and 1."""
@@ -85,8 +88,11 @@ class Encoder:
         places = {c.feature: self._place(c, features[c.feature]) for c in columns if c.how != "hash"}
         return places, {c.feature: _hashes(c, features[c.feature], places) for c in columns}
 
-    def _dense(self, features: dict[str, Any], size: Any) -> Any:
-        return _joined([_dense(column, features) for column in self._layout.dense], size, tf.float32)
+    def _dense(self, features: dict[str, Any], size: Any) -> tuple[Any, dict[str, Any]]:
+        """The dense inputs, and the features with no value that is missing or beyond its bounds."""
+        bounded = features | {c.feature: _bounded_values(c, features[c.feature]) for c in self._layout.dense}
+        parts = [part for column in self._layout.dense for part in _dense(column, bounded, features)]
+        return _joined(parts, size, tf.float32), bounded
 
     def _combined(self, hashes: dict[str, Any]) -> list[tuple[Cross, Any]]:
         """Each cross and the hash of what it combines, uint64 [B, 1]."""
@@ -181,11 +187,21 @@ def _hashes(column: Sparse, values: Any, places: dict[str, Any]) -> Any:
     return hashing.hash_strings(values) if column.is_string else hashing.hash_integers(values)
 
 
-def _dense(column: Dense, features: dict[str, Any]) -> Any:
-    values = features[column.feature]
-    if column.pooling is None:
-        return values
-    return tf.reduce_sum(values * _share(values, column.pooling, features), axis=1, keepdims=True)
+def _bounded_values(column: Dense, values: Any) -> Any:
+    """The values with what stands for NaN, clipped."""
+    if column.stand_in is not None:
+        values = tf.where(tf.math.is_nan(values), column.stand_in, values)
+    return tf.clip_by_value(values, *column.clip) if column.clip else values
+
+
+def _dense(column: Dense, bounded: dict[str, Any], features: dict[str, Any]) -> Iterator[Any]:
+    """The inputs of one column, float32 [B, n]; those of a missing value's indicator come last."""
+    values = bounded[column.feature]
+    if column.pooling is not None:
+        values = tf.reduce_sum(values * _share(values, column.pooling, features), axis=1, keepdims=True)
+    yield tf.sign(values) * tf.math.log1p(tf.abs(values)) if column.log1p else values
+    if column.stand_in is not None:
+        yield tf.cast(tf.math.is_nan(features[column.feature]), tf.float32)
 
 
 def _share(values: Any, pooling: Pooling, features: dict[str, Any]) -> Any:

@@ -13,7 +13,8 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import Literal
 
-from afo.data.schema import Combiner, Feature, Scalar, Schema
+from afo.data.feature import Combiner, Feature, Scalar
+from afo.data.schema import Schema
 from afo.errors import SpecError
 from afo.job import Model
 
@@ -63,11 +64,25 @@ class Cross:
 
 @dataclass(frozen=True)
 class Dense:
-    """A numeric feature of `width` values a sample; a list of values is pooled into one."""
+    """A numeric feature of `width` inputs a sample; a list of values is pooled into one.
+
+    In this order: NaN becomes `stand_in`, values are clipped, `log1p` is taken. With a `stand_in` one more input says
+    1 where the value was NaN, else 0.
+    """
 
     feature: str
     width: int = 1
     pooling: Pooling | None = None
+    clip: tuple[float, float] | None = None
+    log1p: bool = False
+    stand_in: float | None = None
+
+    @property
+    def transforms(self) -> str:
+        """What is done to its values, in words; empty for nothing."""
+        found = [f"clip {self.clip[0]:g} {self.clip[1]:g}"] if self.clip else []
+        found += ["log1p"] if self.log1p else []
+        return " ".join([*found, "missing"] if self.stand_in is not None else found)
 
 
 @dataclass(frozen=True)
@@ -226,7 +241,9 @@ def _unbounded(hashed: bool) -> int:
 
 def _dense(feature: Feature) -> Dense:
     pooling = _pooling(feature)
-    return Dense(feature.name, 1 if pooling else feature.size, pooling)
+    width = 1 if pooling else feature.size + feature.missing_indicator
+    stand_in = float(feature.stand_ins()[0]) if feature.missing_indicator else None
+    return Dense(feature.name, width, pooling, feature.clip, feature.transform == "log1p", stand_in)
 
 
 def _pooling(feature: Feature) -> Pooling | None:

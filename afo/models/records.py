@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.schema import Feature, Kind, Schema
+from afo.data.feature import Feature, Kind
+from afo.data.schema import Schema
 from afo.job import Data
 from afo.models import hashing
 from afo.models.examples import Parse, Reading, fastest, parse_by_tensorflow

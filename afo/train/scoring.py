@@ -115,6 +115,9 @@ def held(schema: Schema, features: dict[str, Any]) -> Any:
     """
     counts = []
     for feature in schema.features:
-        differs = features[feature.name] != tf.constant(feature.defaults(), DTYPE[feature.kind])
+        values = features[feature.name]
+        differs = values != tf.constant(feature.stand_ins(), DTYPE[feature.kind])
+        if feature.missing_indicator:
+            differs &= ~tf.math.is_nan(values)
         counts.append(tf.math.count_nonzero(tf.reduce_any(differs, axis=1)))
     return tf.stack(counts) if counts else tf.zeros([0], tf.int64)

@@ -4,11 +4,12 @@ No TensorFlow here.
 """
 
 import hashlib
+from itertools import accumulate
 
 import msgspec
 from msgspec import Struct
 
-from afo.models.layout import Cross, Layout, Sparse, Weight
+from afo.models.layout import Cross, Dense, Layout, Sparse, Weight
 
 #: Name of the vector of all dense weights.
 DENSE = "dense"
@@ -45,7 +46,7 @@ def sections_of(layout: Layout) -> tuple[Section, ...]:
         found += _first_kernel(layout, weight) if weight.name == "layer0/kernel" else [whole_weight(weight)]
     first = 0
     for column in layout.dense:
-        found.append(Section(STATISTICS, column.feature, column.feature, first, column.width, "sums"))
+        found.append(Section(STATISTICS, column.feature, column.feature, first, column.width, _read_as("sums", column)))
         first += column.width
     return tuple(found)
 
@@ -101,16 +102,23 @@ def _table_sections(layout: Layout, table: str, suffix: str) -> list[Section]:
 def _first_kernel(layout: Layout, weight: Weight) -> list[Section]:
     """The kernel of the first layer, a range for each feature that it reads: its rows are the features' values."""
     units = weight.shape[1]
-    inputs = [(column.feature, layout.dim) for column in layout.sparse]
+    inputs = [(column.feature, column.feature, _shape(layout.dim, units)) for column in layout.sparse]
     # A bucketised feature is looked up and read as a number: two ranges, told apart by their names.
-    inputs += [(f"value of {column.feature}", column.width) for column in layout.dense]
-    found, row = [], 0
-    for name, rows in inputs:
-        owner = name.removeprefix("value of ")
-        first = weight.offset + row * units
-        found.append(Section(DENSE, f"{weight.name}/{name}", owner, first, rows * units, _shape(rows, units)))
-        row += rows
-    return found
+    inputs += [
+        (f"value of {column.feature}", column.feature, _read_as(_shape(column.width, units), column))
+        for column in layout.dense
+    ]
+    sizes = [units * rows for rows in [layout.dim] * len(layout.sparse) + [column.width for column in layout.dense]]
+    starts = accumulate(sizes, initial=weight.offset)
+    return [
+        Section(DENSE, f"{weight.name}/{name}", owner, first, size, kind)
+        for (name, owner, kind), first, size in zip(inputs, starts, sizes, strict=False)
+    ]
+
+
+def _read_as(kind: str, column: Dense) -> str:
+    """`kind`, and what is done to the values: a weight of a logarithm is none of a plain number."""
+    return f"{kind} of {column.transforms}" if column.transforms else kind
 
 
 def _kind(column: Sparse) -> str:

@@ -94,7 +94,8 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
     evaluation = _files("data.eval", job.data.eval, job.data.wait_for) if job.data.eval else ()
     data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
     if schema is None:
-        inferred, notes = infer_for_job(*look(train[:INFER_FILES], data, INFER_RECORDS), data)
+        found = look(train[:INFER_FILES], data, INFER_RECORDS)
+        inferred, notes = infer_for_job(*found, data, transformed=not job.model.entry)
         text, schema = text_of(inferred, notes).encode(), inferred
         _check_names(job, schema)
     for files in (train, evaluation):
@@ -151,8 +152,21 @@ def _check_names(job: Job, schema: Schema) -> None:
                 schema[name]
             except DataError as error:
                 raise SpecError(f"$.model.wide.crosses[{index}]: {error}") from error
-    if not job.model.entry:
+    if job.model.entry:
+        _refuse_transforms(schema)
+    else:
         check_features(layout_of(schema, job.model), job.model)
+
+
+def _refuse_transforms(schema: Schema) -> None:
+    """A model of the user's own gets the values as records hold them."""
+    for feature in schema.features:
+        if feature.transforms:
+            raise SpecError(
+                f"$.data.schema: feature `{feature.name}`: {feature.transforms[0]} is for `model.kind: wide_deep`;"
+                " a model of your own reads values as they are: take it out, and transform them in the model,"
+                " as keras.layers.Normalization and keras.ops.log1p do"
+            )
 
 
 def _check_own_files(job: Job) -> None:

@@ -14,7 +14,7 @@ from afo.data.example import encode
 from afo.data.schema import parse_schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError
-from afo.job import Job
+from afo.job import Job, Model
 from afo.jobfile import load_job
 from afo.units import Memory
 from afo_client.cmd_validate import plan_text
@@ -59,6 +59,16 @@ def test_one_job_reads_one_format(folder: Path) -> None:
     pq.write_table(pa.table({"x": [0.5], "label": [0]}), folder / "b.parquet")
     with pytest.raises(DataError, match=r"\$\.data: .*b\.parquet is Parquet by its name and .*a\.tfrecord is not"):
         inspected(folder, eval=(str(folder / "b.parquet"),))
+
+
+def test_a_model_of_ones_own_reads_values_as_they_are(folder: Path) -> None:
+    (folder / "schema.yaml").write_text("features:\n  - {name: x, kind: dense, transform: log1p}\n")
+    assert inspected(folder).schema_text
+    (folder / "my_ctr.py").write_text("def build(): ...")
+    job = job_of(folder)
+    own = msgspec.structs.replace(job, model=Model(entry=f"{folder / 'my_ctr.py'}:build"))
+    with pytest.raises(SpecError, match=r"feature `x`: transform is for `model\.kind: wide_deep`; a model of your own"):
+        inspect_job(own, str(folder / "jobs"))
 
 
 @pytest.mark.parametrize(

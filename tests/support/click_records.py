@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from afo.data.example import decode, encode
-from afo.data.schema import Feature, Schema
+from afo.data.feature import Feature
+from afo.data.schema import Schema
 from afo.data.tfrecord import RecordWriter, read_records
 
 SCHEMA = Schema(

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from afo.data.example import encode
-from afo.data.schema import Feature, Schema
+from afo.data.feature import Feature
+from afo.data.schema import Schema
 from afo.data.tfrecord import RecordWriter
 
 #: Bytes of a TFRecord before its data (length and checksum) and after (checksum).

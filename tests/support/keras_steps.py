@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from afo.data.example import encode
+from afo.data.feature import Feature
 from afo.data.pieces import Origins
-from afo.data.schema import Feature, Schema
+from afo.data.schema import Schema
 from afo.errors import ModelError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
 from afo.models.records import RecordParser

@@ -3,7 +3,8 @@
 import numpy as np
 
 from afo.data.example import encode
-from afo.data.schema import Feature, Schema
+from afo.data.feature import Feature
+from afo.data.schema import Schema
 
 LENGTH = 12
 SCHEMA = Schema(

@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from afo.data.example import encode
+from afo.data.feature import Feature
 from afo.data.infer import infer_for_job, infer_schema, text_of
-from afo.data.inspect import FileReport, Report, inspect_files
-from afo.data.schema import Feature, Schema, parse_schema
+from afo.data.inspect import FileReport, Report, _boundaries, inspect_files
+from afo.data.schema import Schema, parse_schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError
 from afo.job import Data
@@ -60,6 +64,46 @@ def test_the_inferred_schema(tmp_path: Path) -> None:
         Feature(name="x", kind="dense", shape=(2,)),
     )
     assert notes == ["tags held 0 to 2 values: is that its `max_length`?"]
+
+
+def test_numbers_are_described_as_a_model_reads_them_best(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    records: list[dict[str, list[object]]] = [
+        {
+            "even": [float(n % 400)],
+            "gain": [0.0 if n % 10 else float(np.exp(generator.normal(6, 2)))],
+            "flag": [n % 2 / 1],
+        }
+        | ({"sometimes": [float(n % 3)]} if n % 4 else {})
+        for n in range(800)
+    ]
+    report = inspect_files([write(tmp_path / "a", records)])
+    schema, _ = inferred(report)
+    assert schema["even"] == Feature(name="even", kind="dense", buckets=tuple(float(n) for n in range(25, 400, 25)))
+    assert schema["flag"] == Feature(name="flag", kind="dense")
+    assert schema["sometimes"] == Feature(name="sometimes", kind="dense", buckets=(1.0, 2.0), missing_indicator=True)
+    gain = schema["gain"]
+    assert (gain.transform, gain.missing_indicator, len(gain.buckets)) == ("log1p", False, 15)
+    assert gain.buckets[0] > 0, "the value that most records hold is alone in its interval"
+    assert parse_schema(schema.to_yaml(), "schema.yaml") == schema
+    plain, _ = infer_for_job(report.features, report.looked_at, Data(train=("x",), label="flag"), transformed=False)
+    assert [each.transforms for each in plain.features] == [()] * 3
+    few, _ = inferred(inspect_files([write(tmp_path / "b", records[:50])]))
+    assert few["gain"] == Feature(name="gain", kind="dense"), "50 values say little of how they are spread"
+
+
+@given(st.lists(st.integers(-5, 5) | st.integers(-1000, 1000), min_size=1, max_size=300))
+def test_intervals_of_about_as_many_values(values: list[int]) -> None:
+    numbers = np.array(values, np.float32)
+    boundaries = list(_boundaries(numbers))
+    assert boundaries == sorted(set(boundaries))
+    assert len(boundaries) < 16
+    assert set(boundaries) <= set(numbers.tolist()) - {numbers.min()}
+    intervals = np.searchsorted(boundaries, np.unique(numbers), side="right")
+    crowded = np.bincount(np.searchsorted(boundaries, numbers, side="right")) > 2 * max(1, numbers.size // 16) + 1
+    assert not any(crowded[place] for place in set(intervals.tolist()) if (intervals == place).sum() > 2), (
+        "only a frequent value makes an interval much larger than the others"
+    )
 
 
 def inferred(report: Report) -> tuple[Schema, list[str]]:

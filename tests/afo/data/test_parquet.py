@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from afo.data import parquet
 from afo.data.example import decode
-from afo.data.schema import Feature
+from afo.data.feature import Feature
 from afo.data.tfrecord import read_records
 from afo.errors import DataError
 from click_records import SCHEMA, as_parquet, expected_acks, splitmix64, write_files

@@ -17,9 +17,10 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.data.bad_records import BadRecords, Tally  # noqa: E402
 from afo.data.example import decode, encode  # noqa: E402
+from afo.data.feature import Feature  # noqa: E402
 from afo.data.pieces import Origins  # noqa: E402
 from afo.data.pipeline import OPEN_SPLITS, Batch, TrainingInput  # noqa: E402
-from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.data.schema import Schema  # noqa: E402
 from afo.data.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.tfrecord import RecordWriter, read_records  # noqa: E402
 from afo.errors import DataError, ProtocolError  # noqa: E402

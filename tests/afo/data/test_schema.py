@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.data.schema import Feature, Schema, parse_schema, read_schema
+from afo.data.feature import Feature
+from afo.data.schema import Schema, parse_schema, read_schema
 from afo.errors import DataError, NotFound, SpecError
 
 TEXT = """\
@@ -80,6 +81,20 @@ def test_what_is_written_is_read_back(given_features: list[Feature]) -> None:
         ("features:\n  - {name: a, kind: dense, shape: [0]}", r"s.yaml:2: \$.features\[0\].shape\[0\]"),
         ("features:\n  - {name: a, kind: dense, buckets: [2, 1]}", "buckets must ascend"),
         ("features:\n  - {name: a, kind: string, buckets: [1]}", "buckets are for dense"),
+        (
+            "features:\n  - {name: a, kind: string, transform: log1p}",
+            "transform is for dense features, and it is string",
+        ),
+        ("features:\n  - {name: a, kind: dense, transform: sqrt}", r"s.yaml:2: .*'sqrt'.*log1p"),
+        (
+            "features:\n  - {name: a, kind: dense, max_length: 2, clip: [0, 1]}",
+            "clip is for features without a max_length",
+        ),
+        ("features:\n  - {name: a, kind: dense, clip: [1, 0]}", r"clip must ascend, given \[1.0, 0.0\]"),
+        (
+            "features:\n  - {name: a, kind: dense, shape: [2], missing_indicator: true}",
+            "is for one value, and the shape",
+        ),
         ("features:\n  - {name: a, kind: dense, hash_buckets: 9}", "for ids and strings"),
         ("features:\n  - {name: a, kind: string, vocab: [x], hash_buckets: 9}", "not both"),
         ("features:\n  - {name: a, kind: string, vocab: [x, x]}", "twice in its vocab"),

@@ -6,11 +6,14 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.data.example import encode  # noqa: E402
+from afo.data.feature import Feature  # noqa: E402
+from afo.data.schema import Schema  # noqa: E402
 from afo.errors import SpecError  # noqa: E402
-from afo.job import Embedding, Model, Wide  # noqa: E402
+from afo.job import Data, Embedding, Model, Wide  # noqa: E402
 from afo.models.encode import Encoder  # noqa: E402
 from afo.models.layout import layout_of  # noqa: E402
+from afo.models.records import RecordParser  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -28,6 +31,7 @@ MODEL = Model(
     embedding=Embedding(dim=2, hash_buckets=30, storage="dense"),
     wide=Wide(crosses=(("item", "city"), ("age", "item")), cross_buckets=70),
 )
+MODEL_OF_NUMBERS = Model(hidden_units=(4,), embedding=Embedding(dim=2, storage="dense"))
 FEATURES = {
     "age": [[19.0], [20.0], [41.0]],
     "item": [[7], [8], [7]],
@@ -176,3 +180,26 @@ def test_keys_without_buckets_are_whole_hashes() -> None:
     [cross] = encoded.crosses
     assert cross.shape == (2, 1)
     assert np.abs(cross.numpy()).min() > 2**40
+
+
+def test_dense_values_are_filled_clipped_and_then_their_logarithm_is_taken() -> None:
+    income = Feature(
+        name="income", kind="dense", buckets=(0.0, 5.0), clip=(-3.0, 99.0), transform="log1p", missing_indicator=True,
+        default=4.0,
+    )  # fmt: skip
+    layout = layout_of(Schema(features=(income, Feature(name="age", kind="dense"))), MODEL_OF_NUMBERS)
+    values = tf.constant([[-10.0], [0.0], [1e6], [float("nan")]])
+    encoded = Encoder(layout)({"income": values, "age": tf.ones([4, 1])})
+    expected = [[-np.log(4), 0, 1], [0, 0, 1], [np.log(100), 0, 1], [np.log(5), 1, 1]]
+    np.testing.assert_allclose(encoded.dense.numpy(), expected, rtol=1e-6)
+    assert encoded.ids.numpy().tolist() == [[0], [1], [2], [1]], "buckets are of the value itself"
+    assert layout.dense_width == 3
+
+
+def test_what_a_record_lacks_is_a_missing_value_for_both_parsers() -> None:
+    schema = Schema(features=(Feature(name="income", kind="dense", missing_indicator=True, default=4.0),))
+    parser = RecordParser(schema, Data(train=("x",), label="y"))
+    records = tf.constant([encode({"income": [2.5], "y": [1]}), encode({"y": [0]})])
+    encoder = Encoder(layout_of(schema, MODEL_OF_NUMBERS))
+    for features in (parser(records).features, parser.inputs(records)):
+        assert encoder(features).dense.numpy().tolist() == [[2.5, 0.0], [4.0, 1.0]]

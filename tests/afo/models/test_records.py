@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 tf = pytest.importorskip("tensorflow")
 
 from afo.data.example import encode  # noqa: E402
-from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.data.feature import Feature  # noqa: E402
+from afo.data.schema import Schema  # noqa: E402
 from afo.job import Data, NegativeSampling  # noqa: E402
 from afo.models import hashing  # noqa: E402
 from afo.models.records import RecordParser  # noqa: E402

@@ -8,7 +8,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.schema import Feature, Schema  # noqa: E402
+from afo.data.feature import Feature  # noqa: E402
+from afo.data.schema import Schema  # noqa: E402
 from afo.job import Embedding, Model, Wide  # noqa: E402
 from afo.models import wide_deep  # noqa: E402
 from afo.models.layout import layout_of  # noqa: E402

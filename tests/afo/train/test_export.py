@@ -7,16 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from afo.data.example import encode
+from afo.data.feature import Feature
 from afo.data.tfrecord import RecordWriter
 from afo.errors import SpecError
 from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
 from afo.jobfile import load_job
 from afo.ops.library import available
 from checkpoint_values import CheckpointValues
+from click_records import SCHEMA
 
 pytestmark = pytest.mark.tensorflow
 
@@ -37,10 +40,15 @@ MODELS = {
 RECORDS = [
     {
         "user": [n], "city": [("Ulm", "Bonn", "?")[n % 3]], "liked": [n, 7 * n], "age": [20.0 + n], "label": [0],
-        "sample_id": [n],
+        "sample_id": [n], **({"income": [1000.0 * n - 5000.0]} if n % 3 else {}),
     }
     for n in range(2 * KEYS)
 ]  # fmt: skip
+#: Dense values that are changed before a model reads them, and that some records lack.
+INCOME = Feature(
+    name="income", kind="dense", buckets=(500.0, 9000.0), clip=(-100.0, 50_000.0), transform="log1p",
+    missing_indicator=True, default=700.0,
+)  # fmt: skip
 
 
 class Trained:
@@ -107,6 +115,8 @@ class Trained:
 
 @pytest.fixture
 def trained(tmp_path: Path, schema_file: Path) -> Callable[[str], Trained]:
+    schema = msgspec.structs.replace(SCHEMA, features=(*SCHEMA.features, INCOME))
+    schema_file.write_text(schema.to_yaml())
     return lambda which: Trained(tmp_path, schema_file, which)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from afo import lineage
 from afo.data.byte_range import ByteRange
-from afo.data.schema import Feature, Schema
+from afo.data.feature import Feature
+from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
 from afo.job import Embedding, Model, WarmStart, Wide
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
@@ -61,6 +62,17 @@ def test_a_feature_that_went_is_dropped_and_one_of_another_kind_is_made_new() ->
     assert "user (layer0/kernel)" in plan.kept, "the layer reads embeddings of the same size"
     longer = msgspec.structs.replace(CITY, vocab=("Bonn", "Ulm", "Trier"))
     assert any("city: was vocabulary" in text for text in transfer.plan(sections(longer), before, {}, {}).made_new)
+
+
+def test_a_number_that_is_changed_otherwise_is_another_input() -> None:
+    before = sections(user(), AGE, Feature(name="income", kind="dense"))
+    now = sections(user(), AGE, Feature(name="income", kind="dense", transform="log1p"))
+    plan = transfer.plan(now, before, RULES, RULES)
+    assert plan.made_new == (
+        "income: was 1x4, is 1x4 of log1p (layer0/kernel/value of income)",
+        "income: was sums, is sums of log1p (statistics)",
+    )
+    assert transfer.plan(now, now, RULES, RULES).made_new == ()
 
 
 def test_another_optimizer_keeps_the_weights_and_begins_its_state_anew() -> None:
