@@ -19,6 +19,7 @@ _TRAINING = (
 _JOB = (*_TRAINING, "afo/rpc", "afo/storage", "am", "child")
 #: Of each report, folders and files whose change makes it older.
 SPEAKS_OF = {
+    "bench-part8.md": (*_JOB, "benchmarks"),
     "bridge-part7.md": ("am/afo_am/runtime", "client/afo_client/yarn", "benchmarks/bench_bridge.py"),
     "equivalence-part2.md": (*_TRAINING, "conf/models"),
     "faults-part3.md": _JOB,
