@@ -159,7 +159,7 @@ def _flow(value: object) -> str:
     """A value on one line, in the common part of all versions of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return str(int(value))

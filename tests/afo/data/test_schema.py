@@ -1,5 +1,6 @@
 """Schemas: read, written, refused with file and line, and held against records."""
 
+import math
 import re
 from pathlib import Path
 
@@ -61,7 +62,17 @@ def features(draw: st.DrawFn) -> Feature:
         fields |= {"max_length": draw(st.integers(1, 9)), "combiner": draw(st.sampled_from(["mean", "sum", "sqrtn"]))}
     else:
         fields["shape"] = tuple(draw(st.lists(st.integers(1, 4), max_size=2)))
+        if kind == "dense":
+            fields["transform"] = draw(st.none() | st.just("log1p"))
+            fields["clip"] = draw(st.none() | st.tuples(st.floats(-1e6, -1), st.floats(0, 1e6)))
+            fields["missing_indicator"] = math.prod(fields["shape"]) == 1 and draw(st.booleans())
     return Feature(name=draw(names), kind=kind, **fields)
+
+
+def test_whole_numbers_are_written_without_a_fraction() -> None:
+    age = Feature(name="age", kind="dense", buckets=(18.0, 30.5), clip=(0.0, 1e20), default=-1.0)
+    text = Schema(features=(age,)).to_yaml()
+    assert text == "features:\n  - {name: age, kind: dense, default: -1, buckets: [18, 30.5], clip: [0, 1e20]}\n"
 
 
 @given(st.lists(features(), min_size=1, max_size=4, unique_by=lambda each: each.name))
