@@ -23,7 +23,7 @@ def special_kind(mode: int) -> str:
 
 def open_regular(path: str | os.PathLike[str], buffering: int = -1) -> BinaryIO:
     """A regular file for reading. Raises `OSError`, whose `strerror` says what a file of another kind is."""
-    return open(path, "rb", buffering=buffering, opener=_opened)
+    return open(path, "rb", buffering=buffering, opener=open_descriptor)
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
@@ -44,7 +44,8 @@ def read_end(path: str | os.PathLike[str], most: int) -> bytes:
         return file.read(most)
 
 
-def _opened(path: str, flags: int) -> int:
+def open_descriptor(path: str, flags: int) -> int:
+    """The `opener` of regular files for `open` and `io.FileIO`. Raises as `open_regular`."""
     _check(path, os.stat(path))
     # It may have been exchanged since; not to block at opening is all that the flag means for a regular file.
     descriptor = os.open(path, flags | os.O_NONBLOCK)

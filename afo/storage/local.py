@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import posixpath
 import pwd
@@ -23,7 +24,7 @@ from afo.errors import (
     StorageError,
     has_no_space,
 )
-from afo.regular_file import open_regular, special_kind
+from afo.regular_file import open_descriptor, special_kind
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 
 _LOOK = "look at"
@@ -69,7 +70,7 @@ class LocalFiles:
     def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
         """Waits for nobody: what was written can be read, and what is no regular file is refused."""
         with translated("read", path):
-            return open_regular(path, BLOCK // 4)
+            return io.BufferedReader(_LocalSource(path), BLOCK // 4)
 
     def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
         if os.path.isdir(path):
@@ -128,6 +129,26 @@ class LocalFiles:
     def rename(self, source: str, destination: str) -> None:
         with translated("rename", f"{source} to {destination}"):
             os.replace(source, destination)
+
+
+class _LocalSource(io.FileIO):
+    """An open file whose disk may fail, or refuse a position, long after the opening."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "r", opener=open_descriptor)
+        self._path = path
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed's Buffer is wider
+        with translated("read", self._path):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with translated("read", self._path):
+            return super().readall()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        with translated("read", self._path):
+            return super().seek(offset, whence)
 
 
 class _LocalSink:

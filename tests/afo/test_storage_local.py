@@ -232,6 +232,20 @@ def test_errors_name_what_and_where(root: str, tmp_path: Path) -> None:
     assert not storage.exists(f"{root}/file/x")
 
 
+@pytest.mark.parametrize("how_much", [1, -1])
+def test_an_error_after_the_opening_names_what_and_where(root: str, tmp_path: Path, how_much: int) -> None:
+    storage.write_bytes(f"{root}/file", b"data")
+    reading, writing = os.pipe()
+    with storage.open_input(f"{root}/file") as file:
+        os.dup2(writing, file.fileno())  # As a disk that breaks: what is open cannot be read any more.
+        os.close(reading)
+        os.close(writing)
+        with pytest.raises(StorageError, match=f"cannot read {tmp_path}/file: Bad file descriptor"):
+            file.read(how_much)
+        with pytest.raises(StorageError, match=f"cannot read {tmp_path}/file: Illegal seek"):
+            file.seek(1)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_unwritable_directory(root: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
