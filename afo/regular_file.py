@@ -21,9 +21,9 @@ def special_kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "")
 
 
-def open_regular(path: str | os.PathLike[str], buffering: int = -1) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """A regular file for reading. Raises `OSError`, whose `strerror` says what a file of another kind is."""
-    return open(path, "rb", buffering=buffering, opener=open_descriptor)
+    return open(path, "rb", opener=open_descriptor)
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from afo import storage
 from afo.errors import NotFound, PermissionDenied, StillOpen
 from afo.growing_log import PATIENCE_S
-from afo.storage.local import translated
+from afo.storage.local import local_input, translated
 from afo.storage.url import LOCAL, parse
 
 #: Of one job: bytes that are copied, event files, and levels of directories below its summaries.
@@ -140,7 +140,7 @@ def _opener(name: str, folder: int) -> Callable[[], BinaryIO]:
     def opened() -> BinaryIO:
         with translated("read", name):
             try:
-                file = os.fdopen(os.open(name, flags, dir_fd=folder), "rb")
+                file = local_input(name, lambda _path, _flags: os.open(name, flags, dir_fd=folder))
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise

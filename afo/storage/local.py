@@ -9,7 +9,7 @@ import posixpath
 import pwd
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import BinaryIO
@@ -61,6 +61,11 @@ def described(url: str, status: os.stat_result) -> FileInfo:
     return FileInfo(url, size, status.st_mtime_ns / 1e9, is_dir, owner, special_kind(status.st_mode))
 
 
+def local_input(path: str, opener: Callable[[str, int], int]) -> BinaryIO:
+    """A file for reading. Raises afo's errors, with `path` in them, but from the opening what `opener` raises."""
+    return io.BufferedReader(_LocalSource(path, opener), BLOCK // 4)
+
+
 class LocalFiles:
     """The `afo.storage.backend.Backend` of plain paths and `file://` URLs."""
 
@@ -70,7 +75,7 @@ class LocalFiles:
     def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
         """Waits for nobody: what was written can be read, and what is no regular file is refused."""
         with translated("read", path):
-            return io.BufferedReader(_LocalSource(path), BLOCK // 4)
+            return local_input(path, open_descriptor)
 
     def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
         if os.path.isdir(path):
@@ -134,8 +139,8 @@ class LocalFiles:
 class _LocalSource(io.FileIO):
     """An open file whose disk may fail, or refuse a position, long after the opening."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "r", opener=open_descriptor)
+    def __init__(self, path: str, opener: Callable[[str, int], int]) -> None:
+        super().__init__(path, "r", opener=opener)
         self._path = path
 
     def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed's Buffer is wider

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from afo.errors import NotFound, PermissionDenied, StorageError
 from afo.storage import FileInfo
-from afo.storage.backend import BLOCK, temporary_name
-from afo.storage.local import described, translated
+from afo.storage.backend import temporary_name
+from afo.storage.local import described, local_input, translated
 from afo.storage.url import parse
 
 #: Enough to go through a directory, which may be one that cannot be listed.
@@ -56,7 +56,7 @@ class UnlinkedFiles:
         with self._at(url, "read") as (folder, name):
             # Before it is opened as well, which of a device may do something.
             _check_plain(url, os.stat(name, dir_fd=folder, follow_symlinks=False))
-            file = os.fdopen(os.open(name, _READ, dir_fd=folder), "rb", BLOCK // 4)
+            file = local_input(url, lambda _path, _flags: os.open(name, _READ, dir_fd=folder))
         try:
             _check_plain(url, os.fstat(file.fileno()))
         except NotFound:

@@ -17,6 +17,7 @@ from afo.exit_cause import classify
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
 from afo.storage.streams import copy_here
+from damage import broken
 
 
 @pytest.fixture(params=["", "file://"])
@@ -235,11 +236,7 @@ def test_errors_name_what_and_where(root: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("how_much", [1, -1])
 def test_an_error_after_the_opening_names_what_and_where(root: str, tmp_path: Path, how_much: int) -> None:
     storage.write_bytes(f"{root}/file", b"data")
-    reading, writing = os.pipe()
-    with storage.open_input(f"{root}/file") as file:
-        os.dup2(writing, file.fileno())  # As a disk that breaks: what is open cannot be read any more.
-        os.close(reading)
-        os.close(writing)
+    with broken(storage.open_input(f"{root}/file")) as file:
         with pytest.raises(StorageError, match=f"cannot read {tmp_path}/file: Bad file descriptor"):
             file.read(how_much)
         with pytest.raises(StorageError, match=f"cannot read {tmp_path}/file: Illegal seek"):

@@ -4,11 +4,13 @@ import io
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from afo import summary_folder
 from afo.errors import PermissionDenied, StorageError
 from afo.summary_folder import MAX_DEPTH, SummaryFolder
+from damage import broken
 
 EVENTS = "events.out.tfevents.1700000000.node-1.77.0.v2"
 
@@ -161,3 +163,16 @@ def test_a_file_that_may_not_be_read_hides_no_other(
     for _ in range(2):
         assert copied(folder) == {f"open/{EVENTS}": b"content"}
     assert [record.message for record in caplog.records] == ["cannot read it; it is not shown"]
+
+
+def test_an_error_while_it_is_copied_is_said_of_what_is_read(
+    here: SummaryFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = SummaryFolder._copy
+
+    def breaking(self: SummaryFolder, file: summary_folder._EventFile, begun: int, end: int) -> int:
+        return copy(self, msgspec.structs.replace(file, open=lambda: broken(file.open())), begun, end)
+
+    monkeypatch.setattr(SummaryFolder, "_copy", breaking)
+    with pytest.raises(StorageError, match=f"cannot read {EVENTS}: "):
+        here.refresh()

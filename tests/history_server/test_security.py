@@ -18,13 +18,14 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import storage
-from afo.errors import AfoError, SpecError
+from afo.errors import AfoError, SpecError, StorageError
 from afo.gate import Check
 from afo.plain_text import plain
 from afo_history_server import unlinked
 from afo_history_server.app import create_app
 from afo_history_server.job_files import JobFiles
 from afo_history_server.serve import listening
+from damage import broken
 from job_writer import DONE, FAILED, JobWriter, task_id
 from pages import browser
 
@@ -120,6 +121,16 @@ def test_what_is_exchanged_for_a_link_while_it_is_looked_at_is_not_followed(
     files.delete(failed.paths.dir)
     assert not os.path.lexists(failed.paths.dir)
     assert files.read(f"{done.paths.logs}/worker_0/0/stderr", 100) == CANARY.encode()
+
+
+def test_an_error_after_the_opening_names_what_and_where(done: JobWriter, root: str) -> None:
+    log = f"{done.paths.logs}/worker_0/0/stderr"
+    done.write_log("worker_0", 0, "stderr", b"data")
+    with (
+        broken(JobFiles(root).open(log)) as file,
+        pytest.raises(StorageError, match=f"cannot read {log}: Bad file"),
+    ):
+        file.read()
 
 
 def test_the_root_itself_may_be_a_link(done: JobWriter, root: str, tmp_path: Path) -> None:

@@ -1,10 +1,22 @@
 """Ways in which a file of a job is damaged, or made by somebody who means harm."""
 
+import os
+from typing import BinaryIO
+
 from hypothesis import strategies as st
 
 NESTED = b'{"a":' * 100_000
 #: Keys that no text may have, and brackets without an end.
 HOSTILE = (b"", b"{", b"[]", b"null", b"\xff", NESTED, b"[" * 100_000, b'{"\xff": 1}', b'{"\\ud800": 1}', b"1" * 5000)
+
+
+def broken(file: BinaryIO) -> BinaryIO:
+    """An open local file, as if its disk had broken since: it can be neither read nor positioned any more."""
+    reading, writing = os.pipe()
+    os.dup2(writing, file.fileno(), inheritable=False)
+    os.close(reading)
+    os.close(writing)
+    return file
 
 
 @st.composite
