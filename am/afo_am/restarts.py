@@ -13,7 +13,7 @@ from afo_am.tasks import Stage, Task
 #: Causes that are read off the last exception of a process.
 EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",
-     "model_error", "not_finite", "checkpoint_lost"}
+     "model_error", "not_finite"}
 )  # fmt: skip
 #: What the interpreter finds wrong with code, whatever other tasks do.
 _OWN_FAULTS = ("SyntaxError", "IndentationError", "NameError", "ImportError", "ModuleNotFoundError")

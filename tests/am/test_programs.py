@@ -192,3 +192,10 @@ def up(cluster: FakeCluster) -> list[FakeTask]:
     alive = [each for each in cluster.live() if each.running and each.directive is not None]
     newest = max((each.generation for each in alive), default=0)
     return [each for each in alive if each.generation == newest]
+
+
+def test_a_program_that_finds_its_checkpoints_gone_is_not_tried_again(make_cluster: Make) -> None:
+    """Nobody counts its ends, so that it would begin again for ever."""
+    cluster = running(make_cluster(config()))
+    cluster.fail(child(cluster, "worker:0"), "checkpoint_lost", 1, "CheckpointLost: m-7")
+    assert finish(cluster) == "FAILED"

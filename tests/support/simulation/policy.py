@@ -24,7 +24,7 @@ MAX_IN_PLACE = 3
 #: Causes that are read off the last exception of a process: they fail the job when the same one comes again.
 _EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",
-     "model_error", "not_finite", "checkpoint_lost"}
+     "model_error", "not_finite"}
 )  # fmt: skip
 _ANY_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 
