@@ -367,7 +367,7 @@ class JobFinished(Event, frozen=True):
 
 
 class Sample(Event, frozen=True):
-    """How the job does, about once in 30 s; for curves."""
+    """How the job does: every few seconds at first, then about once in 30 s, and once at its end; for curves."""
 
     step: int
     samples: int
@@ -376,6 +376,9 @@ class Sample(Event, frozen=True):
     loss: float | None
     #: Updates by others while a worker's step runs, in the mean; None where that is not known.
     staleness: float | None = None
+    #: Share of the job's steps that are made, 0 to 1, and the seconds until the last; None where that is not known.
+    progress: float | None = None
+    seconds_left: float | None = None
 
 
 class TaskUse(Struct, frozen=True, kw_only=True):

@@ -373,6 +373,9 @@ class StatusReply(Message, frozen=True):
     notes: tuple[str, ...] = ()
     #: What bounds the input, where training waits for it notably (`afo.input_wait`).
     input_bound: InputBound | None = None
+    #: Share of the job's steps that are made, 0 to 1, and the seconds until the last; None where that is not known.
+    progress: float | None = None
+    seconds_left: float | None = None
 
 
 class KillRequest(Message, frozen=True):

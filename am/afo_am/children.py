@@ -112,6 +112,8 @@ class Children:
         """A Child's process ended."""
         task = self._core.state.task(report.task)
         registered = task is not None and task.stage is Stage.REGISTERED
+        if task is not None and registered:
+            self._take_last_progress(task, report)
         if task is not None and registered and in_place.process_ended(self._core, task, report):
             return m.ExitReply(stays=True)
         if task is not None and registered and report.cause == STOPPED and not self._core.state.verdict:
@@ -123,6 +125,11 @@ class Children:
                 cause, message = "generation_lost", CAUSES["generation_lost"].summary
             self._core.task_ended(task, cause, report.code, message, report)
         return m.ExitReply()
+
+    def _take_last_progress(self, task: Task, report: m.ExitReport) -> None:
+        """A short process may end between two heartbeats; one of a lost generation made steps that were undone."""
+        if report.progress is not None and report.generation == self._core.state.generation:
+            self._core.rates.take(task.id, report.progress, self._core.now)
 
     def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
         # Were it taken for done, the next generation would wait for its address, or find no parameter servers.

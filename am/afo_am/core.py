@@ -21,6 +21,7 @@ from afo_am.containers import Containers
 from afo_am.ending import Ending
 from afo_am.gang import Gang
 from afo_am.orders import Orders
+from afo_am.progress import progress_of, seconds_left
 from afo_am.rates import Rates
 from afo_am.restarts import (
     ends_generation,
@@ -41,6 +42,9 @@ from afo_am.waiting import Waiting, in_order
 
 #: Events after which something may have to follow at once; for all else the next tick is soon enough.
 _UNSETTLING = (ev.TaskEnded, ev.GenerationEnded, ev.WorkersScaled, ev.JobEnding)
+
+#: Seconds between two `Sample` events: few at first, for the curves of short jobs.
+FIRST_SAMPLE_S, SAMPLE_S = 2.0, 30.0
 
 
 @dataclass
@@ -69,6 +73,8 @@ class Core:
         self._killed: set[str] = set()
         self._begun = now
         self._last_sample = now
+        #: Seconds from the last `Sample` to the next.
+        self._sample_pause = 0.0
         #: Samples in the last `Sample` event.
         self._sampled = 0
         #: Parts of the core, each for one kind of counterpart; all decide through `record` and `command`.
@@ -294,17 +300,25 @@ class Core:
         self.gang.look()
         self.waiting.look()
         self._used.look()
-        if self._now - self._last_sample >= 30 and self.state.ready:
+        if self.rates.samples and self.state.ready and self._now - self._last_sample >= self._sample_pause:
             self._last_sample = self._now
-            rates = self.rates
-            self.record(
-                ev.Sample(
-                    step=rates.step, samples=rates.samples, samples_per_s=rates.samples_per_s(self._now),
-                    input_wait=rates.input_wait, loss=rates.loss, staleness=rates.staleness,
-                )
-            )  # fmt: skip
-            total = self.state.splits.total
-            self.command(c.ShowProgress(self.state.splits.done / total if total else 0.0))
+            self._sample_pause = min(SAMPLE_S, max(FIRST_SAMPLE_S, 1.2 * self._sample_pause))
+            self._sample(self.rates.samples_per_s(self._now), seconds_left(self.state, self.rates, self._now))
+            self.command(c.ShowProgress(progress_of(self.state, self.rates) or 0.0))
+
+    def sample_last(self) -> None:
+        """Keep how the training stood when the job ended: a short one would else be known by its first steps."""
+        if self.rates.samples > self._sampled:
+            self._sample(self.rates.last_samples_per_s(), None)
+
+    def _sample(self, samples_per_s: float, left: float | None) -> None:
+        rates = self.rates
+        self.record(
+            ev.Sample(
+                step=rates.step, samples=rates.samples, samples_per_s=samples_per_s, input_wait=rates.input_wait,
+                loss=rates.loss, staleness=rates.staleness, progress=progress_of(self.state, rates), seconds_left=left,
+            )
+        )  # fmt: skip
 
     def _job_started(self, job_id: str) -> ev.JobStarted:
         config = self.state.config

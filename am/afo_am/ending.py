@@ -82,6 +82,7 @@ class Ending:
 
     def _finish(self) -> None:
         core, state = self._core, self._core.state
+        core.sample_last()
         core.record(
             ev.JobFinished(
                 state=state.verdict, cause=state.verdict_cause, diagnostics=state.diagnostics, metrics=state.metrics,

@@ -43,6 +43,8 @@ def _of_job(status: StatusReply) -> Iterator[Metric]:
         "step": ("Steps of the model.", status.step),
         "samples_per_second": ("Samples of all workers in the last seconds.", status.samples_per_s),
         "input_wait_ratio": ("Share of the step time that training waited for input.", status.input_wait),
+        "progress_ratio": ("Share of the job's steps that are made.", status.progress),
+        "seconds_left": ("Until the last step, at the pace of the last minutes.", status.seconds_left),
         "loss": ("Of the last step that was reported.", status.loss),
         "generation": ("Grows when the training goes back to a checkpoint.", status.generation),
         "files_done": ("Passes over training files that were applied.", status.splits_done),

@@ -10,6 +10,8 @@ from afo.train_task import Progress
 
 #: Seconds over which the rate is taken.
 WINDOW_S = 15.0
+#: Seconds over which the pace is taken, by which the end is foretold; and between two marks in it.
+PACE_S, MARK_S = 120.0, 5.0
 
 
 class Rates:
@@ -30,6 +32,8 @@ class Rates:
         self._wait = InputWait()
         self._step_s = 0.0
         self._window: deque[tuple[float, int]] = deque()
+        #: (time, step); one more than `PACE_S` holds at most.
+        self._marks: deque[tuple[float, int]] = deque()
 
     def resume(self, samples: int, tasks: Iterable[TaskId]) -> None:
         """A restarted AM goes on: `samples` were counted before, and what `tasks` report first is in them."""
@@ -40,6 +44,7 @@ class Rates:
         """A generation begins at `step`."""
         self.step = step
         self._staleness.clear()
+        self._marks.clear()
 
     def take(self, task: TaskId, progress: Progress, now: float) -> None:
         """Add what `task` did since its last report; smaller counters than before mean a new process."""
@@ -63,6 +68,14 @@ class Rates:
         self._window.append((now, self.samples))
         while len(self._window) > 2 and self._window[0][0] < now - WINDOW_S:
             self._window.popleft()
+        self._mark(now)
+
+    def _mark(self, now: float) -> None:
+        if self._marks and now - self._marks[-1][0] < MARK_S:
+            return
+        self._marks.append((now, self.step))
+        while len(self._marks) > 2 and self._marks[0][0] < now - PACE_S:
+            self._marks.popleft()
 
     def _note_staleness(self, task: TaskId, progress: Progress) -> None:
         if progress.staleness is not None and progress.phase == "training":
@@ -81,6 +94,17 @@ class Rates:
             return 0.0
         (since, before), (_, after) = self._window[0], self._window[-1]
         return (after - before) / max(now - since, 1e-9)
+
+    def last_samples_per_s(self) -> float:
+        """As `samples_per_s`, at the last report: what an ended training did in its last seconds."""
+        return self.samples_per_s(self._window[-1][0]) if self._window else 0.0
+
+    def steps_per_s(self, now: float) -> float:
+        """Steps per second of all workers over the last minutes; 0 before they are known."""
+        if not self._marks or now <= self._marks[0][0]:
+            return 0.0
+        since, before = self._marks[0]
+        return (self.step - before) / (now - since)
 
     @property
     def input_wait(self) -> float:

@@ -3,6 +3,7 @@
 from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.core import Core
 from afo_am.gang import names
+from afo_am.progress import progress_of, seconds_left
 from afo_am.state import JobState
 from afo_am.tasks import LIVE, Stage, Task
 
@@ -22,6 +23,8 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         samples_per_s=rates.samples_per_s(now),
         input_wait=rates.input_wait,
         input_bound=rates.input_bound,
+        progress=progress_of(state, rates),
+        seconds_left=seconds_left(state, rates, now) if state.ready else None,
         loss=rates.loss,
         metrics=state.metrics,
         splits_done=state.splits.done,

@@ -67,6 +67,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     input_bound: InputBound | None = None
     loss: float | None = None
     metrics: dict[str, float] = {}
+    #: Share of the job's steps that are made, and the seconds until the last.
+    progress: float | None = None
+    seconds_left: float | None = None
     splits_done: int = 0
     splits_total: int = 0
     generation: int = 1
@@ -105,6 +108,8 @@ def from_status(reply: StatusReply) -> JobView:
         input_bound=reply.input_bound,
         loss=reply.loss,
         metrics=reply.metrics,
+        progress=reply.progress,
+        seconds_left=reply.seconds_left,
         splits_done=reply.splits_done,
         splits_total=reply.splits_total,
         notes=reply.notes,
@@ -173,7 +178,8 @@ class LogReader:
                              state="RUNNING", splits_total=len(event.train_files) * event.epochs)  # fmt: skip
             case ev.Sample():
                 self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
-                             input_wait=event.input_wait, loss=event.loss)  # fmt: skip
+                             input_wait=event.input_wait, loss=event.loss, progress=event.progress,
+                             seconds_left=event.seconds_left)  # fmt: skip
             case ev.Evaluated():
                 self._change(metrics=event.metrics)
             case ev.SplitDone():

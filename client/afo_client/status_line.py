@@ -1,21 +1,25 @@
 """The one live line of a running job: rewritten on a terminal, else a plain line on a change and every 30 seconds."""
 
+import math
 import shutil
 import sys
 import time
 
-from afo_client.console import quality_text, say, say_over, wait_text, without_control
+from afo_client.console import quality_text, say, say_over, span_text, wait_text, without_control
 from afo_client.job_view import JobView
 
 EVERY_S = 30.0
+#: Characters of the bar.
+_BAR = 10
 
 
 def status_line(view: JobView) -> str:
-    """State, containers, step, samples/s, input wait, loss, quality; what is not known yet is left out."""
+    """State, containers, progress, step, samples/s, input wait, loss, quality; what is not known yet is left out."""
     up, wanted = view.containers
     parts = [view.state, f"containers {up}/{wanted}" if wanted else ""]
     if view.step:
         parts += [
+            progress_text(view),
             f"step {view.step:,}",
             f"{view.samples_per_s:,.0f} samples/s",
             wait_text(view.input_wait, view.input_bound),
@@ -28,6 +32,21 @@ def status_line(view: JobView) -> str:
     parts.append(f"generation {view.generation}" if view.generation > 1 else "")
     parts.append(without_control(view.message.partition("\n")[0]))
     return " · ".join(part for part in parts if part)
+
+
+def progress_text(view: JobView) -> str:
+    """`[=====>    ] 52%, 4 min left`; '' where nobody knows how many steps there will be."""
+    if view.progress is None or view.ended:
+        return ""
+    done = math.floor(_BAR * view.progress)
+    bar = ("=" * done + ">" * (done < _BAR)).ljust(_BAR)
+    left = f", {_rough(view.seconds_left)} left" if view.seconds_left and view.progress < 1 else ""
+    return f"[{bar}] {math.floor(100 * view.progress)}%{left}"
+
+
+def _rough(seconds: float) -> str:
+    """A forecast has no seconds among its minutes."""
+    return span_text(60 * math.ceil(seconds / 60)).removesuffix(" 0 s") if seconds >= 60 else f"{math.ceil(seconds)} s"
 
 
 class LiveLine:

@@ -124,7 +124,8 @@ class HistoryFold:
         match event:
             case ev.Sample():
                 self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
-                             input_wait=event.input_wait, loss=event.loss)  # fmt: skip
+                             input_wait=event.input_wait, loss=event.loss, progress=event.progress,
+                             seconds_left=event.seconds_left)  # fmt: skip
                 self._curve.add(
                     CurvePoint(time=time, step=event.step, samples_per_s=event.samples_per_s,
                                input_wait=event.input_wait, loss=event.loss, staleness=event.staleness)

@@ -191,6 +191,9 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     step: int = 0
     samples: int = 0
     samples_per_s: float | None = None
+    #: Share of the job's steps that are made, and the seconds until the last.
+    progress: float | None = None
+    seconds_left: float | None = None
     input_wait: float | None = None
     input_bound: InputBound | None = None
     loss: float | None = None

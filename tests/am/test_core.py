@@ -1,5 +1,6 @@
 """The deciding core against a fake cluster."""
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -252,3 +253,25 @@ def test_no_container_in_time_fails_with_what_is_missing(make_cluster: Make) -> 
     cluster.poll()
     assert "ps:0" in cluster.core.state.diagnostics
     assert "timeouts.allocate" in cluster.core.state.diagnostics
+
+
+def test_how_the_training_stood_at_its_end_is_the_last_sample(make_cluster: Make) -> None:
+    """A job of a few seconds would else be known by its first steps."""
+    cluster = make_cluster(make_config(files=1, epochs=1, evaluator=False))
+    assert cluster.run() == "SUCCEEDED"
+    trained = sum(
+        end.progress.samples for end in cluster.events(ev.TaskEnded) if end.progress and end.task.role == "worker"
+    )
+    last = cluster.events(ev.Sample)[-1]
+    assert last.samples == trained
+    assert (last.step, last.progress) == (cluster.events(ev.JobFinished)[0].step, 1)
+
+
+def test_samples_are_close_together_at_first(make_cluster: Make) -> None:
+    cluster = make_cluster(make_config(files=60))
+    cluster.speed = dict.fromkeys(cluster.core.state.tasks, 50.0)
+    assert cluster.run() == "SUCCEEDED"
+    times = [wall for event, wall in cluster.log if isinstance(event, ev.Sample)]
+    gaps = [later - sooner for sooner, later in itertools.pairwise(times)][:-1]
+    assert min(gaps) < 5
+    assert max(gaps) <= 31

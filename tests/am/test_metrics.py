@@ -18,8 +18,8 @@ from job_writer import task_id
 
 STATUS = StatusReply(
     job_id="local_1_0001", name="n", state="TRAINING", generation=2, message="", step=40, samples=4000,
-    samples_per_s=12.5, input_wait=0.25, loss=None, metrics={"auc": 0.75}, splits_done=3, splits_total=8, started=1.0,
-    restarts=1,
+    samples_per_s=12.5, input_wait=0.25, progress=0.375, loss=None, splits_done=3, splits_total=8,
+    metrics={"auc": 0.75}, started=1.0, restarts=1,
     tasks=(
         TaskStatus(task=task_id("worker"), state="registered", usage=Usage(rss=7, cpu_s=1.5, written_bytes=9),
                    progress=Progress(phase="training", samples=4000, input_wait=InputWait(reading=0.5))),
@@ -46,13 +46,14 @@ def test_a_job_is_told_as_it_is_now() -> None:
         assert found["afo_job_step",] == 40
         assert found["afo_job_samples_total",] == 4000
         assert found["afo_job_input_wait_ratio",] == 0.25
+        assert found["afo_job_progress_ratio",] == 0.375
         assert found["afo_job_metric", "auc"] == 0.75
         assert found["afo_tasks", "worker", "registered"] == found["afo_tasks", "worker", "requested"] == 1
         assert found["afo_task_memory_bytes", "worker:0"] == 7
         assert found["afo_task_cpu_seconds_total", "worker:0"] == 1.5
         assert found["afo_task_input_wait_seconds_total", "reading", "worker:0"] == 0.5
         assert ("afo_task_samples_total", "worker:1") not in found, "it has no process"
-        assert ("afo_job_loss",) not in found
+        assert not {("afo_job_loss",), ("afo_job_seconds_left",)} & set(found)
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{address}/metrics", timeout=10)
 

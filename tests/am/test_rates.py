@@ -85,3 +85,21 @@ def test_staleness_is_the_mean_over_workers_that_train() -> None:
     assert rates.staleness == 3.0
     rates.reset(0)
     assert rates.staleness is None
+
+
+def test_the_pace_is_of_the_last_minutes_and_begins_anew_with_a_generation() -> None:
+    rates = Rates()
+    assert rates.steps_per_s(0.0) == 0
+    for second in range(400):
+        rates.take(A, progress(second, step=100 * min(second, 200) + max(0, second - 200)), now=float(second))
+    assert rates.steps_per_s(399.0) == pytest.approx(1.0)
+    rates.reset(7)
+    assert rates.steps_per_s(400.0) == 0
+
+
+def test_what_the_last_seconds_did_is_known_when_they_are_long_over() -> None:
+    rates = Rates()
+    assert rates.last_samples_per_s() == 0
+    for second in range(3):
+        rates.take(A, progress(100 * second), now=float(second))
+    assert (rates.samples_per_s(60.0), rates.last_samples_per_s()) == (0, 100)

@@ -25,7 +25,7 @@ from afo.rpc.server import RpcServer
 from afo.train_task import Progress
 from afo_client import ending, follow, job_watch
 from afo_client.job_ref import JobRef
-from afo_client.job_view import JobView
+from afo_client.job_view import JobView, from_status
 from afo_client.job_watch import CALL_S, JobWatch
 from afo_client.mishaps import Mishaps
 from afo_client.runtimes import Application
@@ -400,3 +400,22 @@ def test_kill_of_an_ended_job_changes_nothing(watch: JobWatch, ref: JobRef, runt
     finish(ref)
     assert ending.end_job(watch, "why").state == "SUCCEEDED"
     assert runtime.killed == []
+
+
+@pytest.mark.parametrize(
+    ("progress", "left", "text"),
+    [
+        (0.0, None, "[>         ] 0%"),
+        (0.529, 200.0, "[=====>    ] 52%, 4 min left"),
+        (0.999, 3.2, "[=========>] 99%, 4 s left"),
+        (0.1, 7500.0, "[=>        ] 10%, 2 h 5 min left"),
+        (1.0, 5.0, "[==========] 100%"),
+    ],
+)
+def test_the_live_line_says_how_far_it_is_and_how_long_it_takes(progress: float, left: float | None, text: str) -> None:
+    view = from_status(structs.replace(status(), progress=progress, seconds_left=left))
+    assert status_line(view).startswith(f"TRAINING · containers 1/1 · {text} · step 7 · ")
+
+
+def test_nothing_is_foretold_where_the_end_is_not_known() -> None:
+    assert status_line(from_status(status())).startswith("TRAINING · containers 1/1 · step 7 · ")

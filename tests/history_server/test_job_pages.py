@@ -44,6 +44,13 @@ def test_curves_of_loss_rate_and_metrics(client: FlaskClient, running: JobWriter
     assert re.sub(r"[^ML]", "", loss) == "MLLML", "six samples, of which the fourth has no loss"
 
 
+def test_a_running_job_shows_how_far_it_is(client: FlaskClient, running: JobWriter) -> None:
+    assert "Progress" not in page(client, running), "an older AM does not tell"
+    known = ev.Sample(step=1, samples=9, samples_per_s=1.0, input_wait=0.0, loss=0.5, progress=0.25, seconds_left=95.0)
+    shown = page(client, running.log(known))
+    assert '<progress value="0.25" aria-label="Progress"></progress> 25 %, 1 min 35 s left' in shown
+
+
 def test_a_job_without_measurements_has_no_curves(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     assert "<svg" not in page(client, writer(DONE).begin())
 

@@ -202,12 +202,18 @@ class FakeCluster:
                     m.HeartbeatRequest(
                         task=child.id, generation=generation, address=address, process_alive=child.running,
                         orders=tuple(order.order for order in child.orders),
-                        progress=Progress(phase="training", samples=self.samples(child), step=int(self.time)),
+                        progress=self.progress(child),
                     )
                 )
             )  # fmt: skip
         if self._carry_out_orders(child):
             self._obey(child)
+
+    def progress(self, child: FakeTask) -> Progress:
+        """The counters of its process; the last loss falls by the second."""
+        return Progress(
+            phase="training", samples=self.samples(child), step=int(self.time), loss=1000.0 / self.time,
+        )  # fmt: skip
 
     def speed_of(self, child: FakeTask) -> float:
         """Samples per second."""
@@ -386,7 +392,12 @@ class FakeCluster:
 
     def exit(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
         """The trainer ends; its Child reports and leaves."""
-        self.tell(m.ExitReport(task=child.id, generation=child.generation, code=code, cause=cause, tail=tail))
+        self.tell(
+            m.ExitReport(
+                task=child.id, generation=child.generation, code=code, cause=cause, tail=tail,
+                progress=self.progress(child),
+            )
+        )  # fmt: skip
         self.end_container(child.handle)
 
     def run(self, turns: int = 400, each: Callable[[FakeCluster, int], None] | None = None) -> str:
