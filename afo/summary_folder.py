@@ -13,7 +13,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from afo import storage
-from afo.errors import NotFound, PermissionDenied, StillOpen
+from afo.errors import ClusterUnreachable, NoSpaceLeft, NotFound, PermissionDenied, StillOpen, StorageError
 from afo.growing_log import PATIENCE_S
 from afo.storage.local import local_input, translated
 from afo.storage.url import LOCAL, parse
@@ -51,7 +51,10 @@ class SummaryFolder:
         self._said: set[str] = set()
 
     def refresh(self) -> None:
-        """Copy what has grown. Raises what `afo.storage` raises, but a job without summaries has none yet."""
+        """Copy what has grown; a file that cannot be read hides no other, and a job without summaries has none yet.
+
+        Raises NoSpaceLeft, ClusterUnreachable, and what `afo.storage` raises of a directory that cannot be listed.
+        """
         local = parse(self._url).scheme == LOCAL
         with contextlib.suppress(NotFound):
             for file in self._here() if local else self._elsewhere(self._url, 0):
@@ -59,7 +62,9 @@ class SummaryFolder:
                     self._take(file)
                 except (NotFound, StillOpen):
                     pass  # there is a next look
-                except PermissionDenied as error:
+                except (NoSpaceLeft, ClusterUnreachable):
+                    raise  # the next file would fare alike
+                except (PermissionDenied, StorageError) as error:
                     self._say(f"{error}; it is not shown")
 
     def _here(self) -> Iterator[_EventFile]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from afo import summary_folder
-from afo.errors import PermissionDenied, StorageError
+from afo.errors import NoSpaceLeft, PermissionDenied, StorageError
 from afo.summary_folder import MAX_DEPTH, SummaryFolder
 from damage import broken
 
@@ -165,14 +165,31 @@ def test_a_file_that_may_not_be_read_hides_no_other(
     assert [record.message for record in caplog.records] == ["cannot read it; it is not shown"]
 
 
-def test_an_error_while_it_is_copied_is_said_of_what_is_read(
-    here: SummaryFolder, monkeypatch: pytest.MonkeyPatch
+def test_a_file_on_a_broken_disk_hides_no_other(
+    here: SummaryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    for run in ("bad", "good"):
+        written(tmp_path, f"{run}/{EVENTS}")
     copy = SummaryFolder._copy
 
     def breaking(self: SummaryFolder, file: summary_folder._EventFile, begun: int, end: int) -> int:
-        return copy(self, msgspec.structs.replace(file, open=lambda: broken(file.open())), begun, end)
+        if file.place.startswith("bad"):
+            file = msgspec.structs.replace(file, open=lambda opened=file.open: broken(opened()))
+        return copy(self, file, begun, end)
 
     monkeypatch.setattr(SummaryFolder, "_copy", breaking)
-    with pytest.raises(StorageError, match=f"cannot read {EVENTS}: "):
-        here.refresh()
+    assert copied(here)[f"good/{EVENTS}"] == b"content"
+    (said,) = [record.message for record in caplog.records]
+    assert said.startswith(f"cannot read {EVENTS}: ")
+    assert said.endswith("; it is not shown")
+
+
+def test_a_full_disk_ends_the_look(folder: SummaryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, EVENTS)
+
+    def full(self: SummaryFolder, file: object, begun: int, end: int) -> int:
+        raise NoSpaceLeft("no room")
+
+    monkeypatch.setattr(SummaryFolder, "_copy", full)
+    with pytest.raises(NoSpaceLeft):
+        folder.refresh()
