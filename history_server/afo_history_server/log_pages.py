@@ -33,7 +33,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(f"{_PATH}/search")
     def search(job_id: str, task: str, attempt: str, stream: str) -> str:
-        query.known(("q", "errors", "from"))
+        query.known(("q", "errors", "before"))
         name = task_logs.log_name(task, attempt, stream)
         errors, text = query.word("errors", "", ("", "1")), query.text("q")
         if not (errors or text):
@@ -41,7 +41,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
         wanted = log_search.ERRORS if errors else log_search.words(text)
         size = store.files.info(url(job_id, name)).size
         with store.files.open(url(job_id, name)) as file:
-            found = log_search.search(file, size, wanted, query.number("from", 0, 0, _MAX_OFFSET))
+            found = log_search.search(file, query.number("before", size, 0, _MAX_OFFSET), size, wanted)
         return render_template("log_search.html", job_id=job_id, log=name, found=found, text=text, errors=errors)
 
     @routes.get(f"{_PATH}/at")

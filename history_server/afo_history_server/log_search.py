@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -45,7 +46,7 @@ class Search(Struct, frozen=True):
     @property
     def whole(self) -> bool:
         """Nothing is left to be searched."""
-        return self.stop >= self.size
+        return self.start <= 0
 
 
 def words(text: str) -> re.Pattern[bytes]:
@@ -53,35 +54,31 @@ def words(text: str) -> re.Pattern[bytes]:
     return re.compile(re.escape(text.encode()), re.IGNORECASE)
 
 
-def search(file: BinaryIO, size: int, wanted: re.Pattern[bytes], start: int, limit: int = SEARCHED) -> Search:
-    """Lines that hold `wanted`, from the one that begins at or is cut by `start`."""
+def search(file: BinaryIO, before: int, size: int, wanted: re.Pattern[bytes], limit: int = SEARCHED) -> Search:
+    """The last lines that hold `wanted` and end by the byte `before`, in their order: what went wrong stands late."""
     found: list[LogLine] = []
-    stop = start
-    for place, data in _whole_lines(file, start, min(size, start + limit), size):
-        for line in _matching(data, place, wanted):
+    start = end = min(before, size)
+    for place, data in _whole_lines(file, max(0, end - limit), end):
+        for line in reversed(deque(_matching(data, place, wanted), FOUND)):
             found.append(line)
             if len(found) == FOUND:
-                return Search(tuple(found), start, line.offset + 1, size)
-        stop = place + len(data)
-    return Search(tuple(found), start, stop, size)
+                return Search(tuple(reversed(found)), line.offset, end, size)
+        start = place
+    return Search(tuple(reversed(found)), start, end, size)
 
 
-def _whole_lines(file: BinaryIO, start: int, end: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Pieces of [`start`, `end`) that end with a line, or with the log; of a line longer than `_LINE`, parts.
+def _whole_lines(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of [`start`, `end`), the last one first, that begin with a line; of one longer than a piece, parts.
 
-    What `end` leaves of the last line is for the next search, unless this one would find nothing else to look at.
+    What comes before the first line that begins in [`start`, `end`) is for the next search.
     """
-    file.seek(start)
-    rest, first = b"", start
-    while data := file.read(max(0, min(_CHUNK, end - start - len(rest)))):
-        data = rest + data
-        cut = data.rfind(b"\n") + 1
-        cut = cut if cut or len(data) < _LINE else len(data)
-        if cut:
-            yield start, data[:cut]
-        start, rest = start + cut, data[cut:]
-    if rest and (end == size or start == first):
-        yield start, rest
+    while end > start:
+        begin = max(start, end - _CHUNK)
+        file.seek(begin)
+        data = file.read(end - begin)
+        cut = data.find(b"\n", 0, len(data) - 1) + 1 if begin else 0
+        yield begin + cut, data[cut:]
+        end = begin + cut if begin > start else start
 
 
 def _matching(data: bytes, place: int, wanted: re.Pattern[bytes]) -> Iterator[LogLine]:

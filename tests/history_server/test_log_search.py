@@ -56,13 +56,14 @@ def test_ranges_side_by_side_hold_each_line_once(
 def test_each_line_that_holds_the_words_is_found(lines: list[bytes], needle: bytes, limit: int) -> None:
     data = b"\n".join(lines)
     pattern = re.compile(re.escape(needle), re.IGNORECASE)
-    found, start = [], 0
-    while start < len(data):
-        part = search(io.BytesIO(data), len(data), pattern, start, limit)
-        assert part.stop > start
-        assert part.stop - start <= limit
-        found += [line.offset for line in part.lines]
-        start = part.stop
+    found: list[int] = []
+    before = len(data)
+    while before:
+        part = search(io.BytesIO(data), before, len(data), pattern, limit)
+        assert part.start < before
+        assert part.stop - part.start <= limit
+        found = [line.offset for line in part.lines] + found
+        before = part.start
     begins, place = [], 0
     for line in lines:
         begins += [place] if needle.lower() in line.lower() else []
@@ -74,24 +75,33 @@ def test_each_line_that_holds_the_words_is_found(lines: list[bytes], needle: byt
 def test_a_search_reads_no_more_than_it_may_and_says_where_it_stopped() -> None:
     data = b"nothing here\n" * 2_000_000
     file = Counted(data)
-    found = search(file, len(data), words("absent"), 0, limit=5 << 20)
+    found = search(file, len(data), len(data), words("absent"), limit=5 << 20)
     assert found.lines == ()
     assert not found.whole
-    assert 5 << 20 >= found.stop > (5 << 20) - 20
-    assert file.taken <= 5 << 20
+    assert 5 << 20 >= len(data) - found.start > (5 << 20) - 20
+    assert file.taken <= (5 << 20) + 5 * 13, "a line that a piece cuts is read again"
 
 
-def test_many_hits_end_a_search_behind_the_last_one() -> None:
+def test_many_hits_end_a_search_at_the_first_of_them() -> None:
     data = b"hit\n" * 1000
-    first = search(io.BytesIO(data), len(data), words("HIT"), 0)
-    assert [line.offset for line in first.lines] == list(range(0, 4 * FOUND, 4))
-    second = search(io.BytesIO(data), len(data), words("hit"), first.stop)
-    assert second.lines[0].offset == 4 * FOUND
+    last = search(io.BytesIO(data), len(data), len(data), words("HIT"))
+    assert [line.offset for line in last.lines] == list(range(4000 - 4 * FOUND, 4000, 4))
+    earlier = search(io.BytesIO(data), last.start, len(data), words("hit"))
+    assert earlier.lines[-1].offset == 4000 - 4 * FOUND - 4
+
+
+def test_a_search_begins_at_the_end() -> None:
+    """The last line of a log of 512 MiB is found by the first look, not after eight."""
+    data = b"INFO step\n" * 1_000_000 + b"ValueError: here\n"
+    file = Counted(data)
+    found = search(file, len(data), len(data), ERRORS, limit=1 << 20)
+    assert [line.text for line in found.lines] == ["ValueError: here"]
+    assert file.taken <= 1 << 20
 
 
 def test_words_are_no_pattern() -> None:
     data = b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n(a+)+$\n"
-    assert [line.text for line in search(io.BytesIO(data), len(data), words("(A+)+$"), 0).lines] == ["(a+)+$"]
+    assert [line.text for line in search(io.BytesIO(data), len(data), len(data), words("(A+)+$")).lines] == ["(a+)+$"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +172,7 @@ def test_the_pages_lead_to_the_line(client: FlaskClient, running: JobWriter) -> 
         found = text(client, f"{ADDRESS}/search?{question}")
         assert f"{ADDRESS}?offset={place - 2048}#b{place}" in found
         assert "ValueError: &lt;b&gt;no&lt;/b&gt; feature" in found
-        assert "Search on" not in found
+        assert "Search earlier" not in found
     assert f'<span id="b{place}" class="bad">' in text(client, f"{ADDRESS}?offset={place - 2048}")
     answer = client.get(f"{ADDRESS}/at?time=2026-11-21T08:10")
     place = len(b"\n".join(lines[:600])) + 1
@@ -174,9 +184,9 @@ def test_the_pages_lead_to_the_line(client: FlaskClient, running: JobWriter) -> 
 def test_a_search_goes_on_where_it_stopped(client: FlaskClient, running: JobWriter) -> None:
     running.write_log("worker_0", 0, "stderr", b"hit\n" * 300)
     first = text(client, f"{ADDRESS}/search?q=hit")
-    assert "200 lines in the bytes 0 to 797 of 1,200" in page_words(first)
-    [further] = re.findall(r'rel="next" href="([^"]*)"', first)
-    assert "100 lines in the bytes 797 to 1,200 of 1,200" in page_words(text(client, further.replace("&amp;", "&")))
+    assert "200 lines in the bytes 400 to 1,200 of 1,200" in page_words(first)
+    [further] = re.findall(r'rel="prev" href="([^"]*)"', first)
+    assert "100 lines in the bytes 0 to 400 of 1,200" in page_words(text(client, further.replace("&amp;", "&")))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +196,7 @@ def test_a_search_goes_on_where_it_stopped(client: FlaskClient, running: JobWrit
         "search?q=",
         "search?q=+",
         "search?errors=2",
-        "search?q=a&from=-1",
+        "search?q=a&before=-1",
         "search?q=a&regex=1",
         "at",
         "at?time=x",
