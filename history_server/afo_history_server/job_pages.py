@@ -1,5 +1,7 @@
 """The pages of one job."""
 
+from collections.abc import Sequence
+
 from flask import Blueprint, render_template
 from msgspec import Struct
 
@@ -7,15 +9,18 @@ from afo.profile_request import MAX_S
 from afo_history_server import query, task_logs
 from afo_history_server.advice import advice
 from afo_history_server.job_charts import job_charts
-from afo_history_server.job_history import Attempt, FileProgress, JobHistory
+from afo_history_server.job_history import AnyRecord, Attempt, FileProgress, JobHistory
 from afo_history_server.job_store import JobStore
 from afo_history_server.task_use import cores_line, cores_of, memory_line
 from afo_history_server.timeline import timeline
+from afo_history_server.words import event_task, event_type
 
 #: Attempts of tasks on a job's page; all of them are in the API.
 MAX_ATTEMPTS = 500
 #: Training files on a page.
 _FILES = 200
+#: Events on a page.
+_EVENTS = 50
 
 
 class AskedFiles(Struct, frozen=True, kw_only=True):
@@ -23,6 +28,18 @@ class AskedFiles(Struct, frozen=True, kw_only=True):
 
     job: JobHistory
     rows: tuple[tuple[str, FileProgress | None], ...]
+    page: int
+    pages: int
+    total: int
+
+
+class AskedEvents(Struct, frozen=True, kw_only=True):
+    """Events of the page that a request asks for, newest first; `total` on all pages, `types` of all that are kept."""
+
+    events: tuple[AnyRecord, ...]
+    type: str
+    task: str
+    types: tuple[str, ...]
     page: int
     pages: int
     total: int
@@ -57,7 +74,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/events")
     def events(job_id: str) -> str:
         found, newest = store.job(job_id)
-        return render_template("events.html", job=found, events=newest)
+        return render_template("events.html", job=found, kept=len(newest), asked=asked_events(newest))
 
     return routes
 
@@ -71,6 +88,24 @@ def asked_files(store: JobStore, job_id: str) -> AskedFiles:
     first = (page - 1) * _FILES
     rows = tuple((name, progress.get(row)) for row, name in enumerate(names[first : first + _FILES], first))
     return AskedFiles(job=job, rows=rows, page=page, pages=pages, total=len(names))
+
+
+def asked_events(newest: Sequence[AnyRecord]) -> AskedEvents:
+    """Those of one type and of one task (`worker:0`), where the request names them. Raises `UsageError`."""
+    query.known(("type", "task", "page"))
+    kind, task = query.text("type"), query.text("task")
+    found = [each for each in newest if kind in ("", event_type(each)) and _is_of(each, task)]
+    pages = max(1, -(-len(found) // _EVENTS))
+    page = query.number("page", 1, 1, pages)
+    return AskedEvents(
+        events=tuple(found[(page - 1) * _EVENTS : page * _EVENTS]), type=kind, task=task,
+        types=tuple(sorted({event_type(each) for each in newest})), page=page, pages=pages, total=len(found),
+    )  # fmt: skip
+
+
+def _is_of(record: AnyRecord, task: str) -> bool:
+    named, _, _ = event_task(record).partition("/")
+    return task in ("", named)
 
 
 def _shown(job: JobHistory) -> tuple[list[Attempt], int]:

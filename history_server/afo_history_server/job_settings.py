@@ -1,4 +1,4 @@
-"""The resolved job of a `job.json`, value by value with where each was said, secrets left out. Pure."""
+"""The resolved job of a `job.json`, value by value with where each was set, secrets left out. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _MAX_VALUE = 2000
 
 
 class Setting(Struct, frozen=True):
-    """One value of the job: its path in the job file, itself as JSON, and where it was said."""
+    """One value of the job: its path in the job file, itself as JSON, and where it was set."""
 
     path: str
     value: str

@@ -48,7 +48,7 @@ def test_a_torn_last_line_waits_for_its_end(client: FlaskClient, running: JobWri
     assert "KillRequested" not in page
     assert "damaged" not in page
     running.raw(line[-5:])
-    assert client.get(f"/jobs/{RUNNING}/events").text.count("KillRequested") == 1
+    assert client.get(f"/jobs/{RUNNING}/events").text.count("<td>KillRequested</td>") == 1
 
 
 def test_damaged_lines_are_counted_and_passed_over(client: FlaskClient, running: JobWriter) -> None:

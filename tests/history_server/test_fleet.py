@@ -41,7 +41,7 @@ def tables(page: str) -> list[list[str]]:
 def test_the_last_week_by_user(client: FlaskClient) -> None:
     page = text(client, "/fleet")
     facts = words(page)
-    assert "Ended 2 Failed 1 Running 1 Core-hours 2.5 Of jobs without success 1.25" in facts
+    assert "Ended 2 Failed 1 Running 1 Core-hours 2.5 Core-hours without success 1.25" in facts
     groups, causes = tables(page)
     assert sorted(groups) == ["alice 1 0 1.25 0 0 0 %", "bob 1 1 1.25 1.25 0 100 %"]
     assert causes == ["user_exception 1"]

@@ -217,7 +217,7 @@ def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., J
     inherited = {"queue": "/etc/afo/site.yaml:7", "data": "--set data.schema=hush-4"}
     write_settings(job, tree, inherited, API_TOKEN="hush-1", aws_access_key="hush-2", DB_PASSWD="", MODE="fast")
     shown = page(client, job, "/settings")
-    said, defaults = (html.unescape(words(part)) for part in shown.split("<h2>Defaults</h2>"))
+    said, defaults = (html.unescape(words(part)) for part in shown.split('<details id="defaults">'))
     for expected in (
         "name x job file", "roles.worker.instances 2 job file", "queue default /etc/afo/site.yaml:7",
         "data.schema schema.yaml --set", "--var dt 2026-11-20 command line", "--var token (not shown)",
@@ -226,6 +226,20 @@ def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., J
     for expected in ("API_TOKEN (not shown) default", "aws_access_key (not shown) default", "MODE fast default"):
         assert expected in defaults, expected
     assert "hush" not in shown
+
+
+def test_events_of_one_type_and_of_one_task(client: FlaskClient, running: JobWriter) -> None:
+    for row in range(120):
+        running.log(ev.SplitLeased(task=task_id("worker", row % 2), row=row, epoch=0, resume=False))
+    for question, number, rest in (("", 50, True), ("?type=SplitLeased&task=worker:1", 50, True),
+                                   ("?type=SplitLeased&task=worker:1&page=2", 10, False),
+                                   ("?task=ps:7", 0, False)):  # fmt: skip
+        shown = page(client, running, f"/events{question}")
+        assert shown.count("<td>SplitLeased</td>") == number
+        assert ("Older →" in shown) == rest
+    assert "60 of all" in words(page(client, running, "/events?task=worker:1&type=SplitLeased"))
+    for wrong in ("page=9", "kind=x", f"type={'x' * 201}"):
+        assert "allowed" in text(client, f"/jobs/{running.paths.job_id}/events?{wrong}", 400)
 
 
 def test_settings_that_cannot_be_read_say_so(client: FlaskClient, failed: JobWriter) -> None:

@@ -68,7 +68,7 @@ def test_what_was_only_asked_for_again_is_neither_red_nor_a_restart(
     job.log(ended(WORKER, "request_unanswered"), asked(again, "after request_unanswered"))
     state, why, page = shown(client, clock, job)
     assert (state, why) == ("STARTING", WHY), "the words are still true of the repeated request"
-    assert "worker:0 0 request_unanswered" in words(page)
+    assert "worker:0 stderr stdout 0 request_unanswered" in words(page)
     job.log(ev.GangReleased(missing="ps:0", held=1, waited_s=300.0, pause_s=30.0), ended(again, "gang_released"))
     job.log(ended(PS, "gang_released"))
     _, why, page = shown(client, clock, job)
