@@ -3,6 +3,8 @@
 import signal
 import time
 
+from msgspec import structs
+
 from afo.rpc import messages as m
 from afo.train.beginning import begin
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter
@@ -69,6 +71,7 @@ class Chief:
     def finish(self, progress: Progress) -> int:
         """The last checkpoint and, out of it or of the best, the SavedModel; returns the steps of all workers.
 
+        `progress`: the counters of this process, to be reported as exporting.
         Raises GateRefused where the model is not good enough.
         """
         if progress.step:
@@ -76,8 +79,9 @@ class Chief:
         url, report = self._write(final=True)
         setup = self._setup
         self._tell(report)
-        exported = chosen(setup, url)
-        setup.progress.report(Progress(phase="exporting", step=report.step), now=True)
+        progress = structs.replace(progress, step=report.step)
+        exported = chosen(setup, url, progress)
+        setup.progress.report(progress, now=True)
         with CheckpointReader(exported, setup.work_dir) as reader:
             wanted = setup.job.export
             export(setup, reader, setup.task.export_url, setup.work_dir, wanted.rows, wanted.tables)

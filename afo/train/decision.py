@@ -2,6 +2,8 @@
 
 import time
 
+from msgspec import structs
+
 from afo.errors import GateRefused
 from afo.rpc import messages as m
 from afo.train.manifest import Refusal, parse_name, write_refusal
@@ -12,8 +14,10 @@ from afo.train_task import Progress
 POLL_S = 0.5
 
 
-def chosen(setup: Setup, final_manifest: str) -> str:
+def chosen(setup: Setup, final_manifest: str, progress: Progress) -> str:
     """The manifest to export; waits for the evaluator if the job wants the best one, or has a quality gate.
+
+    `progress`: the counters of this process, which do not change while it waits.
 
     Raises GateRefused if `export.require` does not hold, and marks the job's checkpoints, so that no warm start takes
     one of them unasked.
@@ -22,7 +26,7 @@ def chosen(setup: Setup, final_manifest: str) -> str:
         return final_manifest
     request = m.ExportRequest(task=setup.id, generation=setup.task.generation)
     while (reply := setup.master.export(request)).state == "wait":
-        setup.progress.report(Progress(phase="waiting", step=parse_name(final_manifest).step))
+        setup.progress.report(structs.replace(progress, phase="waiting"))
         time.sleep(POLL_S)
     if reply.state == "refused":
         write_refusal(setup.task.checkpoint_url, Refusal(reply.manifest, reply.reasons))

@@ -309,7 +309,7 @@ class Core:
     def sample_last(self) -> None:
         """Keep how the training stood when the job ended: a short one would else be known by its first steps."""
         if self.rates.samples > self._sampled:
-            self._sample(self.rates.last_samples_per_s(), None)
+            self._sample(self.rates.last_samples_per_s, None)
 
     def _sample(self, samples_per_s: float, left: float | None) -> None:
         rates = self.rates

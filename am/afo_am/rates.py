@@ -22,6 +22,8 @@ class Rates:
         #: Samples applied by all processes so far, those that a rollback undid included.
         self.samples = 0
         self.loss: float | None = None
+        #: Samples per second when the last of them came.
+        self.last_samples_per_s = 0.0
         #: Monotonic clock of the last change in any task's progress; None before the first.
         self.changed_at: float | None = None
         #: By role and index, of workers that train.
@@ -68,6 +70,8 @@ class Rates:
         self._window.append((now, self.samples))
         while len(self._window) > 2 and self._window[0][0] < now - WINDOW_S:
             self._window.popleft()
+        if progress.samples > last.samples:
+            self.last_samples_per_s = self.samples_per_s(now)
         self._mark(now)
 
     def _mark(self, now: float) -> None:
@@ -94,10 +98,6 @@ class Rates:
             return 0.0
         (since, before), (_, after) = self._window[0], self._window[-1]
         return (after - before) / max(now - since, 1e-9)
-
-    def last_samples_per_s(self) -> float:
-        """As `samples_per_s`, at the last report: what an ended training did in its last seconds."""
-        return self.samples_per_s(self._window[-1][0]) if self._window else 0.0
 
     def steps_per_s(self, now: float) -> float:
         """Steps per second of all workers over the last minutes; 0 before they are known."""

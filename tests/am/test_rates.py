@@ -97,9 +97,8 @@ def test_the_pace_is_of_the_last_minutes_and_begins_anew_with_a_generation() -> 
     assert rates.steps_per_s(400.0) == 0
 
 
-def test_what_the_last_seconds_did_is_known_when_they_are_long_over() -> None:
+def test_the_rate_of_the_training_is_known_after_a_long_export() -> None:
     rates = Rates()
-    assert rates.last_samples_per_s() == 0
-    for second in range(3):
-        rates.take(A, progress(100 * second), now=float(second))
-    assert (rates.samples_per_s(60.0), rates.last_samples_per_s()) == (0, 100)
+    for second in range(60):
+        rates.take(A, progress(100 * min(second, 3)), now=float(second))
+    assert (rates.samples_per_s(60.0), rates.last_samples_per_s) == (0, 100)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from live_job import afo
+from afo import events as ev
+from live_job import LiveJob, afo
 
 pytestmark = pytest.mark.tensorflow
 
@@ -41,11 +42,13 @@ def full(folder: Path) -> dict[str, Any]:
     return demo(folder)
 
 
-def test_wide_and_deep_comes_within_a_hundredth_of_the_best_reachable(full: dict[str, Any]) -> None:
+def test_wide_and_deep_comes_within_a_hundredth_of_the_best_reachable(folder: Path, full: dict[str, Any]) -> None:
     reached, best = full["verdict"]["metrics"]["auc"], full["best"]["auc"]
     print(f"\nAUC reached {reached:.4f}, best reachable {best:.4f}")
     assert best - 0.01 <= reached < best + 0.002
     assert full["verdict"]["samples"] == full["best"]["train_records"]
+    last = LiveJob(full["job_id"], str(folder / "jobs")).events(ev.Sample)[-1]
+    assert (last.samples, last.progress) == (full["best"]["train_records"], 1)
 
 
 def test_each_record_is_recounted_and_a_file_that_changed_is_not(folder: Path, full: dict[str, Any]) -> None:

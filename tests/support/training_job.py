@@ -138,6 +138,8 @@ class JobRun:
         self.schema_file = schema_file
         self.master = MiniMaster([each.url for each in find_splits(job.data.train)], job.data.epochs, restore)
         self.progress: dict[str, Progress] = {}
+        #: Phases in which a worker's process told of fewer samples than before.
+        self.fallen: list[str] = []
         self.processes: dict[str, ForkedProcess] = {}
         self._attempts: dict[str, int] = {}
         master = self.master
@@ -212,8 +214,12 @@ class JobRun:
 
     def _follow(self, name: str, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb") as lines:
+            before = 0
             for line in lines:
-                self.progress[name] = msgspec.json.decode(line, type=Progress)
+                told = self.progress[name] = msgspec.json.decode(line, type=Progress)
+                if name.startswith("worker") and told.samples < before:
+                    self.fallen.append(told.phase)
+                before = told.samples
 
     def wait(self, name: str) -> int:
         """Wait for a process's end; returns its exit code."""

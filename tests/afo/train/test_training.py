@@ -88,6 +88,7 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     assert measured.metrics["auc"] > 0.82
     assert {run.progress[name].phase for name in names} == {"done"}
     assert run.progress["worker:0"].step == final.step
+    assert run.fallen == [], "the Application Master would take what follows for another process's"
     assert all(process.poll() is None for name, process in run.processes.items() if name.startswith("ps"))
     assert list((run.directory / "summaries").rglob("events.out.tfevents.*"))
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
