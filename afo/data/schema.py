@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -98,6 +98,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         tree = msgspec.to_builtins(self)
         lines = [f"{key}: {_flow(tree[key])}" for key in ("label", "sample_id", "stored") if key in tree]
         return "\n".join([*lines, "features:", *(f"  - {_flow(feature)}" for feature in tree["features"]), ""])
+
+    def tree(self) -> dict[str, object]:
+        """Its values by key, with each feature by its name: two schemas are compared feature by feature."""
+        tree: dict[str, Any] = msgspec.to_builtins(self)
+        return tree | {"features": {feature.pop("name"): feature for feature in tree["features"]}}
 
     def validate_against(self, records: Iterable[Mapping[str, Values]], source: str) -> None:
         """Checks the first records of `source`, decoded by `afo.data.example.decode`.

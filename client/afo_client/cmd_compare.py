@@ -7,9 +7,11 @@ import msgspec
 
 from afo.am_config import AmConfig
 from afo.config import Config, load_config
-from afo.errors import UsageError
-from afo_client.comparison import Difference, differences, figures
-from afo_client.console import print_json, print_result, table
+from afo.data.schema import parse_schema
+from afo.decoding import Malformed, whole
+from afo.errors import NotFound, SpecError, UsageError
+from afo_client.comparison import Difference, differences, figures, schema_differences
+from afo_client.console import print_json, print_result, say, table
 from afo_client.examples import examples
 from afo_client.job_ref import JobRef, find_job
 from afo_client.job_view import JobView
@@ -24,7 +26,7 @@ _Figures = dict[str, float | str | None]
 
 
 @click.command(
-    help="Show two jobs side by side: settings that differ, metrics, samples per second, cost. "
+    help="Show two jobs side by side: settings and schemas that differ, metrics, samples per second, cost. "
     "B left out: the job submitted last.",
     epilog=examples("afo compare application_1700000000000_0001",
                     "afo compare local_1700000000000_0001 local_1700000000000_0002 --json"),
@@ -39,7 +41,7 @@ def command(a: str, b: str | None, as_json: bool) -> None:
     if refs[0].job_id == refs[1].job_id:
         raise UsageError(f"{refs[0].job_id} is compared with itself; name two jobs (`afo ls` shows them)")
     sides = [_side(config, ref) for ref in refs]
-    settings = differences(sides[0][1].job, sides[1][1].job)
+    settings = differences(sides[0][1].job, sides[1][1].job) + _of_schemas(refs)
     numbers = [figures(view, submitted) for view, submitted in sides]
     if as_json:
         print_json(
@@ -53,6 +55,16 @@ def command(a: str, b: str | None, as_json: bool) -> None:
 def _side(config: Config, ref: JobRef) -> tuple[JobView, AmConfig]:
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
         return watch.glance(), need_config(config, ref)
+
+
+def _of_schemas(refs: tuple[JobRef, JobRef]) -> list[Difference]:
+    """Nothing where one of them is gone or damaged: the settings are told all the same, and a line says why."""
+    try:
+        a, b = (parse_schema(whole(ref.paths.schema), ref.paths.schema) for ref in refs)
+    except (Malformed, NotFound, SpecError) as error:
+        say(f"the schemas are not compared: {error}")
+        return []
+    return schema_differences(a, b)
 
 
 def _side_json(ref: JobRef, numbers: _Figures) -> dict[str, object]:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from afo.am_config import AmConfig
+from afo.data.schema import Schema
 from afo.job import Job
 from afo.yamltree import Steps, path_text
 from afo_client.job_view import JobView
@@ -26,10 +27,19 @@ class Difference(Struct, frozen=True, kw_only=True):
 def differences(a: Job, b: Job) -> list[Difference]:
     """Settings that differ, in the order of the job file's keys."""
     left_tree, right_tree = (msgspec.to_builtins(job, enc_hook=str) for job in (a, b))
-    return [
-        Difference(path=path_text(steps), a=None if left is _ABSENT else left, b=None if right is _ABSENT else right)
-        for steps, left, right in _differing(left_tree, right_tree, ())
-    ]
+    return [*_told(left_tree, right_tree, ())]
+
+
+def schema_differences(a: Schema, b: Schema) -> list[Difference]:
+    """What differs of the schemas that the jobs were submitted with, by label and feature."""
+    return [*_told(a.tree(), b.tree(), ("data", "schema"))]
+
+
+def _told(a: object, b: object, steps: Steps) -> Iterator[Difference]:
+    for place, left, right in _differing(a, b, steps):
+        yield Difference(
+            path=path_text(place), a=None if left is _ABSENT else left, b=None if right is _ABSENT else right
+        )
 
 
 def _differing(a: Any, b: Any, steps: Steps) -> Iterator[tuple[Steps, Any, Any]]:

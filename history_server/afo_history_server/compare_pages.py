@@ -19,10 +19,11 @@ def compare_blueprint(store: JobStore) -> Blueprint:
         query.known(("job",))
         wanted = query.job_ids(2, MAX_JOBS)
         jobs = [store.job(each)[0] for each in wanted]
-        settings = [store.settings(each) for each in wanted]
+        schemas, problem = store.schemas(wanted)
+        settings = [store.settings(each) + schema for each, schema in zip(wanted, schemas, strict=True)]
         return render_template(
             "compare.html", jobs=list(zip(jobs, labels(jobs), strict=True)), charts=comparing_charts(jobs),
-            differences=differences(settings), now=store.clock(),
+            differences=differences(settings), problem=problem, now=store.clock(),
         )  # fmt: skip
 
     return routes

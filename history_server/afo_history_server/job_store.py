@@ -1,7 +1,7 @@
 """All jobs below one root: found by listing its directories, read when somebody looks, remembered within bounds."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -16,7 +16,7 @@ from afo_history_server.job_files import JobFiles
 from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.job_index import JobIndex, JobList
 from afo_history_server.job_profiles import JobProfiles
-from afo_history_server.job_settings import Setting, settings_of
+from afo_history_server.job_settings import MAX_SCHEMA, Setting, schema_settings, settings_of
 from afo_history_server.job_summary import JobSummary, before, of_history, train_files
 from afo_history_server.live_job import MAX_DOCUMENT, LiveJob, read_head, summary_of_ended
 from afo_history_server.lru import Lru
@@ -127,6 +127,21 @@ class JobStore:
     def settings(self, job_id: str) -> tuple[Setting, ...]:
         """The job as submitted. Raises `NotFound`, `Malformed` and what `afo.storage` raises."""
         return settings_of(*self._document(job_id))
+
+    def schemas(self, job_ids: Sequence[str]) -> tuple[list[tuple[Setting, ...]], str]:
+        """Of each job the schema that it was submitted with, where they differ; and why they cannot be told, or ''.
+
+        Raises `ClusterUnreachable`, and `NotFound` for a job that is not there.
+        """
+        urls = [self.paths(each).schema for each in job_ids]
+        nothing: list[tuple[Setting, ...]] = [()] * len(urls)
+        try:
+            texts = [self.files.read(url, MAX_SCHEMA + 1) for url in urls]
+            if len(set(texts)) == 1:
+                return nothing, ""
+            return [schema_settings(text, url) for text, url in zip(texts, urls, strict=True)], ""
+        except (NotFound, PermissionDenied, StorageError, SpecError) as error:
+            return nothing, str(error)
 
     def train_files(self, job_id: str) -> tuple[str, ...]:
         """Its training files, by their rows. Raises as `settings`."""

@@ -10,6 +10,7 @@ import pytest
 from afo import jsonfile, storage
 from afo.am_config import AmConfig
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
+from afo.paths import JobPaths
 from afo.units import Memory
 from afo.user_state import UserState
 from afo_client.comparison import Difference, differences
@@ -86,3 +87,19 @@ def test_settings_are_compared_by_their_place() -> None:
     assert found[0] == Difference(path="$.tags['a b']", a=None, b="c")
     more = job(roles={"ps": RoleSpec(memory=Memory(4096)), "worker": RoleSpec()})
     assert differences(job(), more) == [Difference(path="$.roles.ps.memory", a="2 GiB", b="4 GiB")]
+
+
+def test_schemas_feature_by_feature(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "features: [{name: user, kind: categorical}, {name: age, kind: dense%s}]"
+    for job_id, more in ((A, ""), (B, ", clip: [0, 9]")):
+        storage.write_bytes(JobPaths(root, job_id).schema, (text % more).encode())
+    assert run(["compare", A]) == 0
+    said = capsys.readouterr()
+    rows = [line.split() for line in said.out.splitlines()]
+    assert ["$.data.schema.features.age.clip", "-", "[0.0,9.0]"] in rows
+    assert not said.err
+    storage.delete(JobPaths(root, A).schema)
+    assert run(["compare", A]) == 0
+    said = capsys.readouterr()
+    assert "the schemas are not compared: " in said.err
+    assert "$.data.epochs" in said.out

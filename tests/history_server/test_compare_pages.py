@@ -7,6 +7,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from afo import events as ev
+from afo import storage
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 
@@ -49,7 +50,25 @@ def test_curves_begin_at_the_beginning_of_each_job(client: FlaskClient) -> None:
 def test_jobs_of_the_same_settings(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     for job_id in (DONE, RUNNING):
         writer(job_id, "ctr").begin()
-    assert "submitted with the same settings" in text(client, f"/compare?job={DONE}&job={RUNNING}")
+    page = text(client, f"/compare?job={DONE}&job={RUNNING}")
+    assert "submitted with the same settings" in page
+    assert "The schemas are not compared: " in page, "there is none"
+
+
+def test_schemas_are_compared_feature_by_feature(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    ours, other = (writer(job_id, "ctr").begin() for job_id in (DONE, RUNNING))
+    same = "features: [{name: user, kind: categorical}, {name: age, kind: dense%s}]"
+    for job, text_ in ((ours, same % ", transform: log1p"), (other, same % "")):
+        storage.write_bytes(job.paths.schema, text_.encode())
+    shown = words(text(client, f"/compare?job={DONE}&job={RUNNING}"))
+    differing = shown[shown.index("Settings that differ") :]
+    assert "data.schema.features.age.transform log1p –" in differing
+    assert "user" not in differing
+    storage.write_bytes(ours.paths.schema, (same % "").encode(), overwrite=True)
+    assert "submitted with the same settings and schema" in text(client, f"/compare?job={DONE}&job={RUNNING}")
+    for damage in (b"features: [", b"#" * (130 << 10)):
+        storage.write_bytes(ours.paths.schema, damage, overwrite=True)
+        assert "The schemas are not compared: " in text(client, f"/compare?job={DONE}&job={RUNNING}")
 
 
 @pytest.mark.parametrize(
