@@ -10,6 +10,10 @@ Blame = Literal["nobody", "user", "cluster", "afo"]
 MAX_FREE_RESTARTS = 100
 
 
+#: What ends all containers at once.
+APPLICATION_ATTEMPT_LOST = "application_attempt_lost"
+
+
 class Cause(Struct, frozen=True, kw_only=True):
     """One way to end. `retried`: another attempt of the same task may go better, so the AM makes one."""
 
@@ -170,7 +174,12 @@ _ALL = (
     ),
     _cause(
         "container_lost", "cluster", True, "The container ended without a last word of its Child.",
-        "Look at the NodeManager's log of that machine.",
+        "On YARN the NodeManager's log of that machine says more, elsewhere what its system logs (`dmesg`).",
+    ),
+    _cause(
+        APPLICATION_ATTEMPT_LOST, "cluster", True, "YARN ended the container with the Application Master's own.",
+        "The job goes on with the next application attempt. `yarn applicationattempt -list` says why the one before "
+        "ended: raise `am.memory` if it used too much, and `am.attempts` if its machines come and go.",
     ),
     _cause(
         "child_silent", "cluster", True, "The Child stopped sending heartbeats.",

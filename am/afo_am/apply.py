@@ -13,6 +13,7 @@ def apply(state: JobState, event: ev.AnyEvent, time: float) -> None:
     """Take in one event of wall clock `time`. Raises `IllegalTransition` where it cannot have happened."""
     _APPLY[type(event)](state, event, time)
     state.gang.take(event, time)
+    state.heard = time
 
 
 def _job_started(state: JobState, event: ev.JobStarted, time: float) -> None:
@@ -20,7 +21,7 @@ def _job_started(state: JobState, event: ev.JobStarted, time: float) -> None:
 
 
 def _am_started(state: JobState, event: ev.AmStarted, time: float) -> None:
-    state.incarnation, state.am_attempt = event.incarnation, event.am_attempt
+    state.incarnation, state.am_attempt, state.am_host = event.incarnation, event.am_attempt, event.host
 
 
 def _container_requested(state: JobState, event: ev.ContainerRequested, time: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
-from afo.exits import CAUSES, SCALED_AWAY
+from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES, SCALED_AWAY
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am import spare
@@ -150,10 +150,12 @@ class Core:
 
     def _end_containers_of_earlier_attempt(self) -> None:
         # YARN kills them when it starts another attempt of the application, and that one does not list them.
-        text = "YARN ended it with the application attempt that had asked for it"
-        for task in self.state.tasks.values():
+        state = self.state
+        lost = f"application attempt {state.am_attempt}, whose Application Master on {state.am_host or 'some host'}"
+        text = f"YARN ended it with {lost} was heard of last {max(0.0, self._wall - state.heard):.0f} s before"
+        for task in state.tasks.values():
             if task.stage in LIVE:
-                self.task_ended(task, "container_lost", None, text)
+                self.task_ended(task, APPLICATION_ATTEMPT_LOST, None, text)
             if task.handle and not task.container_over:
                 self.record(ev.ContainerEnded(task=task.id, handle=task.handle, diagnostics=text))
 

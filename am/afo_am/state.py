@@ -79,6 +79,9 @@ class JobState:
         self.incarnation = 0
         #: YARN's number of the application attempt that wrote last; 0 before the first.
         self.am_attempt = 0
+        #: Where it ran, and the wall clock of the last event.
+        self.am_host = ""
+        self.heard = 0.0
         self.restarts = 0
         #: Wall clock times of ends that were a machine's fault, by each name of the host.
         self.host_faults: dict[str, list[float]] = {}

@@ -15,13 +15,16 @@ from afo.paths import checked_job_id
 from afo_client.console import attempt_text, counted, iso, print_json, print_result, table, without_control
 from afo_client.event_tail import EventTail
 from afo_client.examples import examples
-from afo_client.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
+from afo_client.explanation import Explanation, MasterStart, TaskEnd, budget_text, cause_fields, explain, known_cause
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 from afo_client.submitted import submitted_config
 from afo_client.summary import TAIL_LINES
+
+#: Starts of the Application Master that are told.
+MAX_MASTERS = 5
 
 
 @click.command(
@@ -107,13 +110,24 @@ def _text(found: Explanation, job: Job | None) -> list[str]:
         lines += _lines(cause, _budget(cause, found, job))
     if not found.ends and not cause:
         lines.append("no task has ended before its time")
-    return [*lines, *_ends_lines(found.ends), *map(without_control, found.notes)]
+    return [*lines, *_master_lines(found.masters), *_ends_lines(found.ends), *map(without_control, found.notes)]
 
 
 def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
     tail = [f"  | {without_control(line)}" for line in end.tail.splitlines()[-TAIL_LINES:]]
     where = attempt_text(end.task, end.attempt, end.host)
     return [f"{head}: {where}: {end.cause}: {without_control(end.message)}", *tail]
+
+
+def _master_lines(masters: tuple[MasterStart, ...]) -> list[str]:
+    """The newest ones; what ended with it is a cause of its own among the ends."""
+    lines = [f"the Application Master was lost {counted(len(masters), 'time')}:"] if masters else []
+    for each in masters[-MAX_MASTERS:]:
+        where = f"attempt {each.attempt} on {each.host}"
+        before = f", before on {each.was_on}" if each.was_on not in ("", each.host) else ""
+        tasks = f"; {counted(each.tasks, 'task')} ended with the one before" if each.tasks else "; no task ended"
+        lines.append(without_control(f"  {iso(each.time)}: {where} goes on{before}{tasks}"))
+    return lines
 
 
 def _ends_lines(ends: tuple[TaskEnd, ...]) -> list[str]:
@@ -132,5 +146,6 @@ def _fields(found: Explanation, job: Job | None) -> dict[str, object]:
     return {
         "application_id": found.job_id, "state": found.state, "cause": found.cause or None,
         "diagnostics": found.diagnostics, "explanation": words, "evidence": evidence, "ends": ends,
+        "masters": [{**msgspec.to_builtins(each), "time": iso(each.time)} for each in found.masters],
         "notes": list(found.notes),
     }  # fmt: skip

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from afo import events as ev
 from afo.event_log import UnknownRecord
-from afo.exits import NO_RESTART
+from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
 from afo.rpc.messages import TaskId
 from afo_history_server.data_fold import DataFold
@@ -56,6 +56,8 @@ class HistoryFold:
         self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
         self._use: dict[TaskId, Thinned[UsePoint]] = {}
         self._used_at: dict[TaskId, float] = {}
+        #: Tasks that ended with the Application Master's container since its last beginning.
+        self._with_master = 0
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
         #: Orders to take one that are not done.
         self._profiles_wanted: dict[int, TaskId] = {}
@@ -116,9 +118,14 @@ class HistoryFold:
                 self._change(metrics_address=event.metrics)
                 if event.am_attempt > 1 or event.incarnation > 1:
                     what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
-                    self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}"))
+                    self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{self._ended_with_it()}"))
             case _:
                 return
+
+    def _ended_with_it(self) -> str:
+        """How many tasks the loss of an Application Master's container took along, told before the next one begins."""
+        tasks, self._with_master = self._with_master, 0
+        return f"; tasks that ended with the one before: {tasks}" if tasks else ""
 
     def _of_training(self, event: ev.AnyEvent, time: float) -> None:
         match event:
@@ -182,7 +189,7 @@ class HistoryFold:
         match event:
             case ev.ContainerRequested():
                 self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
-                if self._is_restart(event.task):
+                if self._is_restart(event.task) and event.reason != f"after {APPLICATION_ATTEMPT_LOST}":
                     what = f"{event.task}, attempt {event.task.attempt}"
                     self._restarts.append(Restart(time=time, what=what, why=event.reason))
             case ev.WorkersScaled():
@@ -202,6 +209,7 @@ class HistoryFold:
                 for use in event.tasks:
                     self._used(use, time)
             case ev.TaskEnded():
+                self._with_master += event.cause == APPLICATION_ATTEMPT_LOST
                 self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
                 if event.cause != "ended_with_job" or event.task != self._job.first_task:
                     self._last_words(event)

@@ -116,6 +116,10 @@ def test_another_attempt_of_the_application_asks_for_every_task_again(make_clust
     done = cluster.core.state.splits.done
     cluster.lose_am_container()
     assert len(cluster.containers) == 5
+    lost = failures(cluster)
+    assert [end.cause for end in lost] == ["application_attempt_lost"] * 5
+    words = "YARN ended it with application attempt 1, whose Application Master on a was heard of last "
+    assert all(end.message.startswith(words) for end in lost)
     assert cluster.run() == "SUCCEEDED"
     every_split_once(cluster)
     assert done > 0

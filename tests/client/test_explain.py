@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from afo import events as ev
-from afo.exits import CAUSES
+from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES
 from afo.user_state import UserState
 from afo_client.main import run
 from job_writer import LAST_WORDS, JobWriter, task_id
@@ -140,3 +140,24 @@ def test_what_is_no_cause(
 ) -> None:
     assert run(["explain", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_loss_of_the_application_master_is_told_once(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = [task_id("worker", index) for index in range(3)]
+    for task in tasks:
+        job.task(task)
+    job.log(
+        *(ev.TaskEnded(task=task, cause=APPLICATION_ATTEMPT_LOST, code=None, message="YARN") for task in tasks),
+        ev.AmStarted(am_attempt=2, incarnation=1, address="a:1", host="node-7", pid=1),
+        ev.AmStarted(am_attempt=2, incarnation=2, address="a:1", host="node-7", pid=2),
+    )
+    job.end("SUCCEEDED", "succeeded")
+    text = out(capsys, "explain")
+    assert "the Application Master was lost 2 times:\n" in text
+    assert "attempt 2 on node-7 goes on, before on h; 3 tasks ended with the one before\n" in text
+    assert "attempt 2 on node-7 goes on; no task ended\n" in text
+    masters = json.loads(out(capsys, "explain", "--json"))["masters"]
+    assert [(each["attempt"], each["was_on"], each["tasks"]) for each in masters] == [
+        (2, "h", 3),
+        (2, "node-7", 0),
+    ]

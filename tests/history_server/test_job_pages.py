@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import jsonfile, storage
+from afo.exits import APPLICATION_ATTEMPT_LOST
 from afo.gate import Check
 from afo.profile_request import OPERATORS, STACKS, Operator, Operators
 from afo.rpc.messages import HashTables, Usage
@@ -42,6 +43,18 @@ def test_curves_of_loss_rate_and_metrics(client: FlaskClient, running: JobWriter
     assert titles == ["AUC 0.5000", "Training loss 0.0200", "Samples per second 5,000", "Waiting for input 1.25 %"]
     loss = re.findall(r'class="line c0" d="([^"]*)"', shown)[1]
     assert re.sub(r"[^ML]", "", loss) == "MLLML", "six samples, of which the fourth has no loss"
+
+
+def test_the_loss_of_the_application_master_is_one_restart(client: FlaskClient, running: JobWriter) -> None:
+    lost, again = task_id("worker", 3), task_id("worker", 3, 1)
+    running.task(lost).log(
+        ev.TaskEnded(task=lost, cause=APPLICATION_ATTEMPT_LOST, code=None, message="YARN ended it"),
+        ev.AmStarted(am_attempt=2, incarnation=1, address="a:1", host="node-7", pid=1),
+        ev.ContainerRequested(task=again, memory=1, vcores=1, reason=f"after {APPLICATION_ATTEMPT_LOST}"),
+    )
+    restarts = words(page(client, running).partition("<h2>Restarts</h2>")[2])
+    assert "Application Master, attempt 2, start 1 on node-7; tasks that ended with the one before: 1" in restarts
+    assert "worker:3, attempt 1" not in restarts
 
 
 def test_a_running_job_shows_how_far_it_is(client: FlaskClient, running: JobWriter) -> None:

@@ -83,7 +83,7 @@ class Master(Fault):
 class AmContainer(Fault):
     """The AM's container, by its Java process, which is skein's part of it."""
 
-    causes = frozenset({"container_lost", "container_stopped", "child_silent", "parameter_server_lost"})
+    causes = frozenset({"application_attempt_lost", "container_stopped", "child_silent", "parameter_server_lost"})
     restarts = 10
     masters = 1
     generations = 1
