@@ -9,13 +9,13 @@ from afo import private_files
 from afo.decoding import MOST_BYTES, UNDECODABLE, bounded, reason, whole
 from afo.errors import NotFound, SpecError
 from afo.regular_file import read_regular
-from afo.units import Duration, Memory, parse_quantity
+from afo.units import Duration, Interval, Memory, parse_quantity
 
 T = TypeVar("T")
 
 
 def encode(value: object) -> bytes:
-    """JSON of a struct, quantities as plain numbers."""
+    """JSON of a struct, quantities as plain numbers, intervals as they are written."""
     return msgspec.json.encode(value, enc_hook=_plain)
 
 
@@ -51,4 +51,6 @@ def _plain(value: object) -> object:
         return int(value)
     if isinstance(value, Duration):
         return float(value)
+    if isinstance(value, Interval):
+        return str(value)
     raise NotImplementedError(f"no JSON for a {type(value).__name__}")

@@ -3,9 +3,12 @@
 import msgspec
 from msgspec import inspect
 
-from afo.units import Duration, Memory
+from afo.units import Duration, Interval, Memory
 
-_CUSTOM = {Memory: "memory, e.g. 8 GiB, 512m or 8192 (MiB)", Duration: "duration, e.g. 10m, 1h30m or 90s"}
+_CUSTOM = {
+    Memory: "memory, e.g. 8 GiB, 512m or 8192 (MiB)", Duration: "duration, e.g. 10m, 1h30m or 90s",
+    Interval: "duration, or e.g. 2000 steps, 500000 samples or 0.5 epochs",
+}  # fmt: skip
 
 
 def bare(kind: inspect.Type) -> inspect.Type:

@@ -19,6 +19,8 @@ _MOST_MIB = 2**31 - 1
 #: 100 years, in seconds.
 _MOST_SECONDS = 36_500 * 86400.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_INTERVAL = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*(step|sample|epoch)s?")
+_MOST_STEPS = 1e15
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -75,14 +77,72 @@ class Duration(float):
         return text + (f"{rest:g}s" if rest or not text else "")
 
 
+class Interval(str):
+    """How often something is to be done: by time (`10m`), or by `2000 steps`, `500000 samples` or `0.5 epochs`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: object) -> "Interval":
+        """Read a user's value. Raises `SpecError` on an unknown unit, none at all, or a part of a step or sample."""
+        match = _INTERVAL.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            return cls._by_time(value)
+        number, unit = float(match[1]), match[2]
+        if not 0 < number <= _MOST_STEPS or (unit != "epoch" and number != int(number)):
+            whole = "a number" if unit == "epoch" else "a whole number"
+            raise SpecError(f"{_shown(value)}: {unit}s are {whole} above 0 and at most 1e15")
+        return cls(f"{number:.15g} {unit}{'' if number == 1 else 's'}")
+
+    @classmethod
+    def _by_time(cls, value: object) -> "Interval":
+        try:
+            return cls(Duration(round(Duration.parse(value), 3)))
+        except SpecError as error:
+            raise SpecError(f"{error}; or '2000 steps', '500000 samples', '0.5 epochs'") from error
+
+    @property
+    def seconds(self) -> float | None:
+        """None where it does not go by time."""
+        return float(Duration.parse(str(self))) if self._amount is None else None
+
+    @property
+    def steps(self) -> int | None:
+        """None where it does not go by steps."""
+        return self._of("step")
+
+    @property
+    def samples(self) -> int | None:
+        """None where it does not go by samples."""
+        return self._of("sample")
+
+    @property
+    def epochs(self) -> float | None:
+        """None where it does not go by epochs."""
+        found = self._amount
+        return float(found[1]) if found and found[2] == "epoch" else None
+
+    def passed(self, before: int, now: int) -> bool:
+        """Whether a multiple of its steps lies above step `before` and not above `now`; by time, always."""
+        return self.steps is None or now // self.steps > before // self.steps
+
+    def _of(self, unit: str) -> int | None:
+        found = self._amount
+        return int(float(found[1])) if found and found[2] == unit else None
+
+    @property
+    def _amount(self) -> re.Match[str] | None:
+        return _INTERVAL.fullmatch(self)
+
+
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def parse_quantity(kind: type, value: object) -> object:
-    """Decoding hook for `msgspec`: turns what the user wrote into a `Memory` or a `Duration`."""
-    if kind is Memory or kind is Duration:
+    """Decoding hook for `msgspec`: turns what the user wrote into a `Memory`, a `Duration` or an `Interval`."""
+    if kind is Memory or kind is Duration or kind is Interval:
         return kind.parse(value)
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 

@@ -7,7 +7,7 @@ from msgspec import Meta, field
 from afo.bounds import Bound
 from afo.job.section import PositiveInt, Section
 from afo.table_bounds import MOST_STEPS
-from afo.units import Duration
+from afo.units import Duration, Interval
 
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
 METRICS = ("auc", "log_loss", "calibration", "samples")
@@ -38,9 +38,11 @@ class Train(Section, frozen=True):
     max_steps: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
     ] = None
-    eval_every: Annotated[Duration, Meta(description="How often a checkpoint is made for the evaluator.")] = Duration(
-        600
-    )
+    eval_every: Annotated[
+        Interval,
+        Meta(description="How often a checkpoint is made for the evaluator: by time, or where the steps of all workers "
+             "pass a multiple of so many steps, samples or epochs."),
+    ] = Interval("10m")  # fmt: skip
     early_stop: EarlyStop | None = None
 
 

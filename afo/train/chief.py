@@ -10,7 +10,7 @@ from afo.train.beginning import begin
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter
 from afo.train.decision import chosen
 from afo.train.export import export
-from afo.train.manifest import remove_old
+from afo.train.manifest import find_manifests, remove_old
 from afo.train.origin import Origin
 from afo.train.parameters import Parameters
 from afo.train.position import reported
@@ -36,11 +36,14 @@ class Chief:
             parameters, task.checkpoint_url, setup.work_dir, task.generation, self._origin, job.checkpoint.full_every
         )
         self._keep = job.checkpoint.keep
-        self._every_s = min(float(job.checkpoint.every), float(job.train.eval_every))
+        self._every_s = min(float(job.checkpoint.every), job.train.eval_every.seconds or float("inf"))
+        self._eval_every = job.train.eval_every
         self._summaries = Summaries(task.summary_url, f"train-g{task.generation}-a{task.attempt}", setup.work_dir)
         self._saved_at = self._summarised_at = time.monotonic()
         self._summarised: tuple[int, float, float] = (0, 0.0, 0.0)
         self._saved_step = -1
+        #: Step of the last checkpoint that was there for the evaluator.
+        self._eval_step = 0
         self._save_wanted = False
         # `afo checkpoint now`, by way of the Child.
         signal.signal(signal.SIGUSR1, self._want_save)
@@ -49,11 +52,18 @@ class Chief:
         """Give the variables their first values and tell the AM; returns the step that the job itself began with."""
         self._setup.master.report_ready(begin(self._setup, self._parameters, self._origin, reply))
         self._saved_at = time.monotonic()
+        self._find_eval_step()
         return self._origin.first_step
 
     def resume(self, first_step: int) -> None:
         """The variables were prepared before, by an earlier process of this task."""
         self._origin.resume(first_step)
+        self._find_eval_step()
+
+    def _find_eval_step(self) -> None:
+        # What others passed while the chief was away is made up for.
+        newest = next(reversed(find_manifests(self._setup.task.checkpoint_url)), None)
+        self._eval_step = max(self._origin.first_step, newest.step if newest else 0)
 
     def after_step(self, progress: Progress) -> None:
         """Save and summarise when it is time."""
@@ -61,12 +71,15 @@ class Chief:
         if now - self._summarised_at >= SUMMARY_S and progress.step:
             self._summarise(progress, now - self._summarised_at)
             self._summarised_at = now
-        due = self._save_wanted or now - self._saved_at >= self._every_s
+        due = self._save_wanted or now - self._saved_at >= self._every_s or self._is_to_be_evaluated(progress.step)
         if due and progress.step > self._saved_step:
             self._save_wanted = False
             _, report = self._write(final=False)
             self._remove_old(self._tell(report))
             self._saved_at = time.monotonic()
+
+    def _is_to_be_evaluated(self, step: int) -> bool:
+        return self._eval_every.steps is not None and self._eval_every.passed(self._eval_step, step)
 
     def finish(self, progress: Progress) -> int:
         """The last checkpoint and, out of it or of the best, the SavedModel; returns the steps of all workers.
@@ -109,7 +122,7 @@ class Chief:
         began = time.monotonic()
         saved = self._writer.save(directory, final=final)
         LOG.info("checkpoint of step %s, %.1f s: %s", f"{saved.step:,}", time.monotonic() - began, saved.url)
-        self._saved_step = saved.step
+        self._saved_step = self._eval_step = saved.step
         if saved.hash_tables is not None:
             self._summaries.write(saved.step, _of_tables(saved.hash_tables))
         self._summaries.publish()

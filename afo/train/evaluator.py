@@ -16,6 +16,7 @@ from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.train.task_log import LOG, one_line
 from afo.train_task import Progress
+from afo.units import Interval
 
 #: Time between two looks for a new checkpoint.
 POLL_S = 1.0
@@ -25,14 +26,17 @@ MOST_FALLS = 10
 
 def run(setup: Setup) -> None:
     """Evaluate newer and newer checkpoints; ends after the final one."""
-    evaluator = Evaluator(setup)
+    evaluator, every = Evaluator(setup), setup.job.train.eval_every
     measured: Found | None = None
     while measured is None or not measured.final:
-        newest = next(reversed(find_manifests(setup.task.checkpoint_url)), None)
-        if newest is None or newest == measured:
+        waiting = awaited(find_manifests(setup.task.checkpoint_url), measured, every)
+        newest = waiting[-1] if waiting else None
+        if newest is None:
             setup.progress.report(Progress(phase="waiting"))
             time.sleep(POLL_S)
             continue
+        if every.steps is not None and measured is not None:
+            _tell_passed_over(waiting[:-1])
         try:
             evaluator.measure(newest)
         except NotFound:
@@ -42,6 +46,27 @@ def run(setup: Setup) -> None:
             continue
         measured = newest
     setup.progress.report(Progress(phase="done", step=measured.step), now=True)
+
+
+def awaited(found: list[Found], measured: Found | None, every: Interval) -> list[Found]:
+    """Checkpoints to measure after `measured`, oldest first: those that pass a multiple, and the final one."""
+    wanted: list[Found] = []
+    last = measured
+    for each in found:
+        if measured is not None and each.age <= measured.age:
+            continue
+        # What a generation did again is measured again.
+        before = last.step if last is not None and last.generation == each.generation else 0
+        if each.final or every.passed(before, each.step):
+            wanted.append(each)
+            last = each
+    return wanted
+
+
+def _tell_passed_over(checkpoints: list[Found]) -> None:
+    if checkpoints:
+        steps = ", ".join(f"{each.step:,}" for each in checkpoints)
+        LOG.warning("not evaluated, as there are newer checkpoints: step %s; see `train.eval_every`", steps)
 
 
 class Evaluator:

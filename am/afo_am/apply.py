@@ -109,6 +109,7 @@ def _checkpoint_begun(state: JobState, event: ev.CheckpointBegun, time: float) -
 
 def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: float) -> None:
     state.checkpoints[event.manifest] = event.positions
+    state.checkpoint_steps[event.manifest] = event.step
     state.newest_manifest = event.manifest
     state.step = max(state.step, event.step)
     if event.final:

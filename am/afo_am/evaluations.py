@@ -1,6 +1,6 @@
 """How good the model is, and what follows from it: when to stop, what to keep, what to export. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from afo import events as ev
 from afo import gate
 from afo.job import RANKING, EarlyStop, Export
 from afo.notes import notes_of
+from afo.units import Interval
 
 
 @dataclass
@@ -17,6 +18,7 @@ class Evaluations:
 
     export: Export
     early_stop: EarlyStop | None
+    every: Interval
     #: Measured last, best by `export.metric`, and the one of the final checkpoint.
     last: ev.Evaluated | None = None
     best: ev.Evaluated | None = None
@@ -68,18 +70,27 @@ class Evaluations:
         """Whether `train.early_stop` says to end the training."""
         return self.early_stop is not None and self.without_gain >= self.early_stop.patience
 
-    def protected(self, checkpoints: Iterable[str]) -> tuple[str, ...]:
-        """Manifests that must outlive newer ones; `checkpoints` are all, oldest first.
+    def protected(self, checkpoints: Mapping[str, int]) -> tuple[str, ...]:
+        """Manifests that must outlive newer ones; `checkpoints` are all with their steps, oldest first.
 
         The best, and those that were not measured yet and may turn out to be better: the evaluator passes over all
-        but the newest when it is slow, so these are as many as one evaluation takes time for.
+        but the newest when it is slow, so these are as many as one evaluation takes time for. Where evaluations go by
+        steps it does not look at what is saved in between.
         """
         if self.export.checkpoint != "best":
             return ()
         waiting = list(checkpoints)
         if self.last is not None and self.last.manifest in waiting:
             waiting = waiting[waiting.index(self.last.manifest) + 1 :]
-        return (*((self.best.manifest,) if self.best else ()), *waiting)
+        return (*((self.best.manifest,) if self.best else ()), *self._awaited(waiting, checkpoints))
+
+    def _awaited(self, waiting: Iterable[str], steps: Mapping[str, int]) -> Iterator[str]:
+        before = self.last.step if self.last is not None else 0
+        for manifest in waiting:
+            # One of fewer steps comes after a return to a checkpoint.
+            if steps[manifest] < before or self.every.passed(before, steps[manifest]):
+                before = steps[manifest]
+                yield manifest
 
     @property
     def candidate(self) -> ev.Evaluated | None:

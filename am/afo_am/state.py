@@ -59,12 +59,14 @@ class JobState:
         self.restore = ""
         #: Positions of each manifest written, newest last.
         self.checkpoints: dict[str, tuple[Position, ...]] = {}
+        #: The step of each.
+        self.checkpoint_steps: dict[str, int] = {}
         self.newest_manifest = ""
         #: Directory of the checkpoint that the chief began last.
         self.saving = ""
         self.final_manifest = ""
         self.metrics: dict[str, float] = {}
-        self.evaluations = Evaluations(job.export, job.train.early_stop)
+        self.evaluations = Evaluations(job.export, job.train.early_stop, job.train.eval_every)
         self.step = 0
         #: Step that the job itself began with: above 0 after a warm start.
         self.first_step = 0

@@ -135,7 +135,7 @@ class Trainers:
                 )
             )  # fmt: skip
         state = self._core.state
-        return m.CheckpointReply(protected=state.evaluations.protected(state.checkpoints))
+        return m.CheckpointReply(protected=state.evaluations.protected(state.checkpoint_steps))
 
     def may_export(self, request: m.ExportRequest) -> m.ExportReply:
         """What the chief may export, once the evaluator has measured the final checkpoint."""

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from afo.job import Job
 from afo.typetext import allowed, bare, description, type_info
-from afo.units import Duration, Memory
+from afo.units import Duration, Interval, Memory
 
 _HEAD = """# The job file
 
@@ -95,7 +95,7 @@ def _default(member: inspect.Field) -> str:
         return ""
     if isinstance(value, msgspec.Struct) or any(isinstance(each, msgspec.Struct) for each in _values(value)):
         return "as below"
-    text = str(value) if isinstance(value, Memory | Duration) else msgspec.json.encode(value).decode()
+    text = str(value) if isinstance(value, Memory | Duration | Interval) else msgspec.json.encode(value).decode()
     return f"`{text}`"
 
 

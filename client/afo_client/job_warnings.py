@@ -7,7 +7,7 @@ from afo.data.examples import first_examples
 from afo.job import Data, Job
 from afo_client.console import counted
 from afo_client.inspection import Inspection
-from afo_client.record_count import numbers, scheduled, steps_of
+from afo_client.record_count import eval_interval, numbers, scheduled, steps_of
 
 #: Fewest steps from which a model of this kind learns something.
 FEW_STEPS = 100
@@ -23,6 +23,7 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     yield from _idle_workers(job, len(found.splits))
     yield from _few_steps(job, found.records)
     yield from _cooldown(job, found.records)
+    yield from _evaluations(job, found.records)
     for key, files in (("train", found.train), ("eval", found.eval)):
         if files:
             yield from _one_class(key, files[0].url, data)
@@ -62,6 +63,15 @@ def _cooldown(job: Job, records: int | None) -> Iterator[str]:
     made = steps_of(job, records)
     if schedule.cooldown and schedule.steps and made is not None and not 0.9 <= schedule.steps / max(made, 1) <= 1.1:
         yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {counted(made, 'step')}"
+
+
+def _evaluations(job: Job, records: int | None) -> Iterator[str]:
+    every, made = eval_interval(job, records).steps, steps_of(job, records)
+    if every is not None and made is not None and every > made:
+        yield (
+            f"`train.eval_every` is {counted(every, 'step')}, and the job will make about {counted(made, 'step')}:"
+            " it is evaluated at its end alone"
+        )
 
 
 def _one_class(key: str, url: str, data: Data) -> Iterator[str]:

@@ -12,8 +12,10 @@ from afo.data.examples import first_examples
 from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import read_records
+from afo.errors import SpecError
 from afo.job import Data, Job, Schedule
 from afo.job.section import MOST_INT
+from afo.units import Interval
 
 #: Files that stand for all, and records at the beginning of each whose length does for the file's.
 FILES, RECORDS = 8, 250
@@ -79,6 +81,18 @@ def scheduled(job: Job, records: int | None) -> Schedule:
     if steps is not None and not 1 <= steps <= MOST_INT:
         steps = None
     return replace(schedule, cooldown=share, steps=steps)
+
+
+def eval_interval(job: Job, records: int | None) -> Interval:
+    """`train.eval_every`, by samples or epochs in steps. Raises `SpecError` for an epoch whose records nobody knows."""
+    every, size = job.train.eval_every, job.data.batch_size
+    if every.epochs is not None and records is None:
+        raise SpecError(
+            f"$.train.eval_every: {str(every)!r}: how many records an epoch has is not known before they are read;"
+            " write it in steps or samples"
+        )
+    samples = every.samples if every.epochs is None else every.epochs * (records or 0)
+    return every if samples is None else Interval.parse(f"{max(1, round(samples / size))} steps")
 
 
 def steps_of(job: Job, records: int | None) -> int | None:

@@ -18,7 +18,7 @@ from afo.user_state import UserState
 from afo_client.console import counted, say, size_text
 from afo_client.inspection import Inspection
 from afo_client.job_ref import JobRef, job_ref
-from afo_client.record_count import scheduled
+from afo_client.record_count import eval_interval, scheduled
 from afo_client.task_preview import task_previews
 
 if TYPE_CHECKING:  # the package is slow to import, and only YARN needs it
@@ -30,7 +30,10 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
     runtime = config.runtime.value
     if not job.program:
         optimizer = replace(job.optimizer, schedule=scheduled(job, found.records))
-        job = replace(job, optimizer=optimizer, export=replace(job.export, checkpoint=job.exported_checkpoint))
+        train = replace(job.train, eval_every=eval_interval(job, found.records))
+        job = replace(
+            job, optimizer=optimizer, train=train, export=replace(job.export, checkpoint=job.exported_checkpoint)
+        )
     return AmConfig(
         job=replace(job, data=replace(job.data, format=found.format)),
         user=user_name(),

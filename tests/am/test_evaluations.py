@@ -10,10 +10,12 @@ from afo.gate import Fall
 from afo.job import EarlyStop, Export, Train
 from afo.notes import notes_of
 from afo.rpc import messages as m
+from afo.units import Interval
 from afo_am.evaluations import Evaluations
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]
+OFTEN = Interval("10m")
 EVALUATOR = m.TaskId(role="evaluator", index=0, attempt=0)
 
 
@@ -34,7 +36,7 @@ def taken(evaluations: Evaluations, *events: ev.Evaluated) -> Evaluations:
 )
 def test_the_best_is_the_greatest_auc_or_the_least_log_loss(metric: str, values: tuple[float, ...], best: str) -> None:
     events = [measured(number, **{metric: value}) for number, value in enumerate(values)]
-    evaluations = taken(Evaluations(Export(checkpoint="best", metric=metric), None), *events)
+    evaluations = taken(Evaluations(Export(checkpoint="best", metric=metric), None, OFTEN), *events)
     assert evaluations.best is not None
     assert evaluations.best.manifest == best
     assert evaluations.candidate is None, "the final one was not measured yet"
@@ -44,37 +46,47 @@ def test_the_best_is_the_greatest_auc_or_the_least_log_loss(metric: str, values:
 
 
 def test_of_equals_the_final_one_is_the_best() -> None:
-    evaluations = Evaluations(Export(checkpoint="best"), None)
+    evaluations = Evaluations(Export(checkpoint="best"), None, OFTEN)
     taken(evaluations, measured(1, log_loss=0.4), measured(2, log_loss=0.4), measured(2, final=True, log_loss=0.4))
     assert evaluations.candidate is not None
     assert evaluations.candidate.final
 
 
 def test_a_model_that_fell_since_its_best_is_told() -> None:
-    evaluations = Evaluations(Export(checkpoint="best"), None)
+    evaluations = Evaluations(Export(checkpoint="best"), None, OFTEN)
     taken(evaluations, measured(1, log_loss=0.4), measured(2, final=True, log_loss=0.5))
     assert evaluations.candidate is not None
     decision = evaluations.decision(evaluations.candidate)
     assert notes_of(decision) == (
         "the checkpoint of step 1 is exported: its log_loss is the best, 0.4; it was 0.5 at the end, step 2",
     )
-    last = Evaluations(Export(), None)
+    last = Evaluations(Export(), None, OFTEN)
     taken(last, measured(1, log_loss=0.4), measured(2, final=True, log_loss=0.5))
     assert last.candidate is not None
     assert (last.candidate.step, notes_of(last.decision(last.candidate))) == (2, ())
 
 
 def test_the_best_and_what_was_not_measured_yet_is_protected() -> None:
-    evaluations = Evaluations(Export(checkpoint="best"), None)
-    everything = ["m0", "m1", "m2", "m3", "m4"]
+    evaluations = Evaluations(Export(checkpoint="best"), None, OFTEN)
+    everything = {"m0": 0, "m1": 1, "m2": 2, "m3": 3, "m4": 4}
     assert evaluations.protected(everything) == tuple(everything)
     taken(evaluations, measured(1, log_loss=0.3), measured(3, log_loss=0.4))
     assert evaluations.protected(everything) == ("m1", "m4")
-    assert Evaluations(Export(), None).protected(everything) == ()
+    assert Evaluations(Export(), None, OFTEN).protected(everything) == ()
+
+
+def test_what_is_saved_between_two_evaluations_by_steps_is_not_protected() -> None:
+    evaluations = Evaluations(Export(checkpoint="best"), None, Interval.parse("100 steps"))
+    steps = {f"m{step}": step for step in (50, 101, 150, 199, 200, 250, 301)}
+    assert evaluations.protected(steps) == ("m101", "m200", "m301")
+    taken(evaluations, measured(101, log_loss=0.3))
+    assert evaluations.protected(steps) == ("m101", "m200", "m301")
+    back = steps | {"m120": 120, "m205": 205}
+    assert evaluations.protected(back) == ("m101", "m200", "m301", "m120", "m205")
 
 
 def test_early_stop_counts_evaluations_without_a_gain() -> None:
-    evaluations = Evaluations(Export(), EarlyStop(patience=2, min_delta=0.01))
+    evaluations = Evaluations(Export(), EarlyStop(patience=2, min_delta=0.01), OFTEN)
     taken(evaluations, measured(0, auc=0.70), measured(1, auc=0.705))
     assert evaluations.without_gain == 1
     taken(evaluations, measured(1, auc=0.705))

@@ -12,7 +12,8 @@ import pytest
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
-from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule
+from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.units import Interval
 from afo_client import job_warnings as module
 from afo_client.inspection import Inspection
 from afo_client.job_warnings import job_warnings
@@ -30,13 +31,14 @@ def write(path: Path, count: int, label: Callable[[int], int] = lambda number: n
 
 def warned(
     train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, entry: str = "x.py:f",
-    steps: int | None = None, **data: Any,
+    steps: int | None = None, every: str = "10m", **data: Any,
 ) -> list[str]:  # fmt: skip
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
     given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
     job = Job(
-        name="x", roles=roles, data=given, model=Model(entry=entry), optimizer=Optimizer(schedule=Schedule(steps=steps))
-    )
+        name="x", roles=roles, data=given, model=Model(entry=entry), train=Train(eval_every=Interval.parse(every)),
+        optimizer=Optimizer(schedule=Schedule(steps=steps)),
+    )  # fmt: skip
     files = find_splits(given.train)
     found = Inspection(
         b"", files, find_splits(given.eval) if evaluation else (), files * splits,
@@ -70,6 +72,15 @@ def test_steps_that_are_said_and_are_not_those_that_will_be_made(tmp_path: Path)
     assert warned(train, batch_size=5, entry="", steps=210) == []
     (warning,) = warned(train, batch_size=5, entry="", steps=500)
     assert warning == "`optimizer.schedule.steps` is 500, and the job will make about 200 steps"
+
+
+def test_evaluations_farther_apart_than_the_job_is_long(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", 1000)
+    assert warned(train, batch_size=5, every="1 epoch") == []
+    (warning,) = warned(train, batch_size=5, every="1500 samples")
+    assert warning == (
+        "`train.eval_every` is 300 steps, and the job will make about 200 steps: it is evaluated at its end alone"
+    )
 
 
 def test_workers_without_a_split(tmp_path: Path) -> None:

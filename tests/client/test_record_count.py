@@ -12,9 +12,11 @@ from afo.config import load_config
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
+from afo.errors import SpecError
 from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.units import Interval
 from afo_client.inspection import Inspection
-from afo_client.record_count import scheduled, steps_of, trained_records
+from afo_client.record_count import eval_interval, scheduled, steps_of, trained_records
 from afo_client.start import am_config
 
 
@@ -79,6 +81,22 @@ def test_the_checkpoint_that_is_exported_is_settled_before_the_job_starts(
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec()} | ({} if evaluator is None else {"evaluator": evaluator})
     job = Job(name="x", roles=roles, data=Data(train=("x",), eval=("y",)), export=Export(checkpoint=said))
     assert am_config(load_config("local"), job, Inspection(b"", (), ())).job.export.checkpoint == exported
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [("10m", "10m"), ("7 steps", "7 steps"), ("450 samples", "4 steps"), ("9 samples", "1 step"),
+     ("0.25 epochs", "3 steps"), ("2 epochs", "24 steps")],
+)  # fmt: skip
+def test_evaluations_go_by_steps(tmp_path: Path, every: str, steps: str) -> None:
+    job = Job(name="x", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=write(tmp_path, (10,)),
+              train=Train(eval_every=Interval.parse(every)))  # fmt: skip
+    assert eval_interval(job, 1200) == steps
+    found = Inspection(b"", (), (), records=1200)
+    assert am_config(load_config("local"), job, found).job.train.eval_every == steps
+    if "epochs" in every:
+        with pytest.raises(SpecError, match=r"eval_every: '.* epochs?': how many records an epoch has is not known"):
+            eval_interval(job, None)
 
 
 def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from afo.job import Checkpoint, Data, Embedding, Job, Model, RoleSpec, Shuffle, Train
 from afo.train.checkpoint import CheckpointReader
 from afo.train.setup import JobParts
-from afo.units import Duration
+from afo.units import Interval
 from click_records import expected_acks, write_files
 from training_job import JobRun, wait_until
 
@@ -37,7 +37,7 @@ def begun(tmp_path: Path, schema_file: Path, run_job: RunJob, storage: Literal["
             shuffle=Shuffle(buffer=300),
         ),
         model=Model(hidden_units=(8,), embedding=Embedding(dim=4, storage=storage)),
-        train=Train(eval_every=Duration(2)),
+        train=Train(eval_every=Interval("2s")),
         checkpoint=Checkpoint(on_ps_loss="partial"),
     )  # fmt: skip
     run = run_job(job, schema_file)

@@ -16,7 +16,7 @@ from afo.ops.library import available
 from afo.train import exported
 from afo.train.manifest import find_manifests, read_manifest
 from afo.train_task import EXIT_RESTART
-from afo.units import Duration
+from afo.units import Duration, Interval
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served import served_auc
@@ -69,13 +69,18 @@ def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
 
 @BOTH
 def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(job, schema_file)
+    run = run_job(replace(job, train=Train(eval_every=Interval("100 steps"))), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
     assert_every_sample_was_applied_once_an_epoch(run)
     final = run.master.checkpoints[-1]
     assert final.final
+    saved = [report.step for report in run.master.checkpoints[:-1]]
+
+    assert 1 < len(saved) <= final.step // 100
+    assert len({step // 100 for step in saved}) == len(saved), "each passes a multiple of 100 steps"
+    assert {report.step for report in run.master.evals} <= {*saved, final.step}
     assert (final.hash_tables is None) == (job.model.embedding.storage == "dense")
     assert [(row, count, xor) for row, _, count, xor in final.positions] == [
         (row, *ack) for row, ack in enumerate(expected_acks(FILES, RECORDS))
@@ -194,7 +199,7 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
 def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint(
     job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
 ) -> None:
-    job = replace(job, train=Train(eval_every=Duration(1)))
+    job = replace(job, train=Train(eval_every=Interval("1s")))
     run = run_job(job, schema_file, directory=tmp_path / "job")
     run.start_servers()
     workers = [run.start("worker", 0), run.start("worker", 1)]
