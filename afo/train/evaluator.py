@@ -9,7 +9,7 @@ from afo.gate import compared, falls
 from afo.lineage import Evaluation
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader
-from afo.train.manifest import Found, find_manifests, write_evaluation
+from afo.train.manifest import Found, find_manifests, read_evaluation, write_evaluation
 from afo.train.model import LocalModel
 from afo.train.scoring import Scorer
 from afo.train.setup import Setup
@@ -35,8 +35,9 @@ def run(setup: Setup) -> None:
             setup.progress.report(Progress(phase="waiting"))
             time.sleep(POLL_S)
             continue
-        if every.steps is not None and measured is not None:
-            _tell_passed_over(waiting[:-1])
+        if every.steps is not None:
+            # Of those before the first look an evaluator that died may have measured some.
+            _tell_passed_over([each for each in waiting[:-1] if measured or read_evaluation(each.url) is None])
         try:
             evaluator.measure(newest)
         except NotFound:
