@@ -16,13 +16,14 @@ def compare_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get("/compare")
     def compare() -> str:
-        query.known(("job",))
-        wanted = query.job_ids(2, MAX_JOBS)
+        query.known(("job", "over"))
+        wanted, over = query.job_ids(2, MAX_JOBS), query.over()
         jobs = [store.job(each)[0] for each in wanted]
         schemas, problem = store.schemas(wanted)
         settings = [store.settings(each) + schema for each, schema in zip(wanted, schemas, strict=True)]
         return render_template(
-            "compare.html", jobs=list(zip(jobs, labels(jobs), strict=True)), charts=comparing_charts(jobs),
+            "compare.html", jobs=list(zip(jobs, labels(jobs), strict=True)),
+            charts=comparing_charts(jobs, over), over=over,
             differences=differences(settings), problem=problem, now=store.clock(),
         )  # fmt: skip
 

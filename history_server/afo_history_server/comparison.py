@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from afo_history_server.chart import Chart
-from afo_history_server.job_charts import charts
+from afo_history_server.job_charts import Over, charts
 from afo_history_server.job_history import JobHistory
 from afo_history_server.job_settings import Setting
 
@@ -39,7 +39,7 @@ def labels(jobs: Sequence[JobHistory]) -> list[str]:
     ]
 
 
-def comparing_charts(jobs: Sequence[JobHistory]) -> list[Chart]:
-    """Over the time since each job began."""
+def comparing_charts(jobs: Sequence[JobHistory], over: Over) -> list[Chart]:
+    """Over the time since each job began, or over their steps."""
     metrics = sorted({name for job in jobs for each in job.metric_curve for name in each.metrics} & {"auc", "log_loss"})
-    return charts(dict(zip(labels(jobs), jobs, strict=True)), metrics)
+    return charts(dict(zip(labels(jobs), jobs, strict=True)), metrics, over=over)

@@ -2,50 +2,71 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any, Literal
 
-from afo_history_server.chart import Chart, Value, chart, time_step
-from afo_history_server.job_history import JobHistory
+from afo_history_server.chart import Chart, chart, round_step, time_step
+from afo_history_server.job_history import CurvePoint, Evaluation, JobHistory
 from afo_history_server.words import metric, number, span
 
 #: Metrics with curves of their own.
 _MAX_METRICS = 8
+#: What curves can be drawn over.
+Over = Literal["time", "step"]
+OVER: tuple[Over, ...] = ("time", "step")
+
+_Points = Callable[[JobHistory], Iterable[Any]]
+_ValueOf = Callable[[Any], float | None]
 
 
-def job_charts(job: JobHistory) -> list[Chart]:
-    """Over the time since the job began; upright lines are returns to a checkpoint."""
+def job_charts(job: JobHistory, over: Over = "time") -> list[Chart]:
+    """Over the time since the job began, where upright lines are returns to a checkpoint; or over its steps."""
     names = sorted({name for each in job.metric_curve for name in each.metrics} - {"samples"}, key=_auc_first)
     marks = [each.time - _beginning(job) for each in job.returns]
-    return charts({job.name or job.job_id: job}, names[:_MAX_METRICS], marks)
+    return charts({job.name or job.job_id: job}, names[:_MAX_METRICS], marks if over == "time" else (), over)
 
 
-def charts(named: Mapping[str, JobHistory], metrics: Iterable[str], marks: Iterable[float] = ()) -> list[Chart]:
-    """One for each of the `metrics`, and for what every job measures; over the time since each job began."""
+def charts(
+    named: Mapping[str, JobHistory], metrics: Iterable[str], marks: Iterable[float] = (), over: Over = "time"
+) -> list[Chart]:
+    """One for each of the `metrics`, and for what every job measures; over the time since each job began, or steps."""
     marks = tuple(marks)
+    x_words, x_step = (after, time_step) if over == "time" else (number, round_step)
 
-    def draw(title: str, values: Callable[[JobHistory], list[Value]], words: Callable[[float], str]) -> Chart | None:
+    def draw(title: str, points: _Points, value: _ValueOf, words: Callable[[float], str]) -> Chart | None:
         lines = {
-            label: [(time - _beginning(job), value) for time, value in values(job)] for label, job in named.items()
+            label: [(_place(over, job, each), value(each)) for each in points(job)] for label, job in named.items()
         }
-        return chart(title, lines, after, words, marks, time_step)
+        return chart(title, lines, x_words, words, marks, x_step)
 
     drawn = [
-        *(draw(_title(name), partial(_metric, name), metric) for name in metrics),
-        draw("Training loss", lambda job: [(each.time, each.loss) for each in job.curve], metric),
-        draw("Staleness, updates", _staleness, metric),
-        draw("Samples per second", lambda job: [(each.time, each.samples_per_s) for each in job.curve], number),
-        draw("Waiting for input", lambda job: [(each.time, each.input_wait) for each in job.curve], percent),
+        *(draw(_title(name), _evaluations, partial(_metric, name), metric) for name in metrics),
+        draw("Training loss", _curve, lambda each: each.loss, metric),
+        draw("Staleness, updates", _stale, lambda each: each.staleness, metric),
+        draw("Samples per second", _curve, lambda each: each.samples_per_s, number),
+        draw("Waiting for input", _curve, lambda each: each.input_wait, percent),
     ]
     return [each for each in drawn if each is not None]
 
 
-def _staleness(job: JobHistory) -> list[Value]:
+def _curve(job: JobHistory) -> Iterable[CurvePoint]:
+    return job.curve
+
+
+def _stale(job: JobHistory) -> Iterable[CurvePoint]:
     """Nothing of a job with one worker, whose gradients are never stale."""
-    values = [(each.time, each.staleness) for each in job.curve]
-    return values if any(value for _, value in values) else []
+    return job.curve if any(each.staleness for each in job.curve) else ()
 
 
-def _metric(name: str, job: JobHistory) -> list[Value]:
-    return [(each.time, each.metrics.get(name)) for each in job.metric_curve]
+def _evaluations(job: JobHistory) -> Iterable[Evaluation]:
+    return job.metric_curve
+
+
+def _metric(name: str, each: Evaluation) -> float | None:
+    return each.metrics.get(name)
+
+
+def _place(over: Over, job: JobHistory, each: CurvePoint | Evaluation) -> float:
+    return each.time - _beginning(job) if over == "time" else float(each.step)
 
 
 def _beginning(job: JobHistory) -> float:

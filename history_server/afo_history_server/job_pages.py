@@ -52,12 +52,12 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get("")
     def overview(job_id: str) -> str:
         found, _ = store.job(job_id)
-        now = store.clock()
+        now, over = store.clock(), query.over()
         shown, hidden = _shown(found)
         am_attempts = task_logs.am_attempts(store.files, store.paths(job_id))
         return render_template(
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
-            timeline=timeline(found, now), charts=job_charts(found), advice=advice(found),
+            timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
             max_profile_s=MAX_S, memory_line=memory_line, cores_line=cores_line, cores_of=cores_of,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from flask import request
 
 from afo.errors import UsageError
+from afo_history_server.job_charts import OVER, Over
 from afo_history_server.job_history import STATES
 from afo_history_server.job_query import SORTS, JobQuery
 
@@ -38,6 +39,12 @@ def number(name: str, default: int, low: int, high: int) -> int:
 def word(name: str, default: str, allowed: Collection[str]) -> str:
     """The value of `name`. Raises `UsageError` for one that is not allowed."""
     return _one_of(name, request.args.get(name, default), allowed)
+
+
+def over() -> Over:
+    """What curves are drawn over. Raises `UsageError`."""
+    found = word("over", "time", OVER)
+    return next(each for each in OVER if each == found)
 
 
 def job_ids(low: int, high: int) -> list[str]:

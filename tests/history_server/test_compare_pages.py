@@ -41,6 +41,14 @@ def test_curves_and_differences(client: FlaskClient) -> None:
 
 
 @pytest.mark.usefixtures("two")
+def test_curves_over_steps(client: FlaskClient) -> None:
+    page = text(client, f"/compare?job={FAILED}&job={DONE}&over=step")
+    assert f"/compare?job={FAILED}&amp;job={DONE}" in page, "the way back"
+    assert page.count('class="line c1"') == 4
+    assert '<text class="x"' in page
+
+
+@pytest.mark.usefixtures("two")
 def test_curves_begin_at_the_beginning_of_each_job(client: FlaskClient) -> None:
     page = text(client, f"/compare?job={FAILED}&job={DONE}")
     loss = [re.findall(rf'class="line c{n}" d="([^"]*)"', page)[1] for n in (0, 1)]

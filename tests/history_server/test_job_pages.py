@@ -64,6 +64,22 @@ def test_a_running_job_shows_how_far_it_is(client: FlaskClient, running: JobWrit
     assert '<progress value="0.25" aria-label="Progress"></progress> 25 %, 1 min 35 s left' in shown
 
 
+def test_curves_over_steps(client: FlaskClient, running: JobWriter) -> None:
+    for step in (100, 110, 200):
+        running.log(ev.Sample(step=step, samples=step, samples_per_s=1.0, input_wait=0.0125, loss=1.0 / step))
+    shown = page(client, running, "?over=step")
+    ticks = [words(each) for each in re.findall(r'<text class="x"[^>]*>([^<]*)<', shown)]
+    assert {"100", "150", "200"} <= set(ticks), "the fixture's one is at step 10"
+    assert "over=time#curves" in shown
+    assert "allowed is time, step" in text(client, f"/jobs/{running.paths.job_id}?over=samples", 400)
+
+
+def test_one_evaluation_is_a_point(client: FlaskClient, running: JobWriter) -> None:
+    running.log(ev.Evaluated(task=task_id("evaluator"), step=3, manifest="m", metrics={"auc": 0.5}, final=False))
+    shown = page(client, running)
+    assert len(re.findall(r'<circle class="spot few c0"[^>]*><title>[^<]*: 0.5000</title>', shown)) == 1
+
+
 def test_a_job_without_measurements_has_no_curves(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     assert "<svg" not in page(client, writer(DONE).begin())
 
