@@ -189,13 +189,22 @@ def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
     return detect(head)
 
 
+def _hint(header: bytes) -> str:
+    """What a file may be whose first record has no length."""
+    if header.startswith(b"PAR1"):
+        return "; it is a Parquet file: say `data.format: parquet`"
+    if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in header):
+        return "; it looks like text: `afo data convert` writes TFRecord files of CSV"
+    return _HINT_WHOLE
+
+
 def _length(header: bytes, name: str, offset: int, part: ByteRange | None) -> int:
     if len(header) < HEADER.size:
         raise _cut_off(name, offset, f"{len(header)} of the {HEADER.size} bytes of its header", part)
     size: int
     size, crc = HEADER.unpack(header)
     if masked_crc(header[:8]) != crc:
-        hint = _HINT_WHOLE if part is None else _HINT_PART
+        hint = _hint(header) if part is None else _HINT_PART
         first = offset == (0 if part is None else part.begin)
         raise DataError(
             f"{name}: length of the record at offset {offset} is damaged: wrong checksum{hint if first else ''}"

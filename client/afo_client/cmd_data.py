@@ -20,6 +20,7 @@ from afo.errors import DataError, UsageError
 from afo_client.console import counted, print_json, print_result, say, table
 from afo_client.data_behaviour import behaviour
 from afo_client.data_index import index
+from afo_client.data_profile import profile
 from afo_client.examples import examples
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])
@@ -34,6 +35,7 @@ def command() -> None:
 
 command.add_command(behaviour)
 command.add_command(index)
+command.add_command(profile)
 
 
 @command.command(

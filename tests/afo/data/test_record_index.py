@@ -164,7 +164,7 @@ def test_only_whole_uncompressed_files_of_records_are_indexed(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"record at offset 180 is cut off: 5 of the 12 bytes of its header"):
         index_records(str(path))
     path.write_bytes(b"PAR1" + whole)
-    with pytest.raises(DataError, match=r"length of the record at offset 0 is damaged.*is it a TFRecord file"):
+    with pytest.raises(DataError, match=r"length of the record at offset 0 is damaged.*it is a Parquet file"):
         index_records(str(path))
     with RecordWriter(str(path), "gzip") as writer:
         writer.write(b"x")

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -107,9 +108,17 @@ def test_offsets_of_damage(compression: str) -> None:
     assert f"f: record at offset {third} is cut off: 5 of the 12 bytes of its header" in error(whole[: third + 5])
 
 
-def test_a_file_that_is_no_tfrecord() -> None:
-    with pytest.raises(DataError, match=r"f: length of the record at offset 0 .* is it a TFRecord file"):
-        list(read_stream(io.BytesIO(b"age,income\n39,0\n"), "f"))
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"age,income\n39,0\n", "looks like text: `afo data convert` writes TFRecord files of CSV"),
+        (b"PAR1\x15\x04\x15\x80\x01\x15\x82\x01", "is a Parquet file: say `data.format: parquet`"),
+        (b"\x00\xff" * 9, "is it a TFRecord file?"),
+    ],
+)
+def test_a_file_that_is_no_tfrecord(content: bytes, hint: str) -> None:
+    with pytest.raises(DataError, match=rf"f: length of the record at offset 0 .*{re.escape(hint)}"):
+        list(read_stream(io.BytesIO(content), "f"))
 
 
 def test_a_length_beyond_any_record_claims_no_memory() -> None:

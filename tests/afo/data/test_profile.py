@@ -1,0 +1,113 @@
+"""Statistics of features, against data whose answer is known."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from afo.data.example import encode
+from afo.data.profile import FeatureProfile, Profile, profile_files
+from afo.data.tfrecord import RecordWriter
+from afo.errors import DataError, NotFound
+
+N = 4000
+
+
+def write(folder: Path, name: str, shift: float = 0.0, rows: int = N) -> str:
+    """`same` is the label, `moved` is shifted, `id` differs in each record, and every other one has `half`."""
+    chance = np.random.default_rng(7)
+    folder.mkdir(exist_ok=True)
+    with RecordWriter(str(folder / name)) as writer:
+        for row in range(rows):
+            click = int(chance.random() < 0.3)
+            record: dict[str, list[int] | list[float] | list[bytes]] = {
+                "click": [click], "same": [b"yes" if click else b"no"], "noise": [float(chance.normal())],
+                "moved": [float(chance.normal()) + shift], "id": [row], "bag": [1, 2, 2],
+            }  # fmt: skip
+            if row % 2:
+                record["half"] = [b"a" if row % 4 == 1 else b"b"]
+            writer.write(encode(record))
+    return f"{folder}/*"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    folder = tmp_path_factory.mktemp("data")
+    train, evaluation = write(folder / "train", "part-0"), write(folder / "eval", "part-0", shift=1.0)
+    return profile_files([train], [evaluation], "click")
+
+
+def of(found: Profile, name: str) -> FeatureProfile:
+    return next(each for each in found.features if each.name == name)
+
+
+def test_what_is_counted(found: Profile) -> None:
+    assert (found.records, found.evaluation) == (N, N)
+    assert found.positive == pytest.approx(0.3, abs=0.03)
+    assert [each.name for each in found.features] == ["bag", "half", "id", "moved", "noise", "same"]
+    half, bag = of(found, "half"), of(found, "bag")
+    assert (half.coverage, half.length, half.distinct, half.kind) == (0.5, 1, 2, "bytes")
+    assert [(each.value, each.share) for each in half.top] == [("a", 0.5), ("b", 0.5)]
+    assert (bag.length, bag.mean, bag.top[0].value) == (3, pytest.approx(5 / 3), "2")
+
+
+def test_the_spread_of_numbers(found: Profile) -> None:
+    noise = of(found, "noise")
+    assert (noise.mean, noise.std) == (pytest.approx(0, abs=0.06), pytest.approx(1, abs=0.06))
+    assert noise.quantiles == pytest.approx((-2.326, -0.674, 0, 0.674, 2.326), abs=0.15)
+    assert noise.min is not None
+    assert noise.min < noise.quantiles[0]
+
+
+def test_what_features_tell_of_the_label(found: Profile) -> None:
+    assert of(found, "same").label_info == pytest.approx(1, abs=1e-3), "it is the label"
+    for name in ("noise", "id", "bag"):
+        assert of(found, name).label_info == pytest.approx(0, abs=0.01), "not by chance alone"
+    assert of(found, "noise").correlation == pytest.approx(0, abs=0.06)
+    assert of(found, "same").correlation is None
+    assert of(found, "bag").correlation == pytest.approx(0, abs=1e-9)
+
+
+def test_what_drifts(found: Profile) -> None:
+    drift = {each.name: each.drift for each in found.features if each.drift is not None}
+    assert drift["moved"] > 0.25
+    assert all(drift[name] < 0.02 for name in ("noise", "same", "half", "bag"))
+
+
+def test_a_feature_of_one_side_alone_has_drifted(tmp_path: Path) -> None:
+    write(tmp_path / "train", "part-0", rows=100)
+    with RecordWriter(str(tmp_path / "other")) as writer:
+        for _ in range(100):
+            writer.write(encode({"click": [1], "new": [1.5]}))
+    found = profile_files([f"{tmp_path}/train/*"], [f"{tmp_path}/other"])
+    assert of(found, "new").kind == "float"
+    assert of(found, "new").coverage == 0
+    assert all(each.drift is not None and each.drift > 0.25 for each in found.features if each.name != "click")
+
+
+def test_numbers_that_are_none_and_labels_of_one_class(tmp_path: Path) -> None:
+    with RecordWriter(str(tmp_path / "a")) as writer:
+        for value in (float("nan"), float("inf"), 1.0):
+            writer.write(encode({"x": [value], "click": [0], "empty": []}))
+    found = profile_files([f"{tmp_path}/a"], label="click")
+    x = of(found, "x")
+    assert (x.mean, x.std, x.correlation, x.label_info) == (1, 0, None, None)
+    assert found.positive == 0
+
+
+def test_files_are_spread_over_all_and_records_bounded(tmp_path: Path) -> None:
+    for number in range(9):
+        write(tmp_path / "train", f"part-{number}", rows=5)
+    assert profile_files([f"{tmp_path}/train/*"], records=3, files=4).records == 9
+
+
+def test_what_cannot_be_told(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", "part-0", rows=10)
+    with pytest.raises(NotFound, match="no number called `clicks` is in the first 10 records; there are: bag, click"):
+        profile_files([train], label="clicks")
+    with pytest.raises(NotFound, match="no number called `same`"):
+        profile_files([train], label="same")
+    with RecordWriter(str(tmp_path / "train" / "part-1")) as writer:
+        writer.write(encode({"noise": [b"text"]}))
+    with pytest.raises(DataError, match="feature `noise` holds bytes values here and float before"):
+        profile_files([train])
