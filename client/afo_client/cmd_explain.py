@@ -125,7 +125,7 @@ def _master_lines(masters: tuple[MasterStart, ...]) -> list[str]:
     for each in masters[-MAX_MASTERS:]:
         where = f"attempt {each.attempt} on {each.host}"
         before = f", before on {each.was_on}" if each.was_on not in ("", each.host) else ""
-        tasks = f"; {counted(each.tasks, 'task')} ended with the one before" if each.tasks else "; no task ended"
+        tasks = f"; {counted(each.tasks, 'task')} ended with the one before" if each.tasks else ""
         lines.append(without_control(f"  {iso(each.time)}: {where} goes on{before}{tasks}"))
     return lines
 
