@@ -43,7 +43,7 @@ def test_the_format_is_settled_before_the_job_starts(folder: Path) -> None:
     assert inspected(folder).format == "tfrecord"
     pq.write_table(pa.table({"x": [0.5, 1.5], "label": [0, 1]}), folder / "part-0")
     pattern = (str(folder / "part-*"),)
-    with pytest.raises(DataError, match=r"part-0: .*TFRecord"):
+    with pytest.raises(DataError, match=r"part-0: .*Parquet file"):
         inspected(folder, train=pattern)
     job = job_of(folder, train=pattern, eval=pattern, format="parquet")
     found = inspect_job(job, str(folder / "jobs"))
