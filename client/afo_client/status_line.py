@@ -38,10 +38,11 @@ def progress_text(view: JobView) -> str:
     """`[=====>    ] 52%, 4 min left`; '' where nobody knows how many steps there will be."""
     if view.progress is None or view.ended:
         return ""
-    done = math.floor(_BAR * view.progress)
+    share = min(1.0, max(0.0, view.progress))  # the log of a job may say any number
+    done = math.floor(_BAR * share)
     bar = ("=" * done + ">" * (done < _BAR)).ljust(_BAR)
-    left = f", {_rough(view.seconds_left)} left" if view.seconds_left and view.progress < 1 else ""
-    return f"[{bar}] {math.floor(100 * view.progress)}%{left}"
+    left = f", {_rough(view.seconds_left)} left" if view.seconds_left and share < 1 else ""
+    return f"[{bar}] {math.floor(100 * share)}%{left}"
 
 
 def _rough(seconds: float) -> str:

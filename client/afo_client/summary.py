@@ -114,7 +114,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "input_bound": view.verdict.input_bound if view.verdict else view.input_bound,
         "loss": view.loss,
         "progress": view.progress,
-        "seconds_left": view.seconds_left,
+        "seconds_left": None if view.ended else view.seconds_left,
         **{name: getattr(view.verdict, name, None) for name in _OF_ENDED_JOBS},
         "submitted": iso(view.submitted),
         "generation": view.generation,

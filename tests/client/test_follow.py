@@ -419,3 +419,17 @@ def test_the_live_line_says_how_far_it_is_and_how_long_it_takes(progress: float,
 
 def test_nothing_is_foretold_where_the_end_is_not_known() -> None:
     assert status_line(from_status(status())).startswith("TRAINING · containers 1/1 · step 7 · ")
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, -0.0, 5e-324])
+def test_a_log_may_say_any_number_of_its_progress(number: float) -> None:
+    view = from_status(structs.replace(status(), progress=number, seconds_left=number))
+    line = status_line(view)
+    assert "0%" in line, "of 0 or 100"
+    assert len(line) < 1000
+
+
+def test_nothing_is_left_of_an_ended_job() -> None:
+    view = from_status(structs.replace(status(), progress=0.5, seconds_left=40.0))
+    assert summary_json(view, {}, 0)["seconds_left"] == 40
+    assert summary_json(structs.replace(view, state="KILLED"), {}, 8)["seconds_left"] is None
