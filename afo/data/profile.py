@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -19,7 +20,7 @@ TOP = 5
 #: Bins of a real number, by quantiles of the training data; values of a category that are a bin each, the others being
 #: one together.
 _REAL_BINS, _CATEGORY_BINS = 10, 100
-#: Values of one feature that are looked at: of long lists no more records are.
+#: Values of one feature after which no more records are looked at: lists may be long.
 MOST_VALUES = 1_000_000
 #: Added to each bin of either side, so that an empty one has a logarithm.
 _SMOOTH = 0.5
@@ -81,7 +82,7 @@ class _Column:
         self.count = 0
 
     def add(self, record: int, values: Values, url: str) -> None:
-        if not len(values) or self.count >= MOST_VALUES:
+        if not len(values):
             return
         self.kind = self.kind or kind_of(values)
         if kind_of(values) != self.kind:
@@ -99,27 +100,36 @@ class _Column:
         """Records that hold a value."""
         return len(self._records)
 
-    @property
+    # What follows is asked once all records are there.
+
+    @cached_property
     def records(self) -> NDArray[np.int64]:
         """The record of each value."""
         return np.repeat(np.asarray(self._records, np.int64), np.asarray(self._lengths, np.int64))
 
-    @property
+    @cached_property
     def numbers(self) -> NDArray[np.float64]:
         return np.concatenate(self._numbers) if self._numbers else np.empty(0)
 
+    @cached_property
+    def finite(self) -> NDArray[np.float64]:
+        return self.numbers[np.isfinite(self.numbers)]
+
+    @cached_property
     def values(self) -> Sequence[float | bytes]:
         return self._bytes or self.numbers.tolist()
 
 
 class _Table:
-    """The first records of some files, by feature."""
+    """The first records of some files, by feature; none after one has `MOST_VALUES` values."""
 
     def __init__(self, files: Sequence[SplitFile], records: int) -> None:
         self.records = 0
         self.columns: dict[str, _Column] = {}
         for file in files:
             for features in first_examples(file.url, LOOK, records):
+                if any(column.count >= MOST_VALUES for column in self.columns.values()):
+                    return
                 for name, values in features.items():
                     self.columns.setdefault(name, _Column(name)).add(self.records, values, file.url)
                 self.records += 1
@@ -161,8 +171,8 @@ def _spread(files: Sequence[SplitFile], most: int) -> Sequence[SplitFile]:
 def _profiled(name: str, table: _Table, other: _Table | None, labels: NDArray[np.float64] | None) -> FeatureProfile:
     column = table.columns.get(name) or _Column(name)
     compared = (other.columns.get(name) or _Column(name)) if other else None
-    numbers = column.numbers[np.isfinite(column.numbers)]
-    counts = Counter(column.values())
+    numbers = column.finite
+    counts = Counter(column.values)
     bins = _Bins(column, counts)
     at = labels[column.records] if labels is not None and column.count else None
     return FeatureProfile(
@@ -185,9 +195,8 @@ class _Bins:
     def __init__(self, column: _Column, counts: Counter[float | bytes]) -> None:
         self._edges: NDArray[np.float64] | None = None
         if column.kind == "float":
-            numbers = column.numbers[np.isfinite(column.numbers)]
             inner = np.linspace(0, 1, _REAL_BINS + 1)[1:-1]
-            self._edges = np.unique(np.quantile(numbers, inner)) if numbers.size else np.empty(0)
+            self._edges = np.unique(np.quantile(column.finite, inner)) if column.finite.size else np.empty(0)
         self._place = {value: place for place, (value, _) in enumerate(counts.most_common(_CATEGORY_BINS))}
         self.number = len(self._place) + 1 if self._edges is None else len(self._edges) + 1
 
@@ -196,7 +205,7 @@ class _Bins:
         if self._edges is not None:
             return np.searchsorted(self._edges, column.numbers, side="right").astype(np.int64)
         other = len(self._place)
-        return np.fromiter((self._place.get(each, other) for each in column.values()), np.int64, column.count)
+        return np.fromiter((self._place.get(each, other) for each in column.values), np.int64, column.count)
 
     def drift(self, a: _Column, a_records: int, b: _Column, b_records: int) -> float:
         """Sum over bins of (q - p) ln(q / p), the population stability index."""
@@ -216,7 +225,7 @@ def _correlation(numbers: NDArray[np.float64], labels: NDArray[np.float64]) -> f
     x, y = numbers[known], labels[known]
     if x.size < 2 or x.std() == 0 or y.std() == 0:
         return None
-    return float(np.mean((x - x.mean()) * (y - y.mean())) / (x.std() * y.std()))
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def _information(bins: NDArray[np.int64], labels: NDArray[np.float64]) -> float | None:

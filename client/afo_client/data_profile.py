@@ -1,13 +1,12 @@
 """`afo data profile`: statistics of each feature, in the terminal or as a page."""
 
 from html import escape
-from pathlib import Path
 
 import click
 import msgspec
 
+from afo import storage
 from afo.data.profile import QUANTILES, FeatureProfile, Profile, profile_files
-from afo.errors import StorageError
 from afo_client.console import print_json, print_result, say, table, without_control
 from afo_client.examples import examples
 
@@ -32,7 +31,7 @@ DRIFTED = 0.25
 @click.option("--label", default="", help="Feature that is predicted: what each other one tells of it is told.")
 @click.option("--records", default=5_000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
 @click.option("--look-at", default=8, show_default=True, type=_POSITIVE, help="Files to look into, spread over all.")
-@click.option("--html", "page", type=click.Path(dir_okay=False), help="Write a page to this file.")
+@click.option("--html", "page", metavar="FILE", help="Write a page to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def profile(
     files: tuple[str, ...], evaluation: tuple[str, ...], label: str, records: int, look_at: int, page: str | None,
@@ -41,7 +40,7 @@ def profile(
     """Tell how the features in FILES (TFRecord or Parquet; paths, URLs or globs) are filled and spread."""
     found = profile_files(files, evaluation, label, records, look_at)
     if page:
-        write_page(found, Path(page))
+        write_page(found, page)
         say(f"wrote {page}")
     if as_json:
         print_json(msgspec.to_builtins(found))
@@ -54,15 +53,12 @@ def text(found: Profile) -> str:
     return f"{_about(found)}\n{table(_head(found), [_row(each, found) for each in found.features])}"
 
 
-def write_page(found: Profile, path: Path) -> None:
-    """One file without scripts or links. Raises `StorageError`."""
+def write_page(found: Profile, place: str) -> None:
+    """One file without scripts or links, a path or URL; it appears whole. Raises what `afo.storage` raises."""
     rows = "\n".join(map(_html_row, found.features, (_row(each, found) for each in found.features)))
     head = "".join(f"<th>{escape(name.capitalize())}</th>" for name in _head(found))
     page = _PAGE.format(style=_STYLE, about=escape(_about(found)), head=head, rows=rows)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from error
+    storage.write_bytes(place, page.encode())
 
 
 def _html_row(each: FeatureProfile, cells: tuple[str, ...]) -> str:

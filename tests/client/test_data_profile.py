@@ -45,5 +45,5 @@ def test_as_a_page(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "&lt;b&gt;site" in shown
     assert "<script" not in shown
     assert shown.count('class="shifted"') == 1, "the site alone"
-    assert run(["data", "profile", f"{data}/train", "--html", f"{data}/none/page.html"]) != 0
+    assert run(["data", "profile", f"{data}/train", "--html", data]) != 0, "a directory"
     assert "cannot write" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from afo.data import profile
 from afo.data.example import encode
 from afo.data.profile import FeatureProfile, Profile, profile_files
 from afo.data.tfrecord import RecordWriter
@@ -99,6 +100,14 @@ def test_files_are_spread_over_all_and_records_bounded(tmp_path: Path) -> None:
     for number in range(9):
         write(tmp_path / "train", f"part-{number}", rows=5)
     assert profile_files([f"{tmp_path}/train/*"], records=3, files=4).records == 9
+
+
+def test_long_lists_end_the_look_and_no_figure_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "MOST_VALUES", 300)
+    found = profile_files([write(tmp_path / "train", "part-0", rows=500)], label="click")
+    assert found.records == 100, "of the bag, which has three values a record"
+    assert of(found, "bag").coverage == 1
+    assert of(found, "half").coverage == 0.5
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
