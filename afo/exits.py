@@ -178,7 +178,7 @@ _ALL = (
     ),
     _cause(
         APPLICATION_ATTEMPT_LOST, "cluster", True, "YARN ended the container with the Application Master's own.",
-        "The job goes on with the next application attempt. `yarn applicationattempt -list` says why the one before "
+        "The job goes on with the next application attempt. `yarn applicationattempt -list ID` says why the one before "
         "ended: raise `am.memory` if it used too much, and `am.attempts` if its machines come and go.",
     ),
     _cause(

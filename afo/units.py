@@ -4,6 +4,7 @@ import datetime
 import itertools
 import math
 import re
+from collections.abc import Iterable, Iterator
 
 from afo.errors import SpecError
 
@@ -125,6 +126,16 @@ class Interval(str):
     def passed(self, before: int, now: int) -> bool:
         """Whether a multiple of its steps lies above step `before` and not above `now`; by time, always."""
         return self.steps is None or now // self.steps > before // self.steps
+
+    def passing(self, before: int, steps: Iterable[int]) -> Iterator[bool]:
+        """Whether a multiple is passed with each of `steps`, one after the other; one of fewer steps begins anew.
+
+        `before`: the step of the last one that counted.
+        """
+        for step in steps:
+            counts = step < before or self.passed(before, step)
+            before = step if counts else before
+            yield counts
 
     def _of(self, unit: str) -> int | None:
         found = self._amount

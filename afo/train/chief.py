@@ -37,7 +37,8 @@ class Chief:
         )
         self._keep = job.checkpoint.keep
         self._every_s = min(float(job.checkpoint.every), job.train.eval_every.seconds or float("inf"))
-        self._eval_every = job.train.eval_every
+        #: Where evaluations go by steps.
+        self._eval_every = job.train.eval_every if job.train.eval_every.steps else None
         self._summaries = Summaries(task.summary_url, f"train-g{task.generation}-a{task.attempt}", setup.work_dir)
         self._saved_at = self._summarised_at = time.monotonic()
         self._summarised: tuple[int, float, float] = (0, 0.0, 0.0)
@@ -61,6 +62,8 @@ class Chief:
         self._find_eval_step()
 
     def _find_eval_step(self) -> None:
+        if self._eval_every is None:
+            return
         # What others passed while the chief was away is made up for.
         newest = next(reversed(find_manifests(self._setup.task.checkpoint_url)), None)
         self._eval_step = max(self._origin.first_step, newest.step if newest else 0)
@@ -79,7 +82,7 @@ class Chief:
             self._saved_at = time.monotonic()
 
     def _is_to_be_evaluated(self, step: int) -> bool:
-        return self._eval_every.steps is not None and self._eval_every.passed(self._eval_step, step)
+        return self._eval_every is not None and self._eval_every.passed(self._eval_step, step)
 
     def finish(self, progress: Progress) -> int:
         """The last checkpoint and, out of it or of the best, the SavedModel; returns the steps of all workers.

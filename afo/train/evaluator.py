@@ -51,17 +51,9 @@ def run(setup: Setup) -> None:
 
 def awaited(found: list[Found], measured: Found | None, every: Interval) -> list[Found]:
     """Checkpoints to measure after `measured`, oldest first: those that pass a multiple, and the final one."""
-    wanted: list[Found] = []
-    last = measured
-    for each in found:
-        if measured is not None and each.age <= measured.age:
-            continue
-        # What a generation did again is measured again.
-        before = last.step if last is not None and last.generation == each.generation else 0
-        if each.final or every.passed(before, each.step):
-            wanted.append(each)
-            last = each
-    return wanted
+    newer = [each for each in found if measured is None or each.age > measured.age]
+    passing = every.passing(measured.step if measured else 0, (each.step for each in newer))
+    return [each for each, passes in zip(newer, passing, strict=True) if passes or each.final]
 
 
 def _tell_passed_over(checkpoints: list[Found]) -> None:

@@ -1,7 +1,8 @@
 """How good the model is, and what follows from it: when to stop, what to keep, what to export. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 from msgspec.structs import replace
 
@@ -82,15 +83,9 @@ class Evaluations:
         waiting = list(checkpoints)
         if self.last is not None and self.last.manifest in waiting:
             waiting = waiting[waiting.index(self.last.manifest) + 1 :]
-        return (*((self.best.manifest,) if self.best else ()), *self._awaited(waiting, checkpoints))
-
-    def _awaited(self, waiting: Iterable[str], steps: Mapping[str, int]) -> Iterator[str]:
         before = self.last.step if self.last is not None else 0
-        for manifest in waiting:
-            # One of fewer steps comes after a return to a checkpoint.
-            if steps[manifest] < before or self.every.passed(before, steps[manifest]):
-                before = steps[manifest]
-                yield manifest
+        awaited = compress(waiting, self.every.passing(before, map(checkpoints.__getitem__, waiting)))
+        return (*((self.best.manifest,) if self.best else ()), *awaited)
 
     @property
     def candidate(self) -> ev.Evaluated | None:

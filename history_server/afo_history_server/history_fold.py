@@ -40,6 +40,9 @@ USE_POINTS = 60
 #: Characters kept of a failed task's last lines.
 TAIL = 8000
 
+#: Causes after which another attempt is no restart of its own.
+_TOLD_ELSEWHERE = NO_RESTART | {APPLICATION_ATTEMPT_LOST}
+
 
 class HistoryFold:
     """Takes records in their order. `before` is the job before its first event."""
@@ -189,7 +192,7 @@ class HistoryFold:
         match event:
             case ev.ContainerRequested():
                 self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
-                if self._is_restart(event.task) and event.reason != f"after {APPLICATION_ATTEMPT_LOST}":
+                if self._is_restart(event.task):
                     what = f"{event.task}, attempt {event.task.attempt}"
                     self._restarts.append(Restart(time=time, what=what, why=event.reason))
             case ev.WorkersScaled():
@@ -234,9 +237,12 @@ class HistoryFold:
         )  # fmt: skip
 
     def _is_restart(self, task: TaskId) -> bool:
-        """Whether the attempt follows another one, and not only an earlier request or a wish for fewer workers."""
+        """Whether the attempt follows another one, and not only an earlier request or a wish for fewer workers.
+
+        Those that follow the loss of the Application Master are told with its own restart.
+        """
         before = self._attempts.get(structs.replace(task, attempt=task.attempt - 1))
-        return task.attempt > 0 and (before is None or before.cause not in NO_RESTART)
+        return task.attempt > 0 and (before is None or before.cause not in _TOLD_ELSEWHERE)
 
     def _known(self, task: TaskId) -> Attempt:
         return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)

@@ -60,3 +60,10 @@ def test_each_multiple_is_passed_once(number: int, steps: list[int]) -> None:
     multiples = {at // number for at in [sum(steps[:end]) for end in range(len(steps) + 1)]}
     assert passed == len(multiples) - 1
     assert Interval("10m").passed(5, 5)
+
+
+def test_what_counts_of_steps_that_are_saved_in_between_or_again() -> None:
+    every = Interval.parse("100 steps")
+    assert [*every.passing(0, (50, 101, 150, 199, 200, 250, 301))] == [False, True, False, False, True, False, True]
+    assert [*every.passing(301, (120, 150, 205))] == [True, False, True], "after a return to a checkpoint"
+    assert [*Interval("10m").passing(7, (8, 8, 3))] == [True, True, True]
