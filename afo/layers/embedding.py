@@ -13,6 +13,7 @@ from afo.embedding.variable import keys_of
 from afo.errors import ModelError, SpecError
 from afo.job import Pooling, Wire
 from afo.layers.lookup import active, pool
+from afo.layers.row_rules import require_by_row, require_summed
 from afo.units import parse_quantity
 
 Combiner = Literal["mean", "sum", "sqrtn"]
@@ -27,9 +28,10 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
 
     In a job its rows live on the parameter servers: a batch moves the different rows that it names and their
     gradients, and the layer has no weights. With an `input_dim` of None ids are any 64-bit integers or strings, and a
-    row comes when its id is first met; the layer then works in a job alone. There it raises ModelError for what needs
-    the whole table at every step (regularizer, constraint, LoRA, quantisation). A matrix (`weights`, `set_weights`) is
-    what a table begins with; of a layer that is not `trainable` the rows stay as they begin.
+    row comes when its id is first met; the layer then works in a job alone. A regularizer or constraint holds for the
+    rows that a batch names; ModelError is raised for one that needs the others, and for LoRA and quantisation. A matrix
+    (`weights`, `set_weights`) is what a table begins with; of a layer that is not `trainable` the rows stay as they
+    begin.
 
     combiner  `mean`, `sum` or `sqrtn`: ids [B, n] give one row a sample, [B, output_dim], as in TensorFlow's
               `embedding_lookup_sparse`; called with `weights` [B, n], weighted. With `mask_zero` the ids 0 and '' do
@@ -82,7 +84,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
                     " give it one to use it elsewhere"
                 )
             return super().build(input_shape)  # type: ignore[no-any-return]
-        self._require_plain()
+        self._require_by_row()
         self.is_remote = True
         self.built = True
 
@@ -131,6 +133,30 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         return config | {name: value for name, value in own.items() if value is not None}
 
     @property
+    def is_regularized(self) -> bool:
+        """Whether the rows of a batch add to its loss in a job."""
+        return self.is_remote and self.trainable and self.embeddings_regularizer is not None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the rows have a constraint in a job."""
+        return self.is_remote and self.trainable and self.embeddings_constraint is not None
+
+    def bounded(self, rows: Any, step: Any) -> Any:
+        """Rows [n, output_dim] after `step` updates: Keras constrains after each, so first values stay as they are."""
+        if not self.is_bounded:
+            return rows
+        return tf.where(step > 0, tf.convert_to_tensor(self.embeddings_constraint(rows)), rows)
+
+    def _get_own_losses(self) -> list[Any]:
+        """As Keras', which asks its own weights itself, and what the regularizer says of the rows of a batch."""
+        losses: list[Any] = super()._get_own_losses()
+        lookup = active()
+        if lookup is not None and self.is_regularized:
+            losses.append(self.embeddings_regularizer(lookup.distinct(self)))
+        return losses
+
+    @property
     def _lookup(self) -> Any:
         lookup = active()
         if lookup is None:
@@ -160,20 +186,17 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         if self.combiner is None and self.pooling is not None:
             raise ModelError(f"embedding `{self.name}` has `pooling` and no `combiner` that says what of the rows")
 
-    def _require_plain(self) -> None:
-        unfit = {
-            "embeddings_regularizer": self.embeddings_regularizer,
-            "embeddings_constraint": self.embeddings_constraint,
-            "lora_rank": self.lora_rank,
-            "quantization_config": self.quantization_config,
-        }
-        for option, value in unfit.items():
-            if value is not None:
+    def _require_by_row(self) -> None:
+        for option in ("lora_rank", "quantization_config"):
+            if getattr(self, option) is not None:
                 raise ModelError(
                     f"embedding `{self.name}` has `{option}`, which takes the whole table at every step and is not"
-                    " possible on parameter servers; leave it out (`activity_regularizer` works on the rows of a"
-                    " batch), or use keras.layers.Embedding for a small table"
+                    " possible on parameter servers; leave it out, or use keras.layers.Embedding for a small table"
                 )
+        if self.embeddings_regularizer is not None:
+            require_summed(self.embeddings_regularizer, self.name, self.output_dim)
+        if self.embeddings_constraint is not None:
+            require_by_row(self.embeddings_constraint, self.name, self.output_dim)
 
 
 def _policy(given: _Policy | Mapping[str, Any] | None, kind: type[_Policy], layer: str) -> _Policy | None:

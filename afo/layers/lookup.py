@@ -22,6 +22,10 @@ class Lookup(ABC):
         """
         return pool(self(layer, ids), layer.combiner, counts, weights)
 
+    def distinct(self, layer: Any) -> Any:
+        """The different rows that calls of `layer` have named so far: [n, output_dim]; none where nothing trains."""
+        return tf.zeros([0, layer.output_dim])
+
 
 def pool(rows: Any, combiner: str, counts: Any, weights: Any) -> Any:
     """Rows [B, n, dim] → [B, dim]; zeros where the weights sum to 0."""

@@ -129,7 +129,7 @@ class EntryModel:
             tape.watch([variables.trained, asked])
             if tables is not None:
                 tables.open()
-            lookup = ServerLookup(own.embeddings, exchange, tape, tables)
+            lookup = ServerLookup(own.embeddings, exchange, tape, tables, step)
             with answered_by(lookup):
                 outputs = own.outputs(inputs.features, training=True)
                 loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
@@ -141,6 +141,7 @@ class EntryModel:
             added=tuple(after - before for after, before in zip(variables.state, state, strict=True)),
             embeddings=() if tables is None else tables.gradients(found),
             moved=variables.moved(vector),
+            moved_rows=lookup.moved(),
         )
         return clipped(computed, variables.weights, self._optimizer.clipping)
 
@@ -209,7 +210,7 @@ class EntryModel:
                 "the model is compiled with a learning-rate schedule, whose values are no factors of the rate in"
                 " `optimizer.embedding`; write a number and `optimizer.schedule`"
             )
-        if self._own.variables.are_bounded and chosen.choice.ftrl is not UNSET:
+        if self._own.are_bounded and chosen.choice.ftrl is not UNSET:
             raise Unsupported(
                 "the model has weights with a constraint and is trained by FTRL, which makes weights anew from the sum"
                 " of their gradients; name another optimizer in `optimizer.deep`"
@@ -242,7 +243,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self._assign(reader)
         # What the traced model refers to is saved only if it hangs here.
         self.resources = resources(own.module)
-        dense = {each.name: form.dense(reader.table(each.name, each.rows, each.width)) for each in parameters.tables}
+        dense = {each.name: form.dense(own.rows(reader, each)) for each in parameters.tables}
         # TensorFlow tracks a dictionary as it is when it is assigned.
         self.tables = dense | {name: form.hashed(rows, absent[name]) for name, rows in self._hashed(reader).items()}
 
@@ -250,7 +251,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
         self._assign(reader)
         for each in self._parameters.tables:
-            self.tables[each.name].load(reader.table(each.name, each.rows, each.width))
+            self.tables[each.name].load(self._own.rows(reader, each))
         for name, rows in self._hashed(reader).items():
             self.tables[name].load(rows)
 

@@ -9,7 +9,7 @@ from afo.train.variables import gather_rows, ps_device, read_value
 
 
 class RowGradient(NamedTuple):
-    """Gradient of different rows of a table: [n, width], in the order of `rows`, server by server."""
+    """Gradient, or change, of different rows of a table: [n, width], in the order of `rows`, server by server."""
 
     table: Parameter
     #: For each server the rows as numbered there, int64.
@@ -69,6 +69,18 @@ class Exchange:
             with tf.device(ps_device(task)):
                 operations.append(
                     tf.raw_ops.AssignAddVariableOp(resource=self._handles[shard.weights.name], value=parts[task])
+                )
+        return operations
+
+    def move_rows(self, change: RowGradient) -> list[Any]:
+        """The same of a table's rows."""
+        parts = tf.split(change.values, [tf.size(rows) for rows in change.rows])
+        operations = []
+        for task, shard in enumerate(change.table.shards):
+            with tf.device(ps_device(task)):
+                handle = self._handles[shard.weights.name]
+                operations.append(
+                    tf.raw_ops.ResourceScatterAdd(resource=handle, indices=change.rows[task], updates=parts[task])
                 )
         return operations
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.train.exchange import Exchange
+from afo.train.exchange import Exchange, RowGradient
 from afo.train.model import Computed, Model
 from afo.train.parameters import Parameters
 from afo.train.position import Position
@@ -19,18 +19,24 @@ def required(computed: Computed) -> Computed:
     values += [each for each in computed.added if each.dtype.is_floating]
     values += [part for each in computed.embeddings for part in each.values]
     values += [] if computed.moved is None else [computed.moved]
+    values += [each.values for each in computed.moved_rows]
     finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
     with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
         return Computed(
             loss=tf.identity(computed.loss),
-            rows=tuple(each._replace(values=tf.identity(each.values)) for each in computed.rows),
+            rows=_same(computed.rows),
             vector=tf.identity(computed.vector),
             added=tuple(tf.identity(each) for each in computed.added),
             embeddings=tuple(
                 each._replace(values=tuple(tf.identity(part) for part in each.values)) for each in computed.embeddings
             ),
             moved=None if computed.moved is None else tf.identity(computed.moved),
+            moved_rows=_same(computed.moved_rows),
         )
+
+
+def _same(rows: tuple[RowGradient, ...]) -> tuple[RowGradient, ...]:
+    return tuple(each._replace(values=tf.identity(each.values)) for each in rows)
 
 
 def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ def unfit(layer: Any, training: Sequence[Call], without: Sequence[Call]) -> str:
         initializer_of(layer.embeddings_initializer, layer.output_dim, 0)
     except Unsupported as error:
         return str(error)
+    if layer.is_bounded:
+        return "its `embeddings_constraint` puts rows back within their bounds, which a hash table does not take"
     own = [call.ids for call in training if call.layer is layer]
     if not own:
         return "it is called inside of a loop, a condition or a function of TensorFlow"

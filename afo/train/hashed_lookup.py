@@ -78,6 +78,14 @@ class HashedLookup:
         with tf.control_dependencies([_same(layer, "ids", foreseen.ids, ids)]):
             return shaped(tf.identity(rows), ids, layer)
 
+    def distinct(self, layer: Any) -> Any:
+        """The different rows of this layer's table, [n, output_dim]; of one that is not pooled on the servers."""
+        for calls, exchange in self._asked:
+            if any(call.layer is layer for call in calls):
+                rows = exchange.by_table([tf.cast(values, tf.float32) for values in exchange.values])
+                return rows[self._tables[id(layer)]]
+        return tf.zeros([0, layer.output_dim])
+
     def is_pooled(self, layer: Any) -> bool:
         """Whether the servers send the sums of this layer, which `pooled` returns."""
         return id(layer) in self._ways and self._ways[id(layer)].is_pooled

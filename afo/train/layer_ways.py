@@ -20,21 +20,24 @@ def ways_of(
     ways = {}
     for each in embeddings:
         if each.hashed:
-            if with_rows:
-                _require_rows(each.layer, job)
-            is_pooled = not with_rows and _is_pooled(
-                each, [call for call in calls if call.layer is each.layer], job, servers
-            )
+            comes = with_rows or each.layer.is_regularized
+            if comes:
+                _require_rows(each.layer, job, clips=with_rows)
+            own = [call for call in calls if call.layer is each.layer]
+            is_pooled = not comes and _is_pooled(each, own, job, servers)
             ways[id(each.layer)] = Way(is_pooled, each.layer.wire or job.model.embedding.wire)
     return ways
 
 
-def _require_rows(layer: Any, job: Job) -> None:
+def _require_rows(layer: Any, job: Job, *, clips: bool) -> None:
     if layer.combiner is not None and (layer.pooling or job.model.embedding.pooling) == "servers":
-        raise ModelError(
-            f"embedding `{layer.name}` cannot be pooled on the servers: the model is compiled with gradient clipping,"
-            " which needs the gradient of each row; give it `pooling='workers'`, or clip by `optimizer.embedding`"
-        )
+        reason = "its `embeddings_regularizer` is of each row; give it `pooling='workers'`"
+        if clips:
+            reason = (
+                "the model is compiled with gradient clipping, which needs the gradient of each row; give it"
+                " `pooling='workers'`, or clip by `optimizer.embedding`"
+            )
+        raise ModelError(f"embedding `{layer.name}` cannot be pooled on the servers: {reason}")
 
 
 def _is_pooled(named: Named, calls: Sequence[Call], job: Job, servers: int) -> bool:

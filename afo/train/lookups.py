@@ -72,10 +72,13 @@ class Embeddings(Lookup):
 class _Asked(NamedTuple):
     """One call of a layer: its ids [n], where they lie, and the row of each of them [n, width]."""
 
+    layer: Any
     table: Parameter
     ids: Any
     where: Route
     rows: Any
+    #: By how much a constraint moved the row of each id, [n, width]; None without one.
+    moved: Any
 
 
 class ServerLookup(Lookup):
@@ -85,12 +88,13 @@ class ServerLookup(Lookup):
     """
 
     def __init__(
-        self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any, tables: HashedLookup | None
+        self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any, tables: HashedLookup | None, step: Any
     ) -> None:
+        """`step`: the updates so far."""
         dense = {table.name: table for table in exchange.parameters.tables}
         self._dense = {id(each.layer): dense[each.name] for each in embeddings if not each.hashed}
         self._exchange = exchange
-        self._tape = tape
+        self._tape, self._step = tape, step
         self._hashed = tables
         self._graph = tf.compat.v1.get_default_graph()
         self._asked: list[_Asked] = []
@@ -109,9 +113,12 @@ class ServerLookup(Lookup):
         with tf.control_dependencies([all_within(layer, flat)]):
             where = route(tf.identity(flat), len(table.shards))
         # The gradient is taken of each id's own copy and summed afterwards: quicker than through tf.gather.
-        rows = tf.gather(self._exchange.rows(table, where.rows), where.places)
+        pulled = self._exchange.rows(table, where.rows)
+        bounded = layer.bounded(pulled, self._step)
+        rows = tf.gather(bounded, where.places)
         self._tape.watch(rows)
-        self._asked.append(_Asked(table, flat, where, rows))
+        moved = tf.gather(bounded - pulled, where.places) if layer.is_bounded else None
+        self._asked.append(_Asked(layer, table, flat, where, rows, moved))
         return shaped(rows, ids, layer)
 
     def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
@@ -121,6 +128,13 @@ class ServerLookup(Lookup):
             sums = self._hashed.pooled(layer, ids, weights)
             return sums if layer.trainable else tf.stop_gradient(sums)
         return super().pooled(layer, ids, counts, weights)
+
+    def distinct(self, layer: Any) -> Any:
+        """What their gradients are taken of."""
+        if self._hashed is not None and id(layer) not in self._dense:
+            return self._hashed.distinct(layer)
+        calls = [asked for asked in self._asked if asked.layer is layer]
+        return _once(_where(calls), [asked.rows for asked in calls]) if calls else super().distinct(layer)
 
     def _require_own_graph(self, layer: Any) -> None:
         if tf.compat.v1.get_default_graph() is not self._graph:
@@ -142,6 +156,18 @@ class ServerLookup(Lookup):
                 by_table.setdefault(asked.table.name, []).append((asked, gradient))
         return tuple(_summed(calls) for calls in by_table.values())
 
+    def moved(self) -> tuple[RowGradient, ...]:
+        """By how much constraints moved the rows since they came, one of each table that has one."""
+        by_table: dict[str, list[_Asked]] = {}
+        for asked in self._asked:
+            if asked.moved is not None:
+                by_table.setdefault(asked.table.name, []).append(asked)
+        found = []
+        for calls in by_table.values():
+            where = _where(calls)
+            found.append(RowGradient(calls[0].table, where.rows, _once(where, [asked.moved for asked in calls])))
+        return tuple(found)
+
 
 class LocalLookup(Lookup):
     """Takes rows out of tables of this process."""
@@ -156,9 +182,23 @@ class LocalLookup(Lookup):
 
 def _summed(calls: list[tuple[_Asked, Any]]) -> RowGradient:
     """The gradient of a table that several calls of its layer may have asked."""
-    table, where = calls[0][0].table, calls[0][0].where
-    if len(calls) > 1:
-        where = route(tf.concat([asked.ids for asked, _ in calls], axis=0), len(table.shards))
+    table, where = calls[0][0].table, _where([asked for asked, _ in calls])
     gradients = tf.concat([tf.convert_to_tensor(gradient) for _, gradient in calls], axis=0)
-    count = tf.add_n([tf.size(rows) for rows in where.rows])
-    return RowGradient(table, where.rows, tf.math.unsorted_segment_sum(gradients, where.places, count))
+    return RowGradient(table, where.rows, tf.math.unsorted_segment_sum(gradients, where.places, _count(where)))
+
+
+def _where(calls: list[_Asked]) -> Route:
+    """Of the ids of all calls of a table."""
+    if len(calls) == 1:
+        return calls[0].where
+    return route(tf.concat([asked.ids for asked in calls], axis=0), len(calls[0].table.shards))
+
+
+def _once(where: Route, values: list[Any]) -> Any:
+    """Of each different row what the first of its ids has; `values` [n, width] of each call's ids."""
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(where.places)), where.places, _count(where))
+    return tf.gather(tf.concat(values, axis=0), first)
+
+
+def _count(where: Route) -> Any:
+    return tf.add_n([tf.size(rows) for rows in where.rows])

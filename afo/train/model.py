@@ -35,8 +35,9 @@ class Computed(NamedTuple):
     added: tuple[Any, ...]
     #: Of hash tables; each table is in one of them at most.
     embeddings: tuple[TableGradients, ...] = ()
-    #: By how much the dense vector changes apart from its gradient, or None.
+    #: By how much the dense vector changes apart from its gradient, or None; and rows, at most one of each table.
     moved: Any = None
+    moved_rows: tuple[RowGradient, ...] = ()
 
 
 def share_of_batch(samples: Any, batch_size: int) -> Any:

@@ -13,11 +13,16 @@ from afo.layers import Embedding
 from afo.layers.lookup import answered_by
 from afo.models.entry import build_model, user_code
 from afo.models.records import feature_specs
+from afo.train.checkpoint import CheckpointReader
 from afo.train.hashable import unfit
 from afo.train.layer_ids import follow_from_inputs
 from afo.train.lookups import Call, Embeddings, Named
 from afo.train.own_metrics import OwnMetrics, log_odds
 from afo.train.own_variables import OwnVariables
+from afo.train.parameters import Parameter
+
+#: Rows of a table that are constrained at a time.
+BLOCK = 1 << 16
 
 
 class OwnModule:
@@ -60,6 +65,11 @@ class OwnModule:
         return tuple(
             each for each in layers if isinstance(each, keras.layers.Embedding) and not isinstance(each, Embedding)
         )
+
+    @property
+    def are_bounded(self) -> bool:
+        """Whether weights or rows have a constraint."""
+        return self.variables.are_bounded or any(each.layer.is_bounded for each in self.embeddings)
 
     @property
     def gives_logits(self) -> bool:
@@ -119,12 +129,26 @@ class OwnModule:
                 return self.compiled.compute_loss(**given, sample_weight=weight if weighted else None)
         losses = keras.ops.binary_crossentropy(labels, answers, from_logits=self.gives_logits)
         mean = tf.reduce_sum(losses * weight[:, tf.newaxis]) / tf.maximum(tf.reduce_sum(weight), 1e-12)
-        return tf.add_n([mean, *(tf.reduce_sum(each) for each in getattr(self.module, "losses", ()))])
+        return tf.add_n([mean, *(tf.reduce_sum(each) for each in _added_losses(self.module))])
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""
         answers = self.answers(self.outputs(features, training=False))
         return tf.sigmoid(answers) if self.gives_logits else answers
+
+    def rows(self, reader: CheckpointReader, table: Parameter) -> Any:
+        """Rows [n, width] of a dense table out of a checkpoint, within the constraint of its layer.
+
+        Raises DataError as `reader` does.
+        """
+        (layer,) = (each.layer for each in self.embeddings if each.name == table.name)
+        rows = reader.table(table.name, table.rows, table.width)
+        if layer.is_bounded:
+            for first in range(0, len(rows), BLOCK):
+                block = rows[first : first + BLOCK]
+                with user_code(self.entry):
+                    block[...] = layer.bounded(tf.constant(block), reader.manifest.step).numpy()
+        return rows
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
         """What it was compiled with, over numpy arrays [n, labels] of all records; empty where there are none."""
@@ -231,6 +255,17 @@ def _inputs(module: Any, schema: Schema, entry: str) -> tuple[str, ...]:
         except DataError as error:
             raise ModelError(f"{entry}: the model reads an input `{name}`: {error}") from error
     return tuple(names)
+
+
+def _added_losses(module: Any) -> list[Any]:
+    """What layers add to the loss, those of a `tf.Module` too, which lists none of its own."""
+    if hasattr(module, "losses"):
+        return list(module.losses)
+    layers = list(module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer)))
+    inside = {id(each): each for layer in layers for each in layer._flatten_layers()}.values()
+    weights = {id(weight): weight for layer in layers for weight in layer.trainable_weights}.values()
+    own = [loss for layer in inside for loss in layer._get_own_losses()]
+    return own + [weight.regularizer(weight) for weight in weights if weight.regularizer is not None]
 
 
 def _by_place(module: Any) -> bool:

@@ -65,6 +65,7 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
         rate = model.rate(position.step, first_step)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
+        applied += [each for change in computed.moved_rows for each in exchange.move_rows(change)]
         applied += [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
         for asked, values in computed.embeddings:
             applied += asked.apply(values, step=position.step, schedule=rate)

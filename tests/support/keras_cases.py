@@ -84,6 +84,9 @@ class _Penalty(layers.Layer):  # type: ignore[misc]  # Keras is untyped
 
 
 _MATRIX = np.linspace(-1, 1, USERS * DIM, dtype=np.float32).reshape(USERS, DIM)
+#: From here a few steps lead beyond each of the constraints.
+_SMALL = keras.initializers.Constant(0.05)
+_OF_A_BATCH = "of the rows that a batch names"
 _DEEP = "name one in `optimizer.deep` of the job file"
 
 GROUPS: dict[str, list[Case]] = {
@@ -156,17 +159,75 @@ GROUPS: dict[str, list[Case]] = {
             embedding=lambda: {"activity_regularizer": regularizers.L2(0.1)},
             storages=_BOTH,
         ),
-        Case(
-            "embeddings_regularizer=L2(...)",
-            embedding=lambda: {"embeddings_regularizer": regularizers.L2(0.1)},
-            refused="takes the whole table at every step",
-            note="`activity_regularizer`, of the rows of a batch",
+        *(
+            Case(
+                f"embeddings_regularizer={text}",
+                embedding=lambda made=made: {"embeddings_regularizer": made()},
+                storages=_BOTH,
+                note=_OF_A_BATCH,
+            )
+            for text, made in {
+                "L1(...)": lambda: regularizers.L1(0.02),
+                "L2(...)": lambda: regularizers.L2(0.1),
+                "L1L2(...)": lambda: regularizers.L1L2(0.02, 0.03),
+                "a function of the user's": lambda: lambda rows: 0.1 * ops.sum(ops.square(rows) ** 2),
+            }.items()
         ),
         Case(
-            "embeddings_constraint=NonNeg()",
-            embedding=lambda: {"embeddings_constraint": constraints.NonNeg()},
-            refused="takes the whole table at every step",
+            "embeddings_regularizer=..., clipnorm=...",
+            embedding=lambda: {"embeddings_regularizer": regularizers.L2(0.1)},
+            compile=lambda: {"optimizer": opt.Adam(0.05, clipnorm=0.02, epsilon=0.1)},
+            storages=_BOTH,
+            note=_OF_A_BATCH,
+        ),
+        Case(
+            "embeddings_regularizer=..., trainable=False",
+            embedding=lambda: {"embeddings_regularizer": "l2", "trainable": False},
+            note="adds nothing",
+        ),
+        *(
+            Case(
+                f"embeddings_constraint={text}",
+                embedding=lambda made=made: {"embeddings_constraint": made(), "embeddings_initializer": _SMALL},
+                compile=lambda: {"optimizer": opt.Adam(0.05, epsilon=0.01)},
+                storages=_BOTH,
+                note="a dense table; rows that a batch names",
+            )
+            for text, made in {
+                "NonNeg()": constraints.NonNeg,
+                "MaxNorm(0.3, axis=1)": lambda: constraints.MaxNorm(0.3, axis=1),
+                "UnitNorm(axis=1)": lambda: constraints.UnitNorm(axis=1),
+                "MinMaxNorm(0.2, 0.4, rate=0.5, axis=1)": lambda: constraints.MinMaxNorm(0.2, 0.4, 0.5, axis=1),
+                "a function of the user's": lambda: lambda rows: ops.clip(rows, -0.2, 0.2),
+            }.items()
+        ),
+        Case(
+            "embeddings_regularizer=OrthogonalRegularizer()",
+            embedding=lambda: {"embeddings_regularizer": regularizers.OrthogonalRegularizer()},
+            refused="`embeddings_regularizer` that is no sum over rows",
             note="`keras.layers.Embedding` for a small table",
+        ),
+        Case(
+            "embeddings_regularizer=a mean over the table",
+            embedding=lambda: {"embeddings_regularizer": lambda rows: ops.mean(ops.square(rows))},
+            refused="`embeddings_regularizer` that is no sum over rows",
+            note="a sum, times a share",
+        ),
+        *(
+            Case(
+                f"embeddings_constraint={type(made).__name__}(...)",
+                embedding=lambda made=made: {"embeddings_constraint": made},
+                refused="`embeddings_constraint` that bounds a row by the others",
+                note="the same with `axis=1`",
+            )
+            for made in (constraints.MaxNorm(0.3), constraints.UnitNorm(), constraints.MinMaxNorm())
+        ),
+        Case(
+            "embeddings_constraint=... with Ftrl",
+            embedding=lambda: {"embeddings_constraint": "non_neg"},
+            compile=lambda: {"optimizer": opt.Ftrl(0.1)},
+            refused="weights with a constraint",
+            note="another optimizer",
         ),
         Case(
             "lora_rank=2",
@@ -374,7 +435,9 @@ the table of that test, `tests/support/keras_cases.py`.
 _TAIL = """
 ## Where a job differs, and is meant to
 
-- A row of a table that a batch does not name stays as it is: no momentum, mean of Adam or decay moves it on (lazy).
+- A row of a table that a batch does not name stays as it is: no momentum, mean of Adam, decay, regularizer or
+  constraint moves it on (lazy). The loss has the `embeddings_regularizer` of the rows that the batch names, each once;
+  such rows come to the worker, also where they could be pooled on the servers.
 - Of a row that a batch names several times an optimizer sees the sum of the gradients once; Keras 3 adds the squares of
   the parts.
 - A short batch counts by its share of `data.batch_size`; Keras makes a whole step of it

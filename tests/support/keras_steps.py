@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from afo.train.cluster import connect
 from afo.train.entry_model import EntryModel
 from afo.train.step import prepare_function, step_function
 from afo.train.variables import VariableIo
-from keras_cases import CASES, USERS
+from keras_cases import CASES, USERS, Case
 
 STEPS = 6
 _SCHEMA = Schema(
@@ -38,7 +39,22 @@ def write_steps(name: str, storage: str, target: str) -> None:
     batches = [_batch(np.random.default_rng(step)) for step in range(STEPS)]
     found = _of_job(_job(name, storage), batches)
     keras.backend.clear_session()
-    _end(target, found | _alone(name, batches))
+    _end(target, found | _alone(CASES[name], batches))
+
+
+def write_halves(storage: str, target: str) -> None:
+    """The same where a table has a regularizer and each batch names one half of its rows, each row twice.
+
+    Keras alone has one that is told the rows of each batch: what a job's is of.
+    """
+    name = "embeddings_regularizer=L2(...)"
+    batches = [_batch(np.random.default_rng(step), half=step % 2) for step in range(STEPS)]
+    found = _of_job(_job(name, storage), batches)
+    keras.backend.clear_session()
+    named = tf.Variable(tf.zeros([USERS, 1]))
+    penalty = CASES[name].embedding()["embeddings_regularizer"]
+    case = replace(CASES[name], embedding=lambda: {"embeddings_regularizer": lambda rows: penalty(rows * named)})
+    _end(target, found | _alone(case, batches, named))
 
 
 def write_refusals(target: str) -> None:
@@ -106,25 +122,31 @@ def _traced(model: EntryModel, parameters: Any, job: Job) -> Any:
     )
 
 
-def _alone(name: str, batches: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `train_on_batch` makes of the same batches."""
+def _alone(case: Case, batches: list[dict[str, Any]], named: Any = None) -> dict[str, Any]:
+    """What `train_on_batch` makes of the same batches. `named` is told which rows each has."""
     keras.utils.set_random_seed(_SEED)
-    model = CASES[name].build()
+    model = case.build()
     losses = []
     for batch in batches:
         model.reset_metrics()
+        if named is not None:
+            named.assign(np.isin(np.arange(USERS), batch["user"])[:, np.newaxis].astype(np.float32))
         inputs = {"user": batch["user"][:, np.newaxis], "age": batch["age"][:, np.newaxis]}
-        labels, by_class = batch["label"][:, np.newaxis], CASES[name].class_weight
+        labels, by_class = batch["label"][:, np.newaxis], case.class_weight
         losses.append(float(model.train_on_batch(inputs, labels, class_weight=by_class, return_dict=True)["loss"]))
     weights = [each.numpy().ravel() for each in model.trainable_weights if "embeddings" not in each.path]
     return {"keras_losses": losses, "keras_weights": np.concatenate(weights).tolist()}
 
 
-def _batch(draw: np.random.Generator) -> dict[str, Any]:
-    """Each user once: rules that differ from Keras where a row is named twice or not at all are like it here."""
+def _batch(draw: np.random.Generator, half: int | None = None) -> dict[str, Any]:
+    """Each user once: rules that differ from Keras where a row is named twice or not at all are like it here.
+
+    With `half` each of one half twice.
+    """
+    users = draw.permutation(USERS)
     age = draw.normal(size=USERS).astype(np.float32)
     return {
-        "user": draw.permutation(USERS),
+        "user": users if half is None else users // 2 + half * USERS // 2,
         "age": age,
         "label": (age + draw.normal(size=USERS) > 0.3).astype(np.float32),
     }

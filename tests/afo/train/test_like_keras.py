@@ -22,6 +22,7 @@ QUICK = {
     "set_weights([matrix])", "Adagrad(initial_accumulator_value=..., epsilon=...)", "AdamW(weight_decay=...)",
     "RMSprop(rho=..., epsilon=...)", "Ftrl(l1_..., l2_..., beta=...)", "clipnorm=...", "clipvalue=...",
     "global_clipnorm=...",
+    "embeddings_constraint=MaxNorm(0.3, axis=1)",
     "fit(class_weight={0: ..., 1: ...})", "learning_rate=PiecewiseConstantDecay(...), momentum=...",
 }  # fmt: skip
 
@@ -41,7 +42,15 @@ def _run(function: str, *arguments: str) -> Any:
 
 @pytest.mark.parametrize(("option", "storage"), _cases())
 def test_an_option_does_what_it_does_in_keras(option: str, storage: str, tmp_path: Path) -> None:
-    found = _run("write_steps", option, storage, str(tmp_path / "steps.json"))
+    _require_alike(_run("write_steps", option, storage, str(tmp_path / "steps.json")))
+
+
+@pytest.mark.parametrize("storage", ["hash_table", "dense"])
+def test_a_regularizer_of_a_table_is_of_each_row_that_a_batch_names(storage: str, tmp_path: Path) -> None:
+    _require_alike(_run("write_halves", storage, str(tmp_path / "steps.json")))
+
+
+def _require_alike(found: Any) -> None:
     assert found["losses"] == pytest.approx(found["keras_losses"], abs=1e-5)
     np.testing.assert_allclose(found["weights"], found["keras_weights"], atol=1e-5)
     assert max(found["losses"]) - min(found["losses"]) > 1e-3, "nothing was trained"

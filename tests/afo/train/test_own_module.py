@@ -17,7 +17,7 @@ pytestmark = pytest.mark.tensorflow
 HEAD = """
 import keras
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 from afo.layers import Embedding
 
 
@@ -32,6 +32,15 @@ def compiled(optimizer, loss="binary_crossentropy"):
     return model
 
 
+"""
+
+
+#: A model of one table, whose arguments are to be filled in.
+TABLE = """
+def build():
+    user = keras.Input((1,), dtype="int64", name="user")
+    rows = layers.Flatten()(Embedding({}, name="t")(user))
+    return keras.Model({{"user": user}}, ops.sum(rows, axis=1, keepdims=True))
 """
 
 
@@ -119,12 +128,15 @@ BAD: dict[str, tuple[str, type[AfoError], str]] = {
         ModelError,
         "`train_step` of its own is not run",
     ),
-    "a regularised table": (
-        "def build():\n    i = keras.Input((1,), name='user')\n"
-        "    x = layers.Flatten()(Embedding(9, 2, embeddings_regularizer='l2', name='t')(i))\n"
-        "    return keras.Model({'user': i}, layers.Dense(1)(x))",
+    "a regularizer of nine rows": (
+        TABLE.format("9, 2, embeddings_regularizer=lambda rows: tf.reduce_sum(rows * tf.ones([9, 1]))"),
         ModelError,
-        "embedding `t` has `embeddings_regularizer`",
+        "embedding `t`: its `embeddings_regularizer` fails on a few rows: InvalidArgumentError",
+    ),
+    "a constraint without a number of rows": (
+        TABLE.format("None, 2, embeddings_constraint='non_neg'"),
+        ModelError,
+        "embedding `t` has no `input_dim`, and cannot be a hash table: its `embeddings_constraint`",
     ),
 }
 
@@ -212,6 +224,45 @@ def test_a_checkpoint_is_evaluated_within_its_constraints(kind: str, own: Callab
 
     # Keras constrains what an update has changed, and not what a layer begins with.
     assert (answer(0), answer(1)) == (-0.5, 0.0)
+
+
+def test_the_rows_of_a_checkpoint_are_evaluated_within_their_constraint(
+    own: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import SimpleNamespace
+
+    import tensorflow as tf
+
+    from afo.train import own_module
+
+    monkeypatch.setattr(own_module, "BLOCK", 2)
+    model = own(TABLE.format("3, 2, embeddings_constraint='non_neg'"))
+    reader = SimpleNamespace(
+        whole=lambda name: np.zeros(0, np.float32),
+        table=lambda name, rows, width: np.array([[-1, 2], [3, 4], [5, -6]], np.float32),
+        manifest=SimpleNamespace(step=1),
+        url="checkpoint",
+    )
+    features = {"user": tf.constant([[0], [1], [2]], tf.int64)}
+    assert model.local(reader).probabilities(features).numpy().tolist() == [[2.0], [7.0], [5.0]]
+
+
+def test_layers_of_a_module_add_to_its_loss(own: Callable[..., Any]) -> None:
+    import tensorflow as tf
+
+    model = own(
+        "class M(tf.Module):\n    def __init__(self):\n"
+        "        l2 = keras.regularizers.L2(0.25)\n"
+        "        self.layer = layers.Dense(1, kernel_initializer='ones', kernel_regularizer=l2)\n"
+        "        self.again = [self.layer, layers.ActivityRegularization(l2=0.5)]\n\n"
+        "    def __call__(self, features):\n        return self.again[1](self.layer(features['age']))\n\n"
+        "def build():\n    return M()",
+        from_logits=True,
+    )
+    features = {"age": tf.constant([[2.0]]), **{name: tf.zeros([1, 1]) for name in ("user", "city", "liked")}}
+    outputs = model._own.outputs(features, training=True)
+    loss = model._own.loss(features, tf.constant([[1.0]]), tf.constant([1.0]), outputs)
+    assert float(loss) == pytest.approx(np.log1p(np.exp(-2.0)) + 0.25 + 0.5 * 4)
 
 
 def test_outputs_by_name_stand_in_the_order_of_the_labels(own: Callable[..., Any]) -> None:

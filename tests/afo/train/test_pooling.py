@@ -405,13 +405,18 @@ def test_where_gradients_are_clipped_the_rows_themselves_come() -> None:
     from afo.train.layer_ways import ways_of
     from afo.train.lookups import Call, Named
 
-    def way(pooling: str | None) -> Any:
-        layer = SimpleNamespace(name="texts", combiner="sum", pooling=pooling, wire=None, input_dim=10**6)
+    def way(pooling: str | None, *, is_regularized: bool = False) -> Any:
+        layer = SimpleNamespace(
+            name="texts", combiner="sum", pooling=pooling, wire=None, input_dim=10**6, is_regularized=is_regularized
+        )
         call = Call(layer, SimpleNamespace(shape=(None, 100)))
         job = Job(name="own", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=Data(train=("part-*",)))
         ways = [ways_of([Named("texts", layer, hashed=True)], [call], job, 4, with_rows=each) for each in (False, True)]
         return [each[id(layer)].is_pooled for each in ways]
 
     assert way(None) == [True, False]
+    assert way(None, is_regularized=True) == [False, False]
+    with pytest.raises(ModelError, match="its `embeddings_regularizer` is of each row; give it `pooling='workers'`"):
+        way("servers", is_regularized=True)
     with pytest.raises(ModelError, match="compiled with gradient clipping, which needs the gradient of each row"):
         way("servers")
