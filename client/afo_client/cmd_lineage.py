@@ -8,10 +8,9 @@ from afo.config import load_config
 from afo.data.byte_range import named
 from afo.errors import DataError, NotFound
 from afo.lineage import AppliedFile, Lineage, Training
-from afo.train import exported
 from afo_client.console import counted, iso, print_json, print_result, quality_text, size_text, table
 from afo_client.examples import examples
-from afo_client.model_ref import checkpoint_place, find_model
+from afo_client.model_ref import checkpoint_place, exported_at, find_model
 
 #: Differences of modification times below this are rounding of a file system.
 _SAME_S = 0.01
@@ -46,10 +45,9 @@ def command(model: str | None, check: bool, as_json: bool) -> int:
 def _lineage(named: str | None) -> tuple[str, int, Lineage]:
     """Manifest, step and lineage. An export holds its own, whatever has become of its checkpoint."""
     config = load_config()
-    try:
-        found = exported.read(checkpoint_place(config, named))
+    if found := exported_at(checkpoint_place(config, named)):
         url, step, lineage = found.manifest, found.step, found.lineage
-    except NotFound:
+    else:
         model = find_model(config, named)
         url, step, lineage = model.url, model.manifest.step, model.manifest.lineage
     if lineage is None:

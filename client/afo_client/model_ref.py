@@ -4,11 +4,13 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
+from afo import storage
 from afo.config import Config
 from afo.errors import NotFound, SpecError
 from afo.job import ROW_TYPES, RowType
 from afo.paths import checked_job_id
 from afo.train import exported
+from afo.train.exported import Exported
 from afo.train.manifest import Manifest, read_manifest
 from afo.train.sources import newest
 from afo_client.job_ref import JobRef, find_job, job_ref
@@ -38,14 +40,22 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     Of several checkpoints the final one is taken, else the newest; one that the quality gate refused only by itself.
     """
     place, rows = checkpoint_place(config, named), ROW_TYPES[0]
-    with suppress(NotFound):  # then it is no export, but a directory of checkpoints or a manifest
-        found = exported.read(place)
-        place, rows = found.manifest, found.rows
+    if export := exported_at(place):
+        place, rows = export.manifest, export.rows
     try:
         url = newest(place)
     except NotFound as error:
         raise NotFound(f"{error}; name a job, a directory of checkpoints, a manifest or an exported model") from error
     return ModelRef(url, read_manifest(url), rows)
+
+
+def exported_at(place: str) -> Exported | None:
+    """What the export in this directory says of itself; None of checkpoints or a manifest. Raises `DataError`."""
+    if storage.name(place).endswith(".json"):  # a manifest; a file system may refuse to look below a file
+        return None
+    with suppress(NotFound):
+        return exported.read(place)
+    return None
 
 
 def checkpoint_place(config: Config, named: str | None) -> str:

@@ -16,6 +16,7 @@ from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.paths import JobPaths
 from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo_client.main import run
+from afo_client.model_ref import find_model
 from afo_client.offline import saved_model
 
 
@@ -55,6 +56,13 @@ def test_a_lineage_names_every_file_through_the_warm_start(model: Path, capsys: 
     assert "clicks (local_1_1), steps 0 to 10: 1 file, 1,500 records, AUC 0.8100" in text
     assert text.index("tuesday") < text.index("monday")
     assert text.count("0000000000000abc") == 2
+
+
+def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [manifest] = (model / "day" / "local_1_2").glob("manifest-*.json")
+    assert find_model(load_config(), str(manifest)).manifest.step == 20
+    assert run(["lineage", str(manifest)]) == 0
+    assert f"{manifest} (step 20)" in capsys.readouterr().out
 
 
 def test_a_file_that_changed_since_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
