@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -65,7 +66,13 @@ def submitted(scratch: Path, job: str, variables: dict[str, object], settings: l
 
 
 def adult(scratch: Path, source: Path) -> Train:
-    """Census income, converted as docs/quickstart.md does."""
+    """Census income."""
+    data = convert_adult(scratch, source)
+    return lambda settings, seed: submitted(scratch, "adult-yarn.yaml", {"data": data}, settings, seed)
+
+
+def convert_adult(scratch: Path, source: Path) -> Path:
+    """A directory of TFRecords, made as docs/quickstart.md does."""
     columns = (
         "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,gender,"
         "capital_gain,capital_loss,hours_per_week,native_country,income"
@@ -77,14 +84,20 @@ def adult(scratch: Path, source: Path) -> Train:
         ("adult.test", ["--out", f"{data}/test", "--files", "2", "--positive", ">50K.", "--skip-lines", "1"]),
     ):
         afo(scratch, "data", "convert", str(source / name), *common, *rest)
-    return lambda settings, seed: submitted(scratch, "adult-yarn.yaml", {"data": data}, settings, seed)
+    return data
 
 
 def clicks(scratch: Path, records: int) -> Train:
     """Those of `afo demo`."""
+    data = make_clicks(scratch, records)
+    return lambda settings, seed: submitted(scratch, "demo.yaml", {"data": data}, settings, seed)
+
+
+def make_clicks(scratch: Path, records: int) -> Path:
+    """A directory of synthetic clicks."""
     data = scratch / "clicks"
     afo(scratch, "data", "synth", str(data), "--train", str(records), "--eval", str(max(1000, records // 8)))
-    return lambda settings, seed: submitted(scratch, "demo.yaml", {"data": data}, settings, seed)
+    return data
 
 
 def series(scratch: Path, days: int, records: int) -> Train:
@@ -125,19 +138,33 @@ def write_day(folder: Path, teachers: tuple[Teacher, Teacher], share: float, rec
             writer.write_all(encode_columns({name: values[part::4] for name, values in columns.items()}))
 
 
-def paired(name: str, train: Train, cooldowns: list[float], seeds: int) -> dict[float, list[Metrics]]:
-    """Metrics of each seed by cooldown; 0 is among them."""
-    found: dict[float, list[Metrics]] = {each: [] for each in cooldowns}
-    for seed in range(1, seeds + 1):
-        for cooldown in cooldowns if seed % 2 else cooldowns[::-1]:
-            found[cooldown].append(train([f"optimizer.schedule.cooldown={cooldown}"], seed))
+def paired(train: Train, cooldowns: list[float], seeds: int, at_once: int) -> dict[float, list[Metrics]]:
+    """Metrics of each seed by cooldown; 0 is among them. So many seeds `at_once`."""
+
+    def of(seed: int) -> dict[float, Metrics]:
+        order = cooldowns if seed % 2 else cooldowns[::-1]
+        return {cooldown: train([f"optimizer.schedule.cooldown={cooldown}"], seed) for cooldown in order}
+
+    with ThreadPoolExecutor(at_once) as pool:
+        each = list(pool.map(of, range(1, seeds + 1)))
+    return {cooldown: [metrics[cooldown] for metrics in each] for cooldown in cooldowns}
+
+
+def show(name: str, found: dict[float, list[Metrics]]) -> None:
+    """Mean, lowest and highest of each metric, a line for each cooldown."""
     for cooldown, metrics in found.items():
         words = []
         for metric in METRICS:
             values = [each[metric] for each in metrics]
             words.append(f"{metric} {statistics.mean(values):.5f} ({min(values):.5f} to {max(values):.5f})")
-        print(f"{name}, cooldown {cooldown:g}, {seeds} seeds: {'; '.join(words)}", flush=True)
-    return found
+        print(f"{name}, cooldown {cooldown:g}, {len(metrics)} seeds: {'; '.join(words)}", flush=True)
+
+
+def with_workers(train: Train, workers: int | None) -> Train:
+    """Jobs of so many workers; of as many as the job file says where None are given."""
+    if workers is None:
+        return train
+    return lambda settings, seed: train([f"roles.worker.instances={workers}", *settings], seed)
 
 
 def farthest(metrics: list[Metrics]) -> float:
@@ -168,6 +195,8 @@ def main() -> int:
     parser.add_argument("--adult", type=Path, default=data / "adult")
     parser.add_argument("--seeds", type=int, default=sized(10, 1))
     parser.add_argument("--cooldown", type=float, action="append", help="0.2 unless given; the first one is judged")
+    parser.add_argument("--workers", type=int, help="more of them answer with older weights; the job file's number")
+    parser.add_argument("--at-once", type=int, default=1, help="seeds, where there are cores for them")
     given = parser.parse_args()
     cooldowns = given.cooldown or [0.2]
     results: list[dict[str, object]] = []
@@ -182,7 +211,9 @@ def main() -> int:
             print(f"adult is left out: there is no {given.adult / 'adult.data'}")
             del makers["adult"]
         for name in given.what or sized([*makers], ["series"]):
-            found = paired(name, makers[name](), [*cooldowns, 0.0], given.seeds)
+            train = with_workers(makers[name](), given.workers)
+            found = paired(train, [*cooldowns, 0.0], given.seeds, given.at_once)
+            show(name, found)
             results += claims(name, found, cooldowns[0])
     return 0 if publish("cooldown", results) else MISSED
 
