@@ -26,6 +26,10 @@ REQUIREMENTS: dict[str, list[str]] = {
         "fbgemm-gpu-cpu==1.9.0",
         "numpy==2.2.6",
     ],
+    "linear": [
+        "scikit-learn==1.9.1",
+        "pandas==3.1.1",
+    ],
 }
 
 
