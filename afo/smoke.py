@@ -1,5 +1,7 @@
 """A smoke run: the job as it is, but over a few records, once, with one worker, and leaving nothing where it would."""
 
+from typing import Literal
+
 from msgspec.structs import replace
 
 from afo.errors import UsageError
@@ -26,12 +28,17 @@ def smoke_job(job: Job, limit: int) -> Job:
         name=job.name[: _NAME_LENGTH - len(ending)] + ending,
         roles={role: _single(spec) if role == "worker" else spec for role, spec in job.roles.items()},
         data=replace(job.data, epochs=1, wait_for=""),
-        train=replace(job.train, early_stop=None),
         checkpoint=replace(job.checkpoint, dir=""),
-        export=replace(job.export, dir="", checkpoint="last", require={}),
+        export=replace(job.export, dir="", checkpoint=_exported(job), require={}),
         restart=Restart(chief=_NO_RESTARTS, worker=_NO_RESTARTS, ps=_NO_RESTARTS, evaluator=_NO_RESTARTS),
         on_end=(),
     )
+
+
+def _exported(job: Job) -> Literal["last", "best"] | None:
+    """The last one, which waits for no evaluation. With early stopping, of which a model's callbacks may say the same,
+    as the job says."""
+    return job.export.checkpoint if job.train.early_stop else "last"
 
 
 def _single(spec: RoleSpec) -> RoleSpec:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from afo.data.schema import Schema
@@ -21,6 +22,10 @@ _KERAS = re.compile(r"\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
 _LONGEST = 2000
 #: Argument of the function that is given the schema's features.
 FEATURES = "features"
+#: What of its file says which of Keras' callbacks belong to a training.
+CALLBACKS = "callbacks"
+#: By their place the files that were loaded last.
+_loaded: dict[Path, ModuleType] = {}
 
 
 def build_model(model: Model, schema: Schema) -> Any:
@@ -45,6 +50,24 @@ def build_model(model: Model, schema: Schema) -> Any:
         return function(**arguments)
 
 
+def callbacks_of(model: Model) -> tuple[Any, ...]:
+    """What `callbacks` of the loaded file of `model.entry` is or returns; empty where it has none.
+
+    A function is called with those of `model.params` that it takes. Raises ModelError if it raises or gives no list.
+    """
+    given = getattr(_loaded[Path(split_entry(model.entry)[0]).absolute()], CALLBACKS, None)
+    # `from keras import callbacks` says nothing of a training.
+    if given is None or inspect.ismodule(given):
+        return ()
+    if callable(given):
+        taken = inspect.signature(given).parameters
+        with user_code(model.entry):
+            given = given(**{name: value for name, value in model.params.items() if name in taken})
+    if not isinstance(given, list | tuple):
+        raise ModelError(f"{model.entry}: `{CALLBACKS}` gives {type(given).__name__}; it must be a list of callbacks")
+    return tuple(given)
+
+
 def load(entry: str) -> Callable[..., Any]:
     """The function of `my_ctr.py:build`. Its file may import what lies beside it or in the working directory."""
     path, name = split_entry(entry)
@@ -64,6 +87,7 @@ def load(entry: str) -> Callable[..., Any]:
     sys.modules[module_name] = module
     with user_code(entry):
         spec.loader.exec_module(module)
+    _loaded[file] = module
     function = getattr(module, name, None)
     if not callable(function):
         there = [each for each, value in vars(module).items() if inspect.isfunction(value) and not each.startswith("_")]

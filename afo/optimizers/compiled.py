@@ -1,8 +1,10 @@
 """The optimizer that a Keras model was compiled with, as one of ours."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from afo.errors import Unsupported
 from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
@@ -29,10 +31,27 @@ class Compiled(NamedTuple):
     clipping: Clipping = Clipping()
     #: `keras.optimizers.schedules.LearningRateSchedule` whose value multiplies the choice's rate of 1, or None.
     schedule: Any = None
+    #: Rates of the epochs, which do so in its place.
+    by_epoch: tuple[float, ...] = ()
+
+    @property
+    def has_fixed_rate(self) -> bool:
+        """Whether the choice says it all."""
+        return self.schedule is None and not self.by_epoch
+
+    def rate(self, step: Any, epochs: Any) -> Any:
+        """float32 scalar, after `step` updates and for a batch of files in these epochs, of which the latest counts."""
+        if self.schedule is not None:
+            return tf.cast(self.schedule(step), tf.float32)
+        latest = tf.clip_by_value(tf.reduce_max(epochs), 0, len(self.by_epoch) - 1)
+        return tf.gather(tf.constant(self.by_epoch, tf.float32), latest)
 
 
-def compiled_of(optimizer: Any) -> Compiled:
-    """Raises Unsupported for an optimizer or an option that the parameter servers do not have."""
+def compiled_of(optimizer: Any, by_epoch: Callable[[float], tuple[float, ...]] | None = None) -> Compiled:
+    """`by_epoch` makes of the first rate those of the epochs.
+
+    Raises Unsupported for an optimizer or an option that the parameter servers do not have.
+    """
     if type(optimizer) not in _OFFERED:
         raise Unsupported(
             f"the model is compiled with {_name(optimizer)}; offered are SGD, Adagrad, Adam, AdamW, RMSprop and"
@@ -46,23 +65,31 @@ def compiled_of(optimizer: Any) -> Compiled:
         raise Unsupported(
             f"{_name(optimizer)} leaves variables out of its weight decay, which is not offered{_INSTEAD}"
         )
-    schedule = _schedule(optimizer)
-    choice = _choice(optimizer, float(config["learning_rate"]) if schedule is None else 1.0, config)
+    schedule = _schedule(optimizer, by_epoch)
+    rates = by_epoch(float(config["learning_rate"])) if by_epoch else ()
+    has_fixed_rate = schedule is None and not rates
+    choice = _choice(optimizer, float(config["learning_rate"]) if has_fixed_rate else 1.0, config)
     clipping = Clipping(config.get("clipvalue"), config.get("clipnorm"), config.get("global_clipnorm"))
-    return Compiled(choice, clipping, schedule)
+    return Compiled(choice, clipping, schedule, rates)
 
 
-def _schedule(optimizer: Any) -> Any:
+def _schedule(optimizer: Any, by_epoch: Any) -> Any:
     """Its learning-rate schedule, None for a number."""
     rate = optimizer._learning_rate
-    if not isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+    is_scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+    if is_scheduled and by_epoch:
+        raise Unsupported(
+            f"{_name(optimizer)} has a learning-rate schedule, which callback LearningRateScheduler cannot set; leave"
+            " one of them out"
+        )
+    if not is_scheduled and not by_epoch:
         return None
     if type(optimizer) is keras.optimizers.Ftrl:
         raise Unsupported(
             f"{_name(optimizer)} has a learning-rate schedule, which would rescale the weights learned so far; write"
             " a number, and `optimizer.schedule` in the job file, which weighs the gradients"
         )
-    return rate
+    return rate if is_scheduled else None
 
 
 def _choice(optimizer: Any, rate: float, config: dict[str, Any]) -> OptimizerChoice:

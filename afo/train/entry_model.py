@@ -6,6 +6,7 @@ BatchNormalization) lies on the servers as well: a step adds what it changed, so
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,10 +114,10 @@ class EntryModel:
         """What the model reads; it finds its ids itself."""
         return Inputs(self._own.read(parsed.features), parsed.labels, parsed.weight)
 
-    def rate(self, step: Any, first_step: Any) -> Any:
-        """The job's schedule, times the one that the model was compiled with."""
-        rate, schedule = rate_at(self._job.optimizer.schedule, step, first_step), self._optimizer.schedule
-        return rate if schedule is None else rate * tf.cast(schedule(step), tf.float32)
+    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
+        """The job's schedule, times the one that the model was compiled with or that its callbacks make."""
+        rate = rate_at(self._job.optimizer.schedule, step, first_step)
+        return rate if self._optimizer.has_fixed_rate else rate * self._optimizer.rate(step, epochs)
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """The model's own loss and its gradients, clipped as its optimizer says."""
@@ -201,11 +202,18 @@ class EntryModel:
 
     def _chosen(self) -> Compiled:
         options, compiled = self._job.optimizer, getattr(self._own.module, "optimizer", None)
-        if options.deep is not None or compiled is None:
-            chosen = Compiled(options.deep_or_default)
+        callbacks = self._own.callbacks
+        if options.deep is None and compiled is not None:
+            by_epoch = partial(callbacks.rates, epochs=self._job.data.epochs) if callbacks.schedule_rates else None
+            chosen = compiled_of(compiled, by_epoch)
+        elif callbacks.schedule_rates:
+            raise Unsupported(
+                "callback LearningRateScheduler is of the optimizer that a model is compiled with, and this one has"
+                " none, or `optimizer.deep` of the job file goes before it; leave one of them out"
+            )
         else:
-            chosen = compiled_of(compiled)
-        if chosen.schedule is not None and options.embedding is not None and options.embedding.chosen is not None:
+            chosen = Compiled(options.deep_or_default)
+        if not chosen.has_fixed_rate and options.embedding is not None and options.embedding.chosen is not None:
             raise Unsupported(
                 "the model is compiled with a learning-rate schedule, whose values are no factors of the rate in"
                 " `optimizer.embedding`; write a number and `optimizer.schedule`"

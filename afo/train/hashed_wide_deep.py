@@ -85,7 +85,7 @@ class HashedWideDeepModel(WideDeepModel):
             samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))
         return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, parts, servers), samples)
 
-    def rate(self, step: Any, first_step: Any) -> Any:
+    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
         """The job's schedule."""
         return rate_at(self._job.optimizer.schedule, step, first_step)
 

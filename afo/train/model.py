@@ -88,10 +88,10 @@ class Model(Protocol):
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """What of a batch can be done ahead, on the worker alone: a nest of tensors."""
 
-    def rate(self, step: Any, first_step: Any) -> Any:
+    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
         """What multiplies every rule's learning rate in the update that follows `step` updates: 1.0 or a scalar.
 
-        `first_step`: the updates that the job began with.
+        `first_step`: the updates that the job began with; `epochs`, int64 [n], those of the batch's files.
         """
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:

@@ -17,6 +17,7 @@ from afo.train.checkpoint import CheckpointReader
 from afo.train.hashable import unfit
 from afo.train.layer_ids import follow_from_inputs
 from afo.train.lookups import Call, Embeddings, Named
+from afo.train.own_callbacks import OwnCallbacks
 from afo.train.own_metrics import OwnMetrics, log_odds
 from afo.train.own_variables import OwnVariables
 from afo.train.parameters import Parameter
@@ -43,6 +44,7 @@ class OwnModule:
                 )
             if isinstance(self.module, keras.Model) and type(self.module).train_step is not keras.Model.train_step:
                 raise ModelError(f"{self.entry}: a `train_step` of its own is not run here; put it into `compute_loss`")
+            self.callbacks = OwnCallbacks(job, self._losses)
             #: Names of the features that it reads.
             self.inputs = _inputs(self.module, schema, self.entry)
             specs = feature_specs(schema)

@@ -62,7 +62,7 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
         computed = finite.required(model.compute(batch.inputs, exchange, position.state, position.step))
-        rate = model.rate(position.step, first_step)
+        rate = model.rate(position.step, first_step, batch.origin.epochs)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
         applied += [each for change in computed.moved_rows for each in exchange.move_rows(change)]

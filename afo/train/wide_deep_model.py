@@ -102,7 +102,7 @@ class WideDeepModel:
             samples=samples_of(encoded, parsed),
         )
 
-    def rate(self, step: Any, first_step: Any) -> Any:
+    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
         """The job's schedule."""
         return rate_at(self._job.optimizer.schedule, step, first_step)
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import callbacks as cb
 from keras import constraints, layers, losses, ops, regularizers
 from keras import optimizers as opt
 from keras.optimizers import schedules
+from msgspec.structs import replace
 
+from afo.job import EarlyStop, Export, Job, Optimizer, OptimizerChoice, Sgd, Train
 from afo.layers import Embedding
 
 #: Rows of the table, each named once by every batch.
@@ -33,6 +36,9 @@ class Case:
     compile: Callable[[], dict[str, Any]] = dict
     #: Of `fit`, and `data.class_weight` of the job.
     class_weight: dict[int, float] | None = None
+    callbacks: Callable[[], list[Any]] = list
+    #: What else the job file says.
+    job: Callable[[Job], Job] = lambda job: job
     #: What is done to the model after all.
     then: Callable[[Any], object] = lambda model: None
     activation: str | None = "sigmoid"
@@ -81,6 +87,15 @@ class _Penalty(layers.Layer):  # type: ignore[misc]  # Keras is untyped
     def call(self, inputs: Any) -> Any:
         self.add_loss(0.1 * ops.mean(ops.square(inputs)))
         return inputs
+
+
+class MyCallback(cb.EarlyStopping):  # type: ignore[misc]  # Keras is untyped
+    pass
+
+
+def _stopping(job: Job, metric: str, patience: int, min_delta: float = 0.0) -> Job:
+    rule = EarlyStop(metric=metric, patience=patience, min_delta=min_delta)
+    return replace(job, train=Train(early_stop=rule), export=Export(metric=metric))
 
 
 _MATRIX = np.linspace(-1, 1, USERS * DIM, dtype=np.float32).reshape(USERS, DIM)
@@ -268,6 +283,106 @@ GROUPS: dict[str, list[Case]] = {
             note="say how Keras runs; play no part here",
         ),
     ],
+    "Callbacks": [
+        Case(
+            "LearningRateScheduler(...)",
+            callbacks=lambda: [cb.LearningRateScheduler(lambda epoch, rate: 0.3 if epoch == 2 else rate * 0.8)],
+            compile=lambda: {"optimizer": opt.SGD(0.5, momentum=0.5)},
+            storages=_BOTH,
+            note="each batch has the rate of its records' epoch",
+        ),
+        Case(
+            "EarlyStopping('val_auc', patience=2, restore_best_weights=True)",
+            callbacks=lambda: [cb.EarlyStopping("val_auc", patience=2, mode="max", restore_best_weights=True)],
+            job=lambda job: _stopping(job, "auc", 2),
+            note="where `train.early_stop` and `export` say the same; by evaluations",
+        ),
+        Case(
+            "EarlyStopping('val_loss', min_delta=0.01)",
+            callbacks=lambda: [cb.EarlyStopping("val_loss", min_delta=0.01)],
+            job=lambda job: _stopping(job, "log_loss", 1, 0.01),
+            note="the same; of plain binary cross-entropy, without what layers add",
+        ),
+        Case("TerminateOnNaN()", callbacks=lambda: [cb.TerminateOnNaN()], note="what each job does: `not_finite`"),
+        Case("History(), ProgbarLogger()", callbacks=lambda: [cb.History(), cb.ProgbarLogger()], note="only look"),
+        *(
+            Case(f"EarlyStopping({text})", callbacks=lambda made=made: [made()], refused=refused, note=note)
+            for text, made, refused, note in (
+                (
+                    "...",
+                    lambda: cb.EarlyStopping("val_auc", mode="max", patience=4),
+                    "write `train: {early_stop: {metric: auc, patience: 4, min_delta: 0.0}}`",
+                    "the line that the refusal shows",
+                ),
+                ("'val_f1'", lambda: cb.EarlyStopping("val_f1", mode="max"), "here it can monitor", "`val_auc`"),
+                (
+                    "..., mode='min'",
+                    lambda: cb.EarlyStopping("val_auc", mode="min"),
+                    "has mode='min', which is not offered",
+                    "`max` for AUC",
+                ),
+                (
+                    "..., baseline=0.7",
+                    lambda: cb.EarlyStopping("val_loss", baseline=0.7),
+                    "has baseline=0.7, which is not offered",
+                    "`export.require`",
+                ),
+                (
+                    "..., start_from_epoch=3",
+                    lambda: cb.EarlyStopping("val_loss", start_from_epoch=3),
+                    "has start_from_epoch=3, which is not offered",
+                    "more `patience`",
+                ),
+            )
+        ),
+        Case(
+            "EarlyStopping(..., restore_best_weights=True), export.checkpoint: last",
+            callbacks=lambda: [cb.EarlyStopping("val_loss", restore_best_weights=True)],
+            job=lambda job: replace(_stopping(job, "log_loss", 1), export=Export(checkpoint="last")),
+            refused="write `export: {checkpoint: best, metric: log_loss}`",
+            note="the line that the refusal shows",
+        ),
+        Case(
+            "EarlyStopping('val_loss'), another loss",
+            callbacks=lambda: [cb.EarlyStopping("val_loss")],
+            compile=lambda: {"loss": "mean_squared_error"},
+            refused="monitors `val_loss`, by which no evaluation ends a job; here it can monitor val_auc",
+            note="`val_auc`",
+        ),
+        Case(
+            "LearningRateScheduler(...), a schedule in compile",
+            callbacks=lambda: [cb.LearningRateScheduler(lambda epoch: 0.1)],
+            compile=lambda: {"optimizer": opt.SGD(schedules.ExponentialDecay(0.6, 2, 0.5))},
+            refused="which callback LearningRateScheduler cannot set",
+            note="one of them",
+        ),
+        Case(
+            "LearningRateScheduler(...), optimizer.deep of the job file",
+            callbacks=lambda: [cb.LearningRateScheduler(lambda epoch: 0.1)],
+            job=lambda job: replace(job, optimizer=Optimizer(deep=OptimizerChoice(sgd=Sgd()))),
+            refused="`optimizer.deep` of the job file goes before it",
+            note="`optimizer.schedule`",
+        ),
+        *(
+            Case(f"{text}(...)", callbacks=lambda made=made: [made()], refused=f"callback {text}: {said}", note=note)
+            for text, made, said, note in (
+                ("ReduceLROnPlateau", cb.ReduceLROnPlateau, "evaluations are made beside", "LearningRateScheduler"),
+                ("ModelCheckpoint", lambda: cb.ModelCheckpoint("x.keras"), "the job saves", "`checkpoint.every`"),
+                (
+                    "BackupAndRestore",
+                    lambda: cb.BackupAndRestore("x"),
+                    "the job saves",
+                    "nothing: `checkpoint.every` has a default",
+                ),
+                ("TensorBoard", lambda: cb.TensorBoard("x"), "losses and metrics are in", "`afo tb`"),
+                ("CSVLogger", lambda: cb.CSVLogger("x"), "losses and metrics are in", "`afo events --json`"),
+                ("RemoteMonitor", cb.RemoteMonitor, "losses and metrics are in", "`afo events --json`"),
+                ("SwapEMAWeights", cb.SwapEMAWeights, "no averages", "`optimizer.schedule`"),
+                ("LambdaCallback", cb.LambdaCallback, "no process sees", "a layer, `compute_loss`, `on_end`"),
+                ("MyCallback", MyCallback, "no process sees", "a layer, `compute_loss`, `on_end`"),
+            )
+        ),
+    ],
     "Optimizers": [
         _optimizer("SGD(...)", lambda: opt.SGD(0.3), storages=_BOTH),
         _optimizer("SGD(momentum=...)", lambda: opt.SGD(0.3, momentum=0.8), storages=_BOTH),
@@ -411,6 +526,11 @@ CASES = {case.option: case for cases in GROUPS.values() for case in cases}
 def build(name: str) -> Any:
     """`model.entry` of a job: the model of a line."""
     return CASES[name].build()
+
+
+def callbacks(name: str) -> list[Any]:
+    """What stands beside it."""
+    return CASES[name].callbacks()
 
 
 def page() -> str:

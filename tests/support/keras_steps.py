@@ -15,7 +15,7 @@ from afo.data.example import encode
 from afo.data.feature import Feature
 from afo.data.pieces import Origins
 from afo.data.schema import Schema
-from afo.errors import ModelError, Unsupported
+from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
 from afo.models.records import RecordParser
 from afo.train import operations
@@ -70,17 +70,19 @@ def _end(target: str, found: dict[str, Any]) -> None:
 def _refusal(name: str) -> str:
     try:
         EntryModel(_SCHEMA, _job(name, "hash_table"))
-    except (ModelError, Unsupported) as error:
+    except (ModelError, SpecError, Unsupported) as error:
         return str(error)
     return ""
 
 
 def _job(name: str, storage: str) -> Job:
-    return Job(
+    job = Job(
         name="steps",
-        roles={"ps": RoleSpec(instances=_SERVERS), "worker": RoleSpec()},
+        roles={"ps": RoleSpec(instances=_SERVERS), "worker": RoleSpec(), "evaluator": RoleSpec()},
         data=Data(
             train=("part-*",),
+            eval=("part-*",),
+            epochs=STEPS,
             sample_id="sample_id",
             batch_size=USERS,
             shuffle=Shuffle(seed=_SEED),
@@ -92,6 +94,7 @@ def _job(name: str, storage: str) -> Job:
             embedding=Embedding(storage=storage),  # type: ignore[arg-type]
         ),
     )
+    return CASES[name].job(job)
 
 
 def _of_job(job: Job, batches: list[dict[str, Any]]) -> dict[str, Any]:
@@ -100,7 +103,7 @@ def _of_job(job: Job, batches: list[dict[str, Any]]) -> dict[str, Any]:
         parameters = model.parameters(_SERVERS, 1)
         step = _traced(model, parameters, job)
         model.initialize(parameters)
-        losses = [float(step(batch).loss) for batch in batches]
+        losses = [float(step(batch, epoch).loss) for epoch, batch in enumerate(batches)]
         return {"losses": losses, "weights": _evaluated(model, parameters)}
 
 
@@ -117,18 +120,20 @@ def _traced(model: EntryModel, parameters: Any, job: Job) -> Any:
     step = step_function(model, parameters, prepare)
     step.get_concrete_function()
     none = tf.zeros([USERS], tf.int64)
-    return lambda batch: step(
-        prepare(tf.constant(_records(batch)), Origins(none, none, none, none)), tf.zeros([], tf.int64)
+    return lambda batch, epoch: step(
+        prepare(tf.constant(_records(batch)), Origins(none, none + epoch, none, none)), tf.zeros([], tf.int64)
     )
 
 
 def _alone(case: Case, batches: list[dict[str, Any]], named: Any = None) -> dict[str, Any]:
-    """What `train_on_batch` makes of the same batches. `named` is told which rows each has."""
+    """What `train_on_batch` makes of the same batches, an epoch each. `named` is told which rows each has."""
     keras.utils.set_random_seed(_SEED)
     model = case.build()
+    callbacks = keras.callbacks.CallbackList(case.callbacks(), model=model)
     losses = []
-    for batch in batches:
+    for epoch, batch in enumerate(batches):
         model.reset_metrics()
+        callbacks.on_epoch_begin(epoch)
         if named is not None:
             named.assign(np.isin(np.arange(USERS), batch["user"])[:, np.newaxis].astype(np.float32))
         inputs = {"user": batch["user"][:, np.newaxis], "age": batch["age"][:, np.newaxis]}

@@ -22,7 +22,7 @@ QUICK = {
     "set_weights([matrix])", "Adagrad(initial_accumulator_value=..., epsilon=...)", "AdamW(weight_decay=...)",
     "RMSprop(rho=..., epsilon=...)", "Ftrl(l1_..., l2_..., beta=...)", "clipnorm=...", "clipvalue=...",
     "global_clipnorm=...",
-    "embeddings_constraint=MaxNorm(0.3, axis=1)",
+    "embeddings_constraint=MaxNorm(0.3, axis=1)", "LearningRateScheduler(...)",
     "fit(class_weight={0: ..., 1: ...})", "learning_rate=PiecewiseConstantDecay(...), momentum=...",
 }  # fmt: skip
 
