@@ -238,6 +238,9 @@ _ALL = (
 #: Ends that say something of the machine: the next attempt is better off on another one.
 OF_THE_HOST = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_silent", "child_error", "slow"})
 
+#: Ends that come again until a person has mended something; `timeouts.repair` bounds them.
+NEEDS_REPAIR = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_error"})
+
 #: Ends of a wait for a container: no restart, whatever follows; `timeouts.allocate` bounds them, and no budget.
 WAITS = frozenset({"request_unanswered", "gang_released"})
 

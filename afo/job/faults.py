@@ -82,6 +82,13 @@ class Timeouts(Section, frozen=True):
             "none for three times as long while others train is replaced."
         ),
     ] = Duration(120)
+    repair: Annotated[
+        Duration,
+        Meta(
+            description="For a person to mend what a task ends with again and again: a full disk, a container that "
+            "cannot be started. From the first such end, without progress of that task in between."
+        ),
+    ] = Duration(1800)
     orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
     data: Annotated[Duration, Meta(description="For the markers of `data.wait_for`.")] = Duration(6 * 3600)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from afo import events as ev
-from afo.exits import CAUSES, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
+from afo.exits import CAUSES, NEEDS_REPAIR, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
+from afo_am import repair
 from afo_am.state import SUCCEEDED, InvalidState, JobState
-from afo_am.tasks import LIVE, Fault, Holder, Leaving, Stage, Task
+from afo_am.tasks import LIVE, Fault, Holder, Leaving, Repair, Stage, Task
 
 
 def apply(state: JobState, event: ev.AnyEvent, time: float) -> None:
@@ -97,6 +98,7 @@ def _split_leased(state: JobState, event: ev.SplitLeased, time: float) -> None:
 def _split_done(state: JobState, event: ev.SplitDone, time: float) -> None:
     state.splits.complete(event.row, event.epoch, event.count, event.xor, event.bad, event.unread)
     state.train_ended = time
+    repair.trained(state, event.task)
 
 
 def _bad_records_exceeded(state: JobState, event: ev.BadRecordsExceeded, time: float) -> None:
@@ -111,6 +113,7 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
     state.checkpoints[event.manifest] = event.positions
     state.checkpoint_steps[event.manifest] = event.step
     state.newest_manifest = event.manifest
+    repair.saved(state)
     state.step = max(state.step, event.step)
     if event.final:
         state.final_manifest = event.manifest
@@ -119,6 +122,7 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
 def _evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
     state.metrics = dict(event.metrics)
     state.evaluations.take(event)
+    state.tasks[event.task.role, event.task.index].repair = None
 
 
 def _noted(state: JobState, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided, time: float) -> None:
@@ -132,6 +136,7 @@ def _task_ended(state: JobState, event: ev.TaskEnded, time: float) -> None:
     task.last_cause = event.cause
     task.move(Stage.SUCCEEDED if event.cause == SUCCEEDED else Stage.ENDED)
     _blame(task, event, time)
+    _count_for_repair(state, task, event, time)
     if event.cause == "slow":
         task.slow_hosts |= {task.host, task.node} - {""}
     task.refusals = task.refusals + 1 if event.cause == "bad_host" else 0
@@ -203,6 +208,7 @@ def _charge(state: JobState, task: Task, time: float) -> None:
         state.core_seconds += seconds * spec.vcores
         state.memory_mib_seconds += seconds * spec.memory
         task.running_since = 0.0
+        repair.ran(state, task, seconds)
 
 
 def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> None:
@@ -212,6 +218,14 @@ def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> No
     elif CAUSES[event.cause].retried and event.cause not in WAITS:
         task.free_restarts += 1
         task.ends.append(time)
+
+
+def _count_for_repair(state: JobState, task: Task, event: ev.TaskEnded, time: float) -> None:
+    if repair.has_trained(event.progress):
+        repair.trained(state, event.task)
+    if event.cause in NEEDS_REPAIR:
+        since, times = (task.repair.since, task.repair.times) if task.repair else (time, 0)
+        task.repair = Repair(since, times + 1, event.cause, task.host)
 
 
 _Apply = Callable[[JobState, Any, float], None]

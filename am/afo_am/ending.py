@@ -8,7 +8,7 @@ from afo import events as ev
 from afo.exits import CAUSES
 from afo.rpc.messages import TaskId
 from afo_am import commands as c
-from afo_am import spare
+from afo_am import repair, spare
 from afo_am.gang import is_welcome_any_time, names
 from afo_am.runtime.base import FinalState
 from afo_am.state import STOPPED
@@ -106,11 +106,20 @@ class Ending:
                 self._look_at(task)
         changed = core.rates.changed_at if core.rates.changed_at is not None else core.begun
         if core.state.ready and core.now - changed > timeouts.stall:
-            where = core.stalls.places()
-            text = f"no task made progress for {timeouts.stall} (`timeouts.stall`){where and '; '}{where}"
-            self.decide("FAILED", "stalled", text)
+            self._stalled()
         if core.wall - core.state.started > timeouts.job:
             self.decide("FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")
+
+    def _stalled(self) -> None:
+        core, limit = self._core, self._core.state.config.job.timeouts.stall
+        task = repair.oldest(core.state, "chief", "worker", "ps")
+        if task is None or task.repair is None:
+            where = core.stalls.places()
+            text = f"no task made progress for {limit} (`timeouts.stall`){where and '; '}{where}"
+            self.decide("FAILED", "stalled", text)
+        elif repair.is_overdue(core.state, task, core.wall):  # until then a person has time, and it is no standstill
+            text = f"{task.id} on {task.repair.host or 'some host'}: it {repair.reason(core.state, task, core.wall)}"
+            self.decide("FAILED", task.repair.cause, text, task.id)
 
     def _forgive_own_standstill(self) -> None:
         """Nobody was silent towards a process that was stopped, or whose machine was."""

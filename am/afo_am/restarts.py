@@ -3,8 +3,9 @@
 import re
 
 from afo import events as ev
-from afo.exits import CAUSES, MAX_FREE_RESTARTS
+from afo.exits import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
 from afo.train_task import POSITION_HOLDERS
+from afo_am import repair
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.spread import spread
 from afo_am.state import JobState
@@ -30,6 +31,8 @@ def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message
     budget = state.config.job.restart.of(task.id.role)
     if reason := _fails_again(state, task, cause, wall, message):
         return reason
+    if cause in NEEDS_REPAIR and repair.is_overdue(state, task, wall):
+        return f"it {repair.reason(state, task, wall)}"
     if task.free_restarts > MAX_FREE_RESTARTS:
         return f"started again {MAX_FREE_RESTARTS} times without success"
     if CAUSES[cause].blame == "user":

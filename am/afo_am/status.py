@@ -1,6 +1,7 @@
 """The job as a client sees it. Pure."""
 
 from afo.rpc.messages import StatusReply, TaskStatus
+from afo_am import repair
 from afo_am.core import Core
 from afo_am.gang import names
 from afo_am.progress import progress_of, seconds_left
@@ -48,7 +49,8 @@ def _phase(core: Core) -> str:
 
 def _waiting_for(core: Core) -> str:
     starting = [task for task in core.state.tasks.values() if task.stage is Stage.ALLOCATED]
-    return core.waiting.words() or (f"starting {names(starting)}" if starting else "")
+    waits = core.waiting.words() or (f"starting {names(starting)}" if starting else "")
+    return "; ".join(part for part in (repair.words(core.state, core.wall), waits) if part)
 
 
 def _state_of(state: JobState, task: Task) -> str:

@@ -47,6 +47,15 @@ class Leaving(NamedTuple):
     why: str
 
 
+class Repair(NamedTuple):
+    """Ends in a row that a person has to see to: wall clock of the first, how many; cause and host of the last."""
+
+    since: float
+    times: int
+    cause: str
+    host: str
+
+
 class Holder(NamedTuple):
     """A parameter server that holds its part of the variables: when its process began, and where it listens."""
 
@@ -74,6 +83,8 @@ class Task:
     free_restarts: int = 0
     #: Wall clock times of both.
     ends: list[float] = field(default_factory=list)
+    #: Ends of `NEEDS_REPAIR` without progress since; None where there is none.
+    repair: Repair | None = None
     #: Containers given back in a row because of their hosts.
     refusals: int = 0
     #: The runtime's name of the host, which may be another one than the Child's.

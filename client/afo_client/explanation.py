@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES, HARMLESS, MAX_FREE_RESTARTS, Cause
+from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
 from afo.job import RestartBudget, Role
 from afo_client.job_view import JobView
 from afo_client.task_hosts import TaskHosts
@@ -115,7 +115,8 @@ def budget_text(cause: Cause, role: Role | None = None, budget: RestartBudget | 
     if not cause.retried:
         return "not retried" if cause.blame == "nobody" else "not retried: it would fail again, so the job fails"
     if cause.blame != "user":
-        return f"retried; uses no budget, {MAX_FREE_RESTARTS} times for a task at most"
+        bound = f"retried; uses no budget, {MAX_FREE_RESTARTS} times for a task at most"
+        return f"{bound}, and for `timeouts.repair` without progress" if cause.name in NEEDS_REPAIR else bound
     known = budget or RestartBudget(max=5)
     bound = f"{known.max} in {known.per}" + ("" if budget else " unless the job file says otherwise")
     return f"retried; uses the budget `restart.{role or '<role>'}`: {bound}"

@@ -76,10 +76,11 @@ def _orders_ended(cluster: SimulatedCluster) -> Iterator[str]:
 def _counted(cluster: SimulatedCluster) -> Iterator[str]:
     for key, line in cluster.ledger.lines.items():
         task = cluster.core.state.tasks[key]
-        known = (task.id.attempt, task.free_restarts, len(task.faults))
-        seen = (line.attempt, line.ends.free, len(line.ends.faults))
+        unmended = line.ends.unmended
+        known = (task.id.attempt, task.free_restarts, len(task.faults), task.repair and task.repair[:2])
+        seen = (line.attempt, line.ends.free, len(line.ends.faults), (unmended[0], len(unmended)) if unmended else None)
         if known != seen:
-            yield f"{task.id}: attempt, free restarts, faults are {seen} in the events, and {known} in the state"
+            yield f"{task.id}: attempt, free restarts, faults, repair are {seen} in the events, {known} in the state"
 
 
 def _wanted_last(cluster: SimulatedCluster) -> Iterator[str]:

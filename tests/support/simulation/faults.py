@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.errors import NotFound, ProtocolError
+from afo.exits import NEEDS_REPAIR
 from afo.job import Elastic
 from afo.rpc import messages as m
 from afo_am import commands as c
@@ -169,6 +170,30 @@ def at_the_edge(cluster: SimulatedCluster, chance: Chance) -> str:
     fail()
     cluster.appointments.append((cluster.time + per + chance.choice((0, 0, 1)), fail))
     return f"{child.id}: {cause}, and again in about {per}"
+
+
+@_kind(2)
+def needs_repair(cluster: SimulatedCluster, chance: Chance) -> str:
+    """A task ends with what a person has to mend, again half-way, to the second at the end of its time, later."""
+    child = _running(cluster, chance)
+    if child is None:
+        return ""
+    cause, limit = chance.choice(sorted(NEEDS_REPAIR)), cluster.config.job.timeouts.repair
+    key = (child.id.role, child.id.index)
+
+    def end() -> None:
+        same = [each for each in cluster.live() if (each.id.role, each.id.index) == key and each.running]
+        for each in same:
+            with contextlib.suppress(Lost):
+                cluster.exit(each, cause, 1)
+
+    def end_later() -> None:  # to the second when it has run for that long
+        cluster.appointments.append((cluster.ledger.lines[key].runs_since + limit, end))
+
+    end()
+    again = (limit // 2, limit + chance.choice((0, 1)), 2 * limit)
+    cluster.appointments += [(cluster.time + after, chance.choice((end, end, end_later))) for after in again]
+    return f"{child.id}: {cause}, and again for {2 * limit} s"
 
 
 def _exit(cluster: SimulatedCluster, chance: Chance, cause: str, code: int, tail: str = "") -> str:

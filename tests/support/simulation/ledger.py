@@ -8,6 +8,7 @@ from typing import Any
 
 from afo import events as ev
 from afo.am_config import AmConfig
+from afo.exits import NEEDS_REPAIR
 from afo.job import Role
 from afo.rpc.messages import TaskId
 from simulation import workers
@@ -120,6 +121,13 @@ class Ledger:
             raise Broken(f"a second verdict {event} after {self.verdict}")
         if (event.state == "KILLED") != (self.killed and event.cause == "killed_by_user"):
             raise Broken(f"{event} though {'somebody' if self.killed else 'nobody'} asked for the end of the job")
+        first = event.first_task
+        if (
+            first
+            and event.cause in NEEDS_REPAIR
+            and self.lines[first.role, first.index].ends.is_overdue(self.config.job, time)
+        ):
+            self.provoked.add(event.cause)  # while nobody trained, and not with the end of a task
         if self.lacks_since is not None and time - self.lacks_since > self.config.job.timeouts.allocate:
             self.provoked.add("allocation_timeout")
         self.verdict = event
@@ -160,17 +168,34 @@ class Ledger:
         self.handles.add(event.handle)
 
     def _container_running(self, event: ev.ContainerRunning, time: float) -> None:
-        self.line(event.task, "open", "registered")
+        line = self.line(event.task, "open", "registered")
+        line.runs_since = line.runs_since or time
+
+    def _container_ended(self, event: ev.ContainerEnded, time: float) -> None:
+        line = self.lines[event.task.role, event.task.index]
+        if line.attempt == event.task.attempt:
+            self._ran(line, time)
+
+    def _ran(self, line: Line, time: float) -> None:
+        """A program's process that lived for long did something."""
+        job = self.config.job
+        if job.program and line.runs_since and time - line.runs_since > job.timeouts.repair:
+            line.ends.unmended.clear()
+        line.runs_since = 0.0
 
     def _task_registered(self, event: ev.TaskRegistered, time: float) -> None:
         self.no_verdict(event)
-        self.line(event.task, "open").stage = "registered"
+        line = self.line(event.task, "open")
+        line.stage, line.runs_since = "registered", line.runs_since or time
 
     def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
         stages = ("registered",) if event.cause == "succeeded" else ("open", "registered")
         line = self.line(event.task, *stages)
         line.stage = "succeeded" if event.cause == "succeeded" else "ended"
         self._release(event.task)
+        self._ran(line, time)
+        if event.progress is not None and event.progress.samples:
+            self._trained(event.task)
         if self.verdict is not None:
             if event.cause not in _WITH_JOB:
                 raise Broken(f"blamed after the verdict: {event}")
@@ -288,7 +313,16 @@ class Ledger:
             raise Broken(f"{event} before its epoch {event.epoch - 1} is done")
         self.leases[event.row] = event.task
 
+    def _trained(self, task: TaskId) -> None:
+        """Of the chief, which saves, that is not enough."""
+        if task.role == "worker" and (task.role, task.index) != self.config.job.chief:
+            self.lines[task.role, task.index].ends.unmended.clear()
+
+    def _evaluated(self, event: ev.Evaluated, time: float) -> None:
+        self.lines[event.task.role, event.task.index].ends.unmended.clear()
+
     def _split_done(self, event: ev.SplitDone, time: float) -> None:
+        self._trained(event.task)
         if self.leases.pop(event.row, None) != event.task or (event.row, event.epoch) in self.done:
             raise Broken(f"{event} of another's or a done file")
         self.done.add((event.row, event.epoch))
@@ -301,6 +335,9 @@ class Ledger:
             raise Broken(f"{event.manifest} became the newest checkpoint after {self.manifest}")
         self.positions[event.manifest] = event.positions
         self.manifest = event.manifest
+        for key, line in self.lines.items():
+            if key[0] == "ps" or key == self.config.job.chief:
+                line.ends.unmended.clear()
 
     def _release(self, task: TaskId) -> None:
         self.leases = {row: holder for row, holder in self.leases.items() if holder != task}
@@ -330,12 +367,14 @@ _STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
     ev.ContainerAssigned: Ledger._container_assigned,
     ev.GangReleased: Ledger._gang_released,
     ev.ContainerRunning: Ledger._container_running,
+    ev.ContainerEnded: Ledger._container_ended,
     ev.TaskRegistered: Ledger._task_registered,
     ev.GenerationStarted: Ledger._generation_started,
     ev.GenerationEnded: Ledger._generation_ended,
     ev.VariablesReady: Ledger._variables_ready,
     ev.SplitLeased: Ledger._split_leased,
     ev.SplitDone: Ledger._split_done,
+    ev.Evaluated: Ledger._evaluated,
     ev.CheckpointWritten: Ledger._checkpoint_written,
     ev.TaskEnded: Ledger._task_ended,
     ev.TaskGivenUp: Ledger._given_up,

@@ -44,10 +44,14 @@ class Ends:
     faults: list[tuple[float, str, str]] = field(default_factory=list)
     free: int = 0
     times: list[float] = field(default_factory=list)
+    #: Of ends that only a person can mend, without progress of the task since.
+    unmended: list[float] = field(default_factory=list)
 
     def add(self, cause: str, message: str, time: float) -> None:
         """One more."""
         entry = exits.CAUSES[cause]
+        if cause in exits.NEEDS_REPAIR:
+            self.unmended.append(time)
         if entry.blame == "user":
             self.faults.append((time, cause, _ANY_NUMBER.sub("#", message)))
         elif cause in WAITS or not entry.retried:
@@ -62,6 +66,8 @@ class Ends:
         entry = exits.CAUSES[cause]
         if self.free > exits.MAX_FREE_RESTARTS:
             return Judgement(True, f"the cluster ended it {self.free} times")
+        if cause in exits.NEEDS_REPAIR and self.is_overdue(job, time):
+            return Judgement(True, f"nobody mended it since {self.unmended[0]:g}")
         if entry.blame == "user":
             spent = sum(time - fault[0] <= budget.per for fault in self.faults)
             if spent > budget.max:
@@ -71,6 +77,10 @@ class Ends:
         if cause in _EXCEPTIONS:
             return self._judge_exception(job, time - budget.per, (self,) if job.program else everyone)
         return Judgement(not entry.retried, f"{cause} is {'' if entry.retried else 'not '}retried")
+
+    def is_overdue(self, job: Job, time: float) -> bool:
+        """Whether nobody mended what it ends with in `timeouts.repair`."""
+        return bool(self.unmended) and time > self.unmended[0] + job.timeouts.repair
 
     def _judge_exception(self, job: Job, since: float, everyone: Iterable[Ends]) -> Judgement:
         _, cause, words = self.faults[-1]
@@ -105,5 +115,7 @@ class Line:
     leaves: str = ""
     #: The present attempt was found slow.
     slow: bool = False
+    #: Since when its container runs, 0 while none does.
+    runs_since: float = 0.0
     #: From when until when it is to come back.
     window: tuple[float, float] = (0.0, ANY_TIME)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.am_config import AmConfig
-from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow
+from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow, Timeouts
 from afo.job.faults import Backoff
 from afo.units import Duration
 from fake_cluster import make_config
@@ -65,6 +65,7 @@ def small(seed: int) -> Shape:
     program = chance.random() < 0.25
     roles = _roles(chance, program)
     config = _program(chance, roles) if program else _model(chance, roles)
+    config = replace(config, job=replace(config.job, timeouts=_timeouts(chance)))
     names = sorted(faults.KINDS)
     chosen = chance.sample(names, chance.randint(1, len(names)))
     kinds = {name: faults.KINDS[name].weight for name in chosen}
@@ -141,6 +142,10 @@ def _model(chance: random.Random, roles: dict[Role, RoleSpec]) -> AmConfig:
 def _with(base: AmConfig, roles: dict[Role, RoleSpec], restart: Restart, on_ps_loss: str) -> AmConfig:
     checkpoint = Checkpoint(on_ps_loss=on_ps_loss if roles["ps"].count > 1 else "rollback")  # type: ignore[arg-type]
     return replace(base, job=replace(base.job, roles=roles, restart=restart, checkpoint=checkpoint))
+
+
+def _timeouts(chance: random.Random) -> Timeouts:
+    return Timeouts(repair=Duration(chance.choice((20, 60, 1800))))
 
 
 def _program(chance: random.Random, roles: dict[Role, RoleSpec]) -> AmConfig:
