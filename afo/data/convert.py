@@ -53,14 +53,15 @@ def convert_csv(
 ) -> int:
     """Writes the rows of CSV files as `files` TFRecord files, in turn, into a directory; returns the number of rows.
 
-    Other part files in the directory are deleted; with `indexed` each file has its index. If the schema asks for a
-    sample id and no column holds it, it is the row's number over all inputs, from 0. Nothing is written unless all is
-    right: raises DataError with file and line of the first bad row, SpecError for a schema or format that does not fit,
-    Unsupported for features with a shape.
+    Other part files that afo wrote into the directory are deleted; with `indexed` each file has its index. If the
+    schema asks for a sample id and no column holds it, it is the row's number over all inputs, from 0. Nothing is
+    written unless all is right: raises DataError with file and line of the first bad row, or where there is no positive
+    row among labels in words, SpecError for a schema or format that does not fit, Unsupported for features with a
+    shape.
     """
     _check(schema, csv_format)
     urls = part_urls(directory, files, compression)
-    row = 0
+    row = positives = 0
     with ExitStack() as stack:
         writers = cycle([stack.enter_context(RecordWriter(url, compression, indexed=indexed)) for url in urls])
         for url in inputs:
@@ -69,8 +70,12 @@ def convert_csv(
                     features.setdefault(schema.sample_id, np.array([row], np.int64))
                 next(writers).write(encode(features))
                 row += 1
+                positives += schema.label is not None and bool(features[schema.label][0])
         if row == 0:
             raise DataError("the CSV files hold no rows")
+        if csv_format.positive and not positives:
+            words = ", ".join(map(repr, csv_format.positive))
+            raise DataError(f"none of the {row:,} rows has a label of {words} (`--positive`), so that all would be 0")
     delete_other_parts(directory, urls)
     return row
 

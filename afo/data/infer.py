@@ -117,8 +117,10 @@ def _has_tail(quantiles: Sequence[float]) -> bool:
 def _named(
     features: dict[str, FeatureReport], names: Iterable[str], fits: Callable[[FeatureReport], bool]
 ) -> str | None:
-    for name, each in features.items():
-        if name in names and each.min_length == each.max_length == 1 and fits(each):
+    """The first of the names that is there and fits."""
+    for name in names:
+        each = features.get(name)
+        if each is not None and each.min_length == each.max_length == 1 and fits(each):
             return name
     return None
 

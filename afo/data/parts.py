@@ -1,5 +1,6 @@
 """Names of the files of a data set that afo writes: `part-00000.tfrecord`, `part-00001.tfrecord`, …"""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -8,6 +9,7 @@ from afo.data.record_index import index_url
 from afo.errors import DataError
 
 _SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
+_OWN = re.compile(rf"part-\d{{5,}}({'|'.join(map(re.escape, _SUFFIX.values()))})")
 
 
 def check_counts(part: str, records: int, files: int) -> None:
@@ -22,8 +24,9 @@ def part_urls(directory: str, count: int, compression: Literal["none", "gzip", "
 
 
 def existing_parts(directory: str) -> set[str]:
-    """Names of the part files that a directory holds."""
-    return {storage.name(each.url) for each in storage.glob(storage.join(directory, "part-*"))}
+    """Names of the part files that afo wrote into a directory: those of Spark and Hadoop begin alike."""
+    names = {storage.name(each.url) for each in storage.glob(storage.join(directory, "part-*"))}
+    return {name for name in names if _OWN.fullmatch(name)}
 
 
 def delete_other_parts(directory: str, keep: Sequence[str]) -> None:

@@ -130,3 +130,21 @@ def test_a_schema_or_format_that_does_not_fit(tmp_path: Path) -> None:
         convert(tmp_path, HEADER, csv_format=CsvFormat(delimiter=";;"))
     with pytest.raises(NotFound):
         convert_csv([str(tmp_path / "none.csv")], str(tmp_path / "out"), SCHEMA, CsvFormat())
+
+
+def test_part_files_of_others_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    others = ["part-00000-3f2a.c000.snappy.parquet", "part-r-00001", "part-00003.csv"]
+    for name in [*others, "part-00007.tfrecord"]:
+        (out / name).write_bytes(b"x")
+    assert convert(tmp_path, "age,job,city,income\n1,a,2,1\n") == 1
+    assert sorted(path.name for path in out.iterdir()) == sorted([*others, "part-00000.tfrecord"])
+
+
+def test_labels_that_would_all_be_0_are_refused(tmp_path: Path) -> None:
+    text = "age,job,city,income\n1,a,2,Yes\n3,b,4,No\n"
+    with pytest.raises(DataError, match="none of the 2 rows has a label of 'yes'"):
+        convert(tmp_path, text, csv_format=CsvFormat(positive=("yes",)))
+    assert not list((tmp_path / "out").glob("*"))
+    assert convert(tmp_path, text, csv_format=CsvFormat(positive=("Yes",))) == 2

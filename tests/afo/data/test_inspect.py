@@ -92,6 +92,12 @@ def test_numbers_are_described_as_a_model_reads_them_best(tmp_path: Path) -> Non
     assert few["gain"] == Feature(name="gain", kind="dense"), "50 values say little of how they are spread"
 
 
+def test_of_two_that_look_like_labels_the_one_called_label_is_it(tmp_path: Path) -> None:
+    records = [{"clicked": np.array([each % 2]), "label": np.array([each % 2])} for each in range(20)]
+    schema, _ = inferred(inspect_files([write(tmp_path / "a", records)]))
+    assert schema.label == "label"
+
+
 @given(st.lists(st.integers(-5, 5) | st.integers(-1000, 1000), min_size=1, max_size=300))
 def test_intervals_of_about_as_many_values(values: list[int]) -> None:
     numbers = np.array(values, np.float32)
