@@ -17,16 +17,17 @@ from afo.models.entry import callbacks_of, user_code
 _NOTHING_TO_DO = (keras.callbacks.TerminateOnNaN, keras.callbacks.History, keras.callbacks.ProgbarLogger)
 _SAVED = "the job saves and restores by itself: see `checkpoint` and `export.checkpoint` of the job file"
 _SHOWN = "losses and metrics are in the job's events (`afo events --json`) and summaries (`afo tb`)"
+#: By their names, for not every version of Keras has each of them.
 _INSTEAD = {
-    keras.callbacks.ModelCheckpoint: _SAVED,
-    keras.callbacks.BackupAndRestore: _SAVED,
-    keras.callbacks.OrbaxCheckpoint: _SAVED,
-    keras.callbacks.CSVLogger: _SHOWN,
-    keras.callbacks.TensorBoard: _SHOWN,
-    keras.callbacks.RemoteMonitor: _SHOWN,
-    keras.callbacks.ReduceLROnPlateau: "evaluations are made beside the training and change no learning rate; use"
+    "ModelCheckpoint": _SAVED,
+    "BackupAndRestore": _SAVED,
+    "OrbaxCheckpoint": _SAVED,
+    "CSVLogger": _SHOWN,
+    "TensorBoard": _SHOWN,
+    "RemoteMonitor": _SHOWN,
+    "ReduceLROnPlateau": "evaluations are made beside the training and change no learning rate; use"
     " LearningRateScheduler, a schedule in `compile`, or `optimizer.schedule` of the job file",
-    keras.callbacks.SwapEMAWeights: "no averages of weights are kept; use a falling rate: `optimizer.schedule`",
+    "SwapEMAWeights": "no averages of weights are kept; use a falling rate: `optimizer.schedule`",
 }
 _NO_HOOKS = (
     "no process sees all steps and evaluations of a job, so its hooks are not called; what is of a batch belongs into a"
@@ -53,7 +54,7 @@ class OwnCallbacks:
             elif kind is keras.callbacks.EarlyStopping:
                 _require_early_stop(each, job, losses)
             elif kind not in _NOTHING_TO_DO:
-                raise Unsupported(f"{self._entry}: callback {kind.__name__}: {_INSTEAD.get(kind, _NO_HOOKS)}")
+                raise Unsupported(f"{self._entry}: callback {kind.__name__}: {_instead(kind)}")
 
     @property
     def schedule_rates(self) -> bool:
@@ -84,6 +85,12 @@ class OwnCallbacks:
                 )
             found.append(rate)
         return tuple(found)
+
+
+def _instead(kind: type) -> str:
+    """What to do without it; one of the user's own may have the name of one of Keras'."""
+    is_keras = kind is getattr(keras.callbacks, kind.__name__, None)
+    return _INSTEAD.get(kind.__name__, _NO_HOOKS) if is_keras else _NO_HOOKS
 
 
 def _require_early_stop(callback: Any, job: Job, losses: Sequence[Any]) -> None:

@@ -1,5 +1,6 @@
 """Callbacks beside a user's model: what is read of the file, and that a job stops where Keras would."""
 
+import importlib.util
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from afo.errors import ModelError, SpecError
 from afo.job import Data, EarlyStop, Export, Job, Model, RoleSpec
 from afo.models.entry import build_model, callbacks_of
 from afo.rpc.messages import TaskId
+from afo.train import own_callbacks
 from afo.train.own_callbacks import MOST_EPOCHS, OwnCallbacks
 from afo.units import Interval
 from afo_am.evaluations import Evaluations
@@ -58,6 +60,14 @@ def test_callbacks_are_a_list_or_a_function_in_the_models_file(text: str, names:
 def test_what_is_no_list_of_callbacks_is_refused(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=said):
         OwnCallbacks(job_of(model_of(tmp_path, text)), [])
+
+
+def test_a_keras_that_lacks_one_of_them_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(keras.callbacks, "OrbaxCheckpoint", raising=False)  # Keras 3.12 has none
+    spec = importlib.util.spec_from_file_location("own_callbacks_again", own_callbacks.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def job_of(model: Model) -> Job:
