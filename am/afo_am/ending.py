@@ -112,14 +112,16 @@ class Ending:
 
     def _stalled(self) -> None:
         core, limit = self._core, self._core.state.config.job.timeouts.stall
-        task = repair.oldest(core.state, "chief", "worker", "ps")
-        if task is None or task.repair is None:
+        waits = repair.waiting(core.state, "chief", "worker", "ps")
+        if not waits:
             where = core.stalls.places()
             text = f"no task made progress for {limit} (`timeouts.stall`){where and '; '}{where}"
             self.decide("FAILED", "stalled", text)
-        elif repair.is_overdue(core.state, task, core.wall):  # until then a person has time, and it is no standstill
-            text = f"{task.id} on {task.repair.host or 'some host'}: it {repair.reason(core.state, task, core.wall)}"
-            self.decide("FAILED", task.repair.cause, text, task.id)
+            return
+        task, what = waits[0]
+        if repair.is_overdue(core.state, what, core.wall):  # until then a person has time, and it is no standstill
+            text = f"{task.id} on {what.host or 'some host'}: it {repair.reason(core.state, what, core.wall)}"
+            self.decide("FAILED", what.cause, text, task.id)
 
     def _forgive_own_standstill(self) -> None:
         """Nobody was silent towards a process that was stopped, or whose machine was."""

@@ -11,7 +11,7 @@ from afo.job import ROLES, Role
 from afo.rpc.messages import TaskId
 from afo.train_task import Progress
 from afo_am.state import JobState
-from afo_am.tasks import LIVE, Stage, Task
+from afo_am.tasks import LIVE, Repair, Stage, Task
 
 #: Seconds after which a time of day needs its date.
 _TODAY_S = 12 * 3600
@@ -26,7 +26,7 @@ def saved(state: JobState) -> None:
 def trained(state: JobState, task_id: TaskId) -> None:
     """A task trained, or is done with a file."""
     task = state.tasks[task_id.role, task_id.index]
-    if task.id.role == "worker" and task is not state.chief:
+    if _only_trains(state, task):
         task.repair = None
 
 
@@ -41,48 +41,49 @@ def has_trained(progress: Progress | None) -> bool:
     return progress is not None and progress.samples > 0
 
 
-def is_overdue(state: JobState, task: Task, wall: float) -> bool:
+def is_overdue(state: JobState, repair: Repair, wall: float) -> bool:
     """Whether a person has had the time for it, and it ends as before."""
-    return task.repair is not None and wall - task.repair.since > state.config.job.timeouts.repair
+    return wall - repair.since > state.config.job.timeouts.repair
 
 
-def reason(state: JobState, task: Task, wall: float) -> str:
+def reason(state: JobState, repair: Repair, wall: float) -> str:
     """Why it is not tried again: since when and how often it ended, and what to do."""
-    limit, advice = state.config.job.timeouts.repair, CAUSES[task.repair.cause].advice if task.repair else ""
-    return f"{_since(task, wall)}, and nobody repaired it within {limit} (`timeouts.repair`). {advice}"
+    limit, advice = state.config.job.timeouts.repair, CAUSES[repair.cause].advice
+    return f"{_since(repair, wall)}, and nobody repaired it within {limit} (`timeouts.repair`). {advice}"
 
 
-def oldest(state: JobState, *roles: Role) -> Task | None:
-    """The task of these roles that has waited the longest for a person, None where nobody does."""
-    waiting = [task for task in state.of_role(*roles) if _waits(state, task)]
-    return min(waiting, key=lambda task: task.repair.since if task.repair else 0.0, default=None)
+def waiting(state: JobState, *roles: Role) -> list[tuple[Task, Repair]]:
+    """The tasks of these roles that wait for a person, the one that has waited the longest first."""
+    found = [(task, task.repair) for task in state.of_role(*roles) if task.repair and _waits(state, task)]
+    return sorted(found, key=lambda each: each[1].since)
 
 
 def _waits(state: JobState, task: Task) -> bool:
-    if task.repair is None or task.given_up or not state.is_wanted(task):
+    if task.given_up or not state.is_wanted(task):
         return False
-    goes_well = task.id.role == "worker" and task is not state.chief and has_trained(task.progress)
+    goes_well = _only_trains(state, task) and has_trained(task.progress)
     return (task.stage in LIVE or task.stage is Stage.ENDED) and not goes_well
+
+
+def _only_trains(state: JobState, task: Task) -> bool:
+    return task.id.role == "worker" and task is not state.chief
 
 
 def words(state: JobState, wall: float) -> str:
     """`worker:0 ended 4 times since 14:02 UTC: disk_full on node7; …`, or '' where nobody has to do anything."""
-    task = oldest(state, *ROLES)
-    if task is None or task.repair is None:
+    waits = waiting(state, *ROLES)
+    if not waits:
         return ""
-    others = sum(_waits(state, other) for other in state.tasks.values()) - 1
+    (task, repair), others = waits[0], len(waits) - 1
     more = f" (and {others} more {'tasks' if others > 1 else 'task'})" if others else ""
-    end = _clock(task.repair.since + state.config.job.timeouts.repair, wall)
-    where = f" on {task.repair.host}" if task.repair.host else ""
-    until = f"tried again until {end} (`timeouts.repair`)"
-    return f"{task.id}{more} {_since(task, wall)}: {task.repair.cause}{where}; {until}"
+    end = _clock(repair.since + state.config.job.timeouts.repair, wall)
+    where = f" on {repair.host}" if repair.host else ""
+    return f"{task.id}{more} {_since(repair, wall)}: {repair.cause}{where}; tried again until {end} (`timeouts.repair`)"
 
 
-def _since(task: Task, wall: float) -> str:
-    if task.repair is None:
-        return ""
-    times = f"{task.repair.times} times" if task.repair.times > 1 else "once"
-    return f"ended {times} since {_clock(task.repair.since, wall)}"
+def _since(repair: Repair, wall: float) -> str:
+    times = f"{repair.times} times" if repair.times > 1 else "once"
+    return f"ended {times} since {_clock(repair.since, wall)}"
 
 
 def _clock(moment: float, wall: float) -> str:

@@ -31,8 +31,8 @@ def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message
     budget = state.config.job.restart.of(task.id.role)
     if reason := _fails_again(state, task, cause, wall, message):
         return reason
-    if cause in NEEDS_REPAIR and repair.is_overdue(state, task, wall):
-        return f"it {repair.reason(state, task, wall)}"
+    if cause in NEEDS_REPAIR and task.repair and repair.is_overdue(state, task.repair, wall):
+        return f"it {repair.reason(state, task.repair, wall)}"
     if task.free_restarts > MAX_FREE_RESTARTS:
         return f"started again {MAX_FREE_RESTARTS} times without success"
     if CAUSES[cause].blame == "user":
