@@ -9,20 +9,27 @@ The claim: with the falling rate, which is the default, the mean over the last f
 AUC and in log loss; so a job exports what it trained last, or what was measured as best.
 """
 
-import argparse
-import json
-import os
 import shutil
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from bench_cooldown import JOBS, METRICS, ROOT, Metrics, afo, convert_adult, make_clicks
 from msgspec import structs
+from quality_jobs import (
+    JOBS,
+    Metrics,
+    afo,
+    arguments,
+    convert_adult,
+    has_adult,
+    make_clicks,
+    metrics_of,
+    of_seeds,
+    summary,
+)
 from report import MISSED, publish, result
 from size import sized
 
@@ -36,7 +43,7 @@ JUDGED = 0.2
 COOLDOWN = 0.2
 #: Less than this is no difference.
 MARGIN = 0.0002
-#: How many checkpoints a job comes to: job file, `checkpoint.every`.
+#: Job file, and `checkpoint.every` by which a job comes to about a dozen of them.
 JOB_FILES = {"adult": ("adult-yarn.yaml", "1s"), "clicks": ("demo.yaml", "2s")}
 #: Directory of a mean; of the job's generation.
 MEAN = "g{:06d}-mean{}"
@@ -57,8 +64,7 @@ def trained(scratch: Path, name: str, data: Path, settings: list[str], seed: int
 def measured(scratch: Path, manifest_url: Path, data: Path) -> Metrics:
     """What the evaluation files say of a checkpoint."""
     globs = [str(each / "*.tfrecord") for each in (data / "eval", data / "test") if each.is_dir()]
-    answer = json.loads(afo(scratch, "evaluate", str(manifest_url), "--data", *globs, "--json"))
-    return {name: answer["metrics"][name] for name in METRICS}
+    return metrics_of(afo(scratch, "evaluate", str(manifest_url), "--data", *globs, "--json"))
 
 
 def mean_of(models: Path, share: float) -> tuple[Path, int]:
@@ -72,18 +78,16 @@ def mean_of(models: Path, share: float) -> tuple[Path, int]:
 
 
 def averaged(models: Path, taken: list[Found], share: float) -> Path:
-    """A checkpoint beside the others, all of whose arrays are means."""
+    """A checkpoint below the others, all of whose arrays are means."""
     read = [manifest.read_manifest(each.url) for each in taken]
-    newest = read[-1]
-    directory = MEAN.format(newest.generation, round(share * 100))
-    (models / directory).mkdir()
-    parts = tuple(mean_part(models, read, part, models / directory / part.file) for part in newest.parts)
+    newest, means = read[-1], models / "means"
+    percent = round(share * 100)
+    directory = MEAN.format(newest.generation, percent)
+    (means / directory).mkdir(parents=True)
+    parts = tuple(mean_part(models, read, part, means / directory / part.file) for part in newest.parts)
     # A step of its own, as no two manifests have one name.
-    step = newest.step + 1 + round(share * 100)
-    url = models / "means" / manifest.manifest_name(newest.generation, step, newest.final)
-    url.parent.mkdir(exist_ok=True)
-    (url.parent / directory).symlink_to(models / directory)
-    made, _ = manifest.commit(str(url.parent), structs.replace(newest, step=step, directory=directory, parts=parts))
+    mean = structs.replace(newest, step=newest.step + 1 + percent, directory=directory, parts=parts)
+    made, _ = manifest.commit(str(means), mean)
     return Path(made)
 
 
@@ -110,20 +114,11 @@ def of_seed(scratch: Path, name: str, data: Path, seed: int) -> dict[tuple[float
 
 def paired(scratch: Path, name: str, data: Path, seeds: int, at_once: int) -> dict[tuple[float, float], list[Metrics]]:
     """Metrics of each seed by cooldown and share. So many seeds `at_once`."""
-    with ThreadPoolExecutor(at_once) as pool:
-        each = list(pool.map(lambda seed: of_seed(scratch, name, data, seed), range(1, seeds + 1)))
+    each = of_seeds(lambda seed: of_seed(scratch, name, data, seed), seeds, at_once)
     found = {key: [metrics[key] for metrics in each] for key in each[0]}
     for (cooldown, share), metrics in sorted(found.items()):
-        print(f"{name}, cooldown {cooldown:g}, mean over {share:g}, {seeds} seeds: {summary(metrics)}", flush=True)
+        print(f"{name}, cooldown {cooldown:g}, mean over {share:g}, {summary(metrics)}", flush=True)
     return found
-
-
-def summary(metrics: list[Metrics]) -> str:
-    """Mean, lowest and highest of each metric."""
-    columns = {metric: [each[metric] for each in metrics] for metric in METRICS}
-    return "; ".join(
-        f"{metric} {statistics.mean(v):.5f} ({min(v):.5f} to {max(v):.5f})" for metric, v in columns.items()
-    )
 
 
 def claims(name: str, found: dict[tuple[float, float], list[Metrics]]) -> list[dict[str, object]]:
@@ -139,11 +134,8 @@ def claims(name: str, found: dict[tuple[float, float], list[Metrics]]) -> list[d
 
 def main() -> int:
     """0 if the claims hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--what", choices=[*JOB_FILES], action="append")
-    default = Path(os.environ.get("AFO_TEST_DATA") or ROOT.parent / "shared" / "data") / "adult"
-    parser.add_argument("--adult", type=Path, default=default)
-    parser.add_argument("--seeds", type=int, default=sized(10, 1))
     parser.add_argument("--at-once", type=int, default=1, help="seeds, where there are cores for them")
     given = parser.parse_args()
     results: list[dict[str, object]] = []
@@ -153,6 +145,8 @@ def main() -> int:
             "adult": lambda: convert_adult(scratch, given.adult),
             "clicks": lambda: make_clicks(scratch, sized(1_500_000, 2000)),
         }
+        if not given.what and not has_adult(given.adult):
+            del makers["adult"]
         for name in given.what or sized([*makers], ["clicks"]):
             results += claims(name, paired(scratch, name, makers[name](), given.seeds, given.at_once))
     return 0 if publish("averaging", results) else MISSED

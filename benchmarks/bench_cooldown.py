@@ -13,19 +13,27 @@ The claims: Adult's worst log loss is the lower one with the cooldown, its calib
 of clicks is not lower by 0.0005. Of the series it is lower: jobs with a warm start have no cooldown unless they say so.
 """
 
-import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+from quality_jobs import (
+    JOBS,
+    METRICS,
+    Metrics,
+    afo,
+    arguments,
+    convert_adult,
+    has_adult,
+    make_clicks,
+    metrics_of,
+    of_seeds,
+    summary,
+)
 from report import MISSED, publish, result
 from size import sized
 
@@ -34,35 +42,18 @@ from afo.data.synth import schema_of
 from afo.data.teacher import Teacher, TeacherSpec, sigmoid
 from afo.data.tfrecord import RecordWriter
 
-ROOT = Path(__file__).parents[1]
-JOBS = ROOT / "conf" / "jobs"
 #: By how much AUC may be lower.
 MARGIN = 0.0005
-JOB_S = 900
 FIRST_DAY = date(2026, 11, 1)
-METRICS = ("auc", "log_loss", "calibration")
-
-Metrics = dict[str, float]
 #: (settings of the job, seed) → its metrics.
 Train = Callable[[list[str], int], Metrics]
-
-
-def afo(scratch: Path, *words: str) -> str:
-    """What the command prints. Raises SystemExit with its errors."""
-    homes = {"AFO_STATE_DIR": str(scratch / "state"), "AFO_JOBS_ROOT": str(scratch / "jobs")}
-    command = [sys.executable, "-m", "afo_client", *words]
-    done = subprocess.run(command, env=os.environ | homes, capture_output=True, text=True, timeout=JOB_S, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    return done.stdout
 
 
 def submitted(scratch: Path, job: str, variables: dict[str, object], settings: list[str], seed: int) -> Metrics:
     """The last evaluation of a job of `conf/jobs`."""
     words = [word for name, value in variables.items() for word in ("--var", f"{name}={value}")]
     words += [word for each in (*settings, f"data.shuffle.seed={seed}") for word in ("--set", each)]
-    answer = json.loads(afo(scratch, "submit", str(JOBS / job), "--runtime", "local", "--json", *words))
-    return {name: answer["metrics"][name] for name in METRICS}
+    return metrics_of(afo(scratch, "submit", str(JOBS / job), "--runtime", "local", "--json", *words))
 
 
 def adult(scratch: Path, source: Path) -> Train:
@@ -71,33 +62,10 @@ def adult(scratch: Path, source: Path) -> Train:
     return lambda settings, seed: submitted(scratch, "adult-yarn.yaml", {"data": data}, settings, seed)
 
 
-def convert_adult(scratch: Path, source: Path) -> Path:
-    """A directory of TFRecords, made as docs/quickstart.md does."""
-    columns = (
-        "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,gender,"
-        "capital_gain,capital_loss,hours_per_week,native_country,income"
-    )
-    common = ["--schema", str(ROOT / "conf/schemas/adult.yaml"), "--columns", columns, "--strip", "--missing", "?"]
-    data = scratch / "adult"
-    for name, rest in (
-        ("adult.data", ["--out", f"{data}/train", "--files", "8", "--positive", ">50K"]),
-        ("adult.test", ["--out", f"{data}/test", "--files", "2", "--positive", ">50K.", "--skip-lines", "1"]),
-    ):
-        afo(scratch, "data", "convert", str(source / name), *common, *rest)
-    return data
-
-
 def clicks(scratch: Path, records: int) -> Train:
     """Those of `afo demo`."""
     data = make_clicks(scratch, records)
     return lambda settings, seed: submitted(scratch, "demo.yaml", {"data": data}, settings, seed)
-
-
-def make_clicks(scratch: Path, records: int) -> Path:
-    """A directory of synthetic clicks."""
-    data = scratch / "clicks"
-    afo(scratch, "data", "synth", str(data), "--train", str(records), "--eval", str(max(1000, records // 8)))
-    return data
 
 
 def series(scratch: Path, days: int, records: int) -> Train:
@@ -145,19 +113,8 @@ def paired(train: Train, cooldowns: list[float], seeds: int, at_once: int) -> di
         order = cooldowns if seed % 2 else cooldowns[::-1]
         return {cooldown: train([f"optimizer.schedule.cooldown={cooldown}"], seed) for cooldown in order}
 
-    with ThreadPoolExecutor(at_once) as pool:
-        each = list(pool.map(of, range(1, seeds + 1)))
+    each = of_seeds(of, seeds, at_once)
     return {cooldown: [metrics[cooldown] for metrics in each] for cooldown in cooldowns}
-
-
-def show(name: str, found: dict[float, list[Metrics]]) -> None:
-    """Mean, lowest and highest of each metric, a line for each cooldown."""
-    for cooldown, metrics in found.items():
-        words = []
-        for metric in METRICS:
-            values = [each[metric] for each in metrics]
-            words.append(f"{metric} {statistics.mean(values):.5f} ({min(values):.5f} to {max(values):.5f})")
-        print(f"{name}, cooldown {cooldown:g}, {len(metrics)} seeds: {'; '.join(words)}", flush=True)
 
 
 def with_workers(train: Train, workers: int | None) -> Train:
@@ -189,11 +146,8 @@ def claims(name: str, found: dict[float, list[Metrics]], ours: float) -> list[di
 
 def main() -> int:
     """0 if the claims hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--what", choices=["adult", "clicks", "series"], action="append")
-    data = Path(os.environ.get("AFO_TEST_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--adult", type=Path, default=data / "adult")
-    parser.add_argument("--seeds", type=int, default=sized(10, 1))
     parser.add_argument("--cooldown", type=float, action="append", help="0.2 unless given; the first one is judged")
     parser.add_argument("--workers", type=int, help="more of them answer with older weights; the job file's number")
     parser.add_argument("--at-once", type=int, default=1, help="seeds, where there are cores for them")
@@ -207,13 +161,13 @@ def main() -> int:
             "clicks": lambda: clicks(scratch, sized(1_500_000, 2000)),
             "series": lambda: series(scratch, sized(6, 2), sized(200_000, 2000)),
         }
-        if not given.what and not (given.adult / "adult.data").is_file():
-            print(f"adult is left out: there is no {given.adult / 'adult.data'}")
+        if not given.what and not has_adult(given.adult):
             del makers["adult"]
         for name in given.what or sized([*makers], ["series"]):
             train = with_workers(makers[name](), given.workers)
             found = paired(train, [*cooldowns, 0.0], given.seeds, given.at_once)
-            show(name, found)
+            for cooldown, metrics in found.items():
+                print(f"{name}, cooldown {cooldown:g}, {summary(metrics)}", flush=True)
             results += claims(name, found, cooldowns[0])
     return 0 if publish("cooldown", results) else MISSED
 

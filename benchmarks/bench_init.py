@@ -7,10 +7,8 @@ would begin. The job is what a newcomer has who changes nothing: `afo data conve
 The claims: of no number of rows is the mean AUC lower or the mean log loss higher.
 """
 
-import argparse
 import csv
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -19,19 +17,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_cooldown import METRICS, ROOT, Metrics, afo
 from peers.environment import python_of
+from quality_jobs import ADULT_COLUMNS, METRICS, ROOT, Metrics, afo, arguments, has_adult, metrics_of, summary
 from report import MISSED, publish, result
-from size import sized
+from size import SMALLEST, sized
 
-LABEL, POSITIVE = "income", ">50K"
+LABEL, POSITIVE = ADULT_COLUMNS[-1], ">50K"
 NUMBERS = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
 WORDS = ["workclass", "education", "marital_status", "occupation", "relationship", "race", "gender", "native_country"]
-#: As in the file.
-COLUMNS = [
-    "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship", "race",
-    "gender", "capital_gain", "capital_loss", "hours_per_week", "native_country", LABEL,
-]  # fmt: skip
 LINEAR_S = 600
 
 Row = list[str]
@@ -41,7 +34,7 @@ def rows_of(file: Path) -> Iterator[Row]:
     """Cells, without blanks around them; the test file's labels end with a dot."""
     with file.open(newline="") as lines:
         for cells in csv.reader(lines, skipinitialspace=True):
-            if len(cells) == len(COLUMNS):
+            if len(cells) == len(ADULT_COLUMNS):
                 yield [*cells[:-1], cells[-1].rstrip(".")]
 
 
@@ -50,13 +43,14 @@ def made_up(count: int) -> Iterator[Row]:
     draw = random.Random(1)
     for _ in range(count):
         row = {name: str(draw.randrange(90)) for name in NUMBERS} | {name: draw.choice("abc") for name in WORDS}
-        yield [*(row[name] for name in COLUMNS[:-1]), POSITIVE if draw.random() < int(row["age"]) / 90 else "<=50K"]
+        label = POSITIVE if draw.random() < int(row["age"]) / 90 else "<=50K"
+        yield [*(row[name] for name in ADULT_COLUMNS[:-1]), label]
 
 
 def write(file: Path, rows: list[Row]) -> Path:
     """A CSV file with a header."""
     with file.open("w", newline="") as lines:
-        csv.writer(lines).writerows([COLUMNS, *rows])
+        csv.writer(lines).writerows([ADULT_COLUMNS, *rows])
     return file
 
 
@@ -69,11 +63,7 @@ def ours(scratch: Path, train: Path, test: Path, seeds: int) -> list[Metrics]:
     globs = ["--train", f"{folder}/train/*.tfrecord", "--eval", f"{folder}/test/*.tfrecord"]
     afo(scratch, "init", str(folder / "job"), *globs, "--label", LABEL)
     words = ["submit", str(folder / "job" / "job.yaml"), "--runtime", "local", "--json"]
-    return [
-        {name: json.loads(answer)["metrics"][name] for name in METRICS}
-        for seed in range(1, seeds + 1)
-        for answer in [afo(scratch, *words, "--set", f"data.shuffle.seed={seed}")]
-    ]
+    return [metrics_of(afo(scratch, *words, "--set", f"data.shuffle.seed={seed}")) for seed in range(1, seeds + 1)]
 
 
 def theirs(train: Path, test: Path) -> Metrics:
@@ -88,10 +78,8 @@ def theirs(train: Path, test: Path) -> Metrics:
 
 def compared(count: int, job: list[Metrics], linear: Metrics) -> list[dict[str, object]]:
     """What is claimed of so many rows."""
-    for metric in METRICS:
-        values = [each[metric] for each in job]
-        span = f"{statistics.mean(values):.5f} ({min(values):.5f} to {max(values):.5f}, {len(values)} seeds)"
-        print(f"{count:,} rows, {metric}: {span}; logistic regression {linear[metric]:.5f}", flush=True)
+    theirs = "; ".join(f"{metric} {linear[metric]:.5f}" for metric in METRICS)
+    print(f"{count:,} rows, {summary(job)}; logistic regression: {theirs}", flush=True)
     auc, loss = (statistics.mean(each[metric] for each in job) for metric in ("auc", "log_loss"))
     return [
         result(f"{count:,} rows: AUC", auc, linear["auc"], "AUC", 1.0, lower_is_better=False),
@@ -101,13 +89,13 @@ def compared(count: int, job: list[Metrics], linear: Metrics) -> list[dict[str, 
 
 def main() -> int:
     """0 if the claims hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(os.environ.get("AFO_TEST_DATA") or ROOT.parent / "shared" / "data") / "adult"
-    parser.add_argument("--adult", type=Path, default=default)
-    parser.add_argument("--seeds", type=int, default=sized(5, 1))
-    given = parser.parse_args()
-    sources = sized([given.adult / "adult.data", given.adult / "adult.test"], [])
-    train, test = (list(rows_of(each)) for each in sources) if sources else (list(made_up(400)), list(made_up(100)))
+    given = arguments(__doc__, seeds=5).parse_args()
+    if not SMALLEST and not has_adult(given.adult):
+        return 0 if publish("init", []) else MISSED
+    if SMALLEST:
+        train, test = list(made_up(400)), list(made_up(100))
+    else:
+        train, test = (list(rows_of(given.adult / name)) for name in ("adult.data", "adult.test"))
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="afo-init-") as folder:
         scratch = Path(folder)

@@ -8,8 +8,6 @@ hold for jobs that lose nothing, a log loss of at most .2935 and a calibration o
 less than `MARGIN`.
 """
 
-import argparse
-import json
 import os
 import signal
 import statistics
@@ -19,7 +17,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_cooldown import JOBS, METRICS, ROOT, Metrics, adult, afo, clicks
+from quality_jobs import (
+    JOBS,
+    METRICS,
+    Metrics,
+    afo,
+    arguments,
+    convert_adult,
+    has_adult,
+    make_clicks,
+    metrics_of,
+    summary,
+)
 from report import MISSED, publish, result
 from size import SMALLEST, sized
 
@@ -43,10 +52,10 @@ def trained(scratch: Path, lost: str, seed: int) -> Metrics:
     paths = JobPaths(str(scratch / "jobs"), job_id)
     if lost != "nothing":
         kill(paths, lost, 0.25 + 0.5 * (seed * 0.618 % 1))
-    answer = json.loads(afo(scratch, "wait", job_id, "--json"))
+    answer = afo(scratch, "wait", job_id, "--json")
     if lost != "nothing" and not any(map(is_loss, events(paths))):
         raise SystemExit(f"{job_id} ended before it could lose its {lost}")
-    return {name: answer["metrics"][name] for name in METRICS}
+    return metrics_of(answer)
 
 
 def kill(paths: JobPaths, lost: str, share: float) -> None:
@@ -93,21 +102,16 @@ def claims(found: dict[str, list[Metrics]]) -> Iterator[dict[str, object]]:
 
 def main() -> int:
     """0 if the claims hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    data = Path(os.environ.get("AFO_TEST_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--adult", type=Path, default=data / "adult")
-    parser.add_argument("--seeds", type=int, default=sized(10, 1))
-    given = parser.parse_args()
-    if not SMALLEST and not (given.adult / "adult.data").is_file():
-        print(f"left out: there is no {given.adult / 'adult.data'}")
+    given = arguments(__doc__).parse_args()
+    if not SMALLEST and not has_adult(given.adult):
         return 0 if publish("lost_tasks", []) else MISSED
     found: dict[str, list[Metrics]] = {}
     with tempfile.TemporaryDirectory(prefix="afo-lost-tasks-") as folder:
         scratch = Path(folder)
         if SMALLEST:
-            clicks(scratch, 200_000)
+            make_clicks(scratch, 200_000)
         else:
-            adult(scratch, given.adult)
+            convert_adult(scratch, given.adult)
         for seed in range(1, given.seeds + 1):
             for lost in KINDS if seed % 2 else KINDS[::-1]:
                 metrics = trained(scratch, lost, seed)
@@ -117,9 +121,7 @@ def main() -> int:
                     flush=True,
                 )
     for lost, each in found.items():
-        words = (f"{name} {statistics.mean(values):.5f} ({min(values):.5f} to {max(values):.5f})"
-                 for name in METRICS if (values := [metrics[name] for metrics in each]))  # fmt: skip
-        print(f"lost {lost}, {len(each)} seeds: {'; '.join(words)}")
+        print(f"lost {lost}, {summary(each)}")
     return 0 if publish("lost_tasks", [*claims(found)]) else MISSED
 
 
