@@ -45,6 +45,7 @@ class JobPaths:
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
         damaged/              lines of the event log that an AM found damaged, as they were found
         verdict.json          final state; written once, when no task runs any more
+        kill.json             who had it ended by force, and why (`afo.forced_end`), if somebody did
         on_end.json           how `on_end` of the job file ended (`afo.bounded_command.Ran`), if there is one
         logs/<role>_<index>/<attempt>/{stdout,stderr}   and logs/am/<attempt>/{stdout,stderr}
         checkpoints/  export/  summaries/
@@ -95,6 +96,11 @@ class JobPaths:
     def verdict(self) -> str:
         """The final state; exists exactly when the job has ended."""
         return f"{self.dir}/verdict.json"
+
+    @property
+    def kill(self) -> str:
+        """Who had it ended without its AM."""
+        return f"{self.dir}/kill.json"
 
     @property
     def on_end(self) -> str:

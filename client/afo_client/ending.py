@@ -1,6 +1,9 @@
 """Ends a job: asks its Application Master, and forces the runtime where that does not help."""
 
 import time
+from collections.abc import Callable
+
+from msgspec import structs
 
 from afo.config import user_name
 from afo.errors import AfoError, ClusterUnreachable, NotFound, WaitTimeout
@@ -24,37 +27,46 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     view = watch.look()
     if view.ended:
         return view
-    waited = view.state in WAITING_STATES
+    waited, asked = view.state in WAITING_STATES, False
     if waited:
         say(f"{watch.ref.job_id} waits for its Application Master; taken back from the cluster")
-    elif _ask_master(watch, reason):
+    elif asked := _ask_master(watch, reason):
         view = _await_end(watch, GRACE_S)
         if view.ended:
             _await_gone(watch)
             return view
         say(f"{watch.ref.job_id} has not ended within {GRACE_S:.0f} s; ending it by force")
+    if not (waited or asked):  # else the AM's log has the reason
+        _keep(lambda: watch.keep_reason(user_name(), reason))
     watch.kill()
     view = _await_end(watch, FORCE_S)
     if not view.ended:
         raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
     watch.close_log()
-    if waited and view.verdict is None and view.state == "KILLED":
-        return _taken_back(watch, reason)
-    return view
+    if view.verdict is not None or view.state != "KILLED":
+        return view
+    words = f"killed by {user_name()} before it had an Application Master: {reason}" if waited else view.message
+    verdict = _verdict(watch, view, words)
+    kept = _keep(lambda: watch.keep_verdict(verdict))
+    return watch.look() if kept else structs.replace(view, message=words)
 
 
-def _taken_back(watch: JobWatch, reason: str) -> JobView:
-    """The reason is kept as the job's verdict, which no Application Master is there to write."""
-    words = f"killed by {user_name()} before it had an Application Master: {reason}"
-    verdict = JobFinished(
-        state="KILLED", cause="killed_by_user", diagnostics=words, metrics={}, samples=0, step=0, seconds=0.0,
-        core_hours=0.0, memory_gb_hours=0.0, restarts=0,
+def _verdict(watch: JobWatch, view: JobView, words: str) -> JobFinished:
+    """What no Application Master is there to write, with the numbers that its log has."""
+    core_hours, memory_gb_hours = watch.costs()
+    return JobFinished(
+        state="KILLED", cause="killed_by_user", diagnostics=words, metrics=view.metrics, samples=view.samples,
+        step=view.step, seconds=max(0.0, time.time() - view.submitted) if view.submitted else 0.0,
+        core_hours=core_hours, memory_gb_hours=memory_gb_hours, restarts=view.restarts,
     )  # fmt: skip
+
+
+def _keep(write: Callable[[], bool]) -> bool:
     try:
-        watch.keep_verdict(verdict)
+        return write()
     except AfoError as error:  # another user's job, which an administrator may end
         say(f"the reason cannot be kept with the job: {error}")
-    return watch.look()
+        return False
 
 
 def _await_gone(watch: JobWatch) -> None:

@@ -5,7 +5,7 @@ import shutil
 
 from msgspec import structs
 
-from afo import decoding, jsonfile, storage
+from afo import decoding, forced_end, jsonfile, storage
 from afo.am_config import AmConfig
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied
 from afo.events import JobFinished
@@ -64,12 +64,31 @@ class JobWatch:
         except (NotFound, PermissionDenied):
             pass  # it never began, or it is another user's: HDFS closes it in its own time
 
-    def keep_verdict(self, verdict: JobFinished) -> None:
-        """Write the verdict of a job that had no AM to write one; one that is there stays. Raises StorageError."""
+    def keep_reason(self, user: str, reason: str) -> bool:
+        """Write who ends a job without its AM, and why; False for a job without a directory. Raises StorageError."""
+        if not storage.exists(self.ref.paths.dir):
+            return False
+        storage.write_bytes(self.ref.paths.kill, forced_end.encoded(user, reason))
+        return True
+
+    def costs(self) -> tuple[float, float]:
+        """Core-hours and GB-hours by the runtime's count; 0 where it has none."""
+        try:
+            found = self._runtime.application(self.ref.job_id)
+        except (NotFound, ClusterUnreachable):
+            return 0.0, 0.0
+        return found.core_hours, found.memory_gb_hours
+
+    def keep_verdict(self, verdict: JobFinished) -> bool:
+        """Write the verdict of a job that has no AM to write one; one that is there stays. Raises StorageError.
+
+        False for a job without a job file, which nobody shows.
+        """
         if not storage.exists(self.ref.paths.job):
-            return  # nobody shows a job that is not there
+            return False
         with contextlib.suppress(AlreadyExists):
             storage.write_bytes(self.ref.paths.verdict, jsonfile.encode(verdict), overwrite=False)
+        return True
 
     def look(self) -> JobView:
         """The job now. Raises `ClusterUnreachable` or what `afo.storage` raises."""
@@ -127,10 +146,20 @@ class JobWatch:
         view = self._logged()
         if application.final:
             state = application.final if application.final in FINAL else "FAILED"
-            message = application.diagnostics or "the application ended without a verdict and without diagnostics"
+            told = [view.message, self._forced()] if state == "KILLED" else [view.message, application.diagnostics]
+            message = "; ".join(filter(None, told)) or application.diagnostics
+            message = message or "the application ended without a verdict and without diagnostics"
             return structs.replace(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
         return structs.replace(view, state=application.state, message=message)
+
+    def _forced(self) -> str:
+        """Who had it ended without its AM, and why; '' where nobody did, or nobody could keep it."""
+        try:
+            with storage.open_input(self.ref.paths.kill) as file:
+                return forced_end.words(file.read(forced_end.MOST_BYTES), self.ref.paths.kill)
+        except AfoError:
+            return ""
 
     def _logged(self) -> JobView:
         """The job as its event log has it."""

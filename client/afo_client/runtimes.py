@@ -21,6 +21,9 @@ class Application(Struct, frozen=True, kw_only=True):
     ended: float = 0.0
     #: Where the runtime itself shows the log of the Application Master; '' where it lies with the other logs.
     am_log: str = ""
+    #: What it has used, as far as the runtime counts that.
+    core_hours: float = 0.0
+    memory_gb_hours: float = 0.0
 
 
 class ClientRuntime(Protocol):

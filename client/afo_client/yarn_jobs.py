@@ -57,5 +57,7 @@ def _application(found: resource_manager.Application) -> Application:
         queue=found.queue,
         started=found.started_ms / 1000,
         ended=found.finished_ms / 1000,
+        core_hours=found.vcore_seconds / 3600,
+        memory_gb_hours=found.memory_seconds / 1024 / 3600,
         am_log=found.am_logs,
     )

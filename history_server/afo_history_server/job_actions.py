@@ -5,8 +5,8 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from afo import resource_manager, storage
-from afo.errors import ClusterUnreachable, NotFound, PermissionDenied, UsageError
+from afo import forced_end, resource_manager, storage
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, UsageError
 from afo.paths import JobPaths
 from afo.profile_request import MAX_S
 from afo.rpc import messages as m
@@ -55,8 +55,18 @@ class JobActions:
             if order.job.runtime != "yarn":
                 raise
             _LOG.info("%s is ended through YARN: %s", order.job.job_id, error)
+            self._keep_reason(order)
             resource_manager.from_configuration(order.user).kill(order.job.job_id)
         _audit("kill", order)
+
+    def _keep_reason(self, order: Order) -> None:
+        """For the verdict of a job whose Application Master was not asked (`vanished`)."""
+        url = self._store.paths(order.job.job_id).kill
+        try:
+            self._store.files.delete(url)  # of one who asked before, and in vain
+            self._store.files.create(url, forced_end.encoded(order.user, order.reason))
+        except AfoError as error:  # another user's job
+            _LOG.warning("why %s is ended cannot be kept with it: %s", order.job.job_id, error)
 
     def checkpoint(self, order: Order) -> None:
         """Ask the chief to save at its next step; returns before it has."""

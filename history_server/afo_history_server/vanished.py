@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from afo import forced_end
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
 from afo.events import JobFinished
 from afo.resource_manager import Application
@@ -20,6 +21,7 @@ SILENT_S = 60.0
 FORGOTTEN_S = 3600.0
 #: The AM's own verdict may come a little after YARN's.
 _GRACE_S = 30.0
+_FORGOTTEN = "YARN does not know the application any more"
 _LOG = logging.getLogger(__name__)
 
 
@@ -86,17 +88,33 @@ class VanishedJobs:
             self._store.hear(job.job_id, f"{found.state}: {why}" if why else found.state)
         if not found.over or self._clock() - found.finished_ms / 1000 < _GRACE_S:
             return None
-        return closed(job, found)
+        return closed(job, found, self._forced(job.job_id) if found.state == "KILLED" else "")
+
+    def _forced(self, job_id: str) -> str:
+        """Who had it ended without its Application Master, and why; '' where nobody kept that."""
+        url = self._store.paths(job_id).kill
+        try:
+            return forced_end.words(self._store.files.read(url, forced_end.MOST_BYTES), url)
+        except ClusterUnreachable:
+            raise
+        except AfoError:
+            return ""
 
 
-def closed(job: JobHistory, found: Application | None) -> JobFinished:
-    """The verdict of a job that wrote none. `found`: the application that is over; None where YARN forgot it."""
-    killed = found is not None and found.state == "KILLED"
-    words = found.diagnostics.strip() if found else "YARN does not know the application any more"
+def closed(job: JobHistory, found: Application | None, forced: str = "") -> JobFinished:
+    """The verdict of a job that wrote none. `found`: the application that is over; None where YARN forgot it.
+
+    `forced`: who had it ended without its Application Master.
+    """
+    by_user = job.state == "ENDING" and job.cause == "killed_by_user"
+    killed = by_user or (found is not None and found.state == "KILLED")
+    told = (job.diagnostics if by_user else "", forced)
+    why = (found.diagnostics.strip() or "YARN gives no reason") if found else _FORGOTTEN
+    words = f"the Application Master ended without a verdict: {why}"
     ended = found.finished_ms / 1000 if found and found.finished_ms else job.last_event
     return JobFinished(
         state="KILLED" if killed else "FAILED", cause="killed_by_user" if killed else "master_lost",
-        diagnostics=f"the Application Master ended without a verdict: {words or 'YARN gives no reason'}",
+        diagnostics="; ".join(filter(None, (*told, words))),
         metrics=job.metrics, samples=job.samples, step=job.step,
         seconds=max(0.0, ended - (job.started or job.submitted or ended)),
         core_hours=found.vcore_seconds / 3600 if found else 0.0,

@@ -1,5 +1,6 @@
 """Following a job through a fake Application Master, its files, and a fake runtime."""
 
+import contextlib
 import json
 import shutil
 import socket
@@ -24,6 +25,8 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
 from afo_client import ending, follow, job_watch
+from afo_client.event_tail import EventTail
+from afo_client.explanation import explain
 from afo_client.job_ref import JobRef
 from afo_client.job_view import JobView, from_status
 from afo_client.job_watch import CALL_S, JobWatch
@@ -386,6 +389,40 @@ def test_a_job_that_waits_has_nobody_to_be_asked(
     said = capsys.readouterr().err
     assert "waits for its Application Master; taken back from the cluster" in said
     assert "cannot be asked" not in said
+
+
+@pytest.mark.parametrize("secret", [None, "secret"])
+def test_who_ends_a_job_by_force_and_why_stays_with_it(
+    ref: JobRef, runtime: FakeRuntime, secret: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its secret is not here, or its Application Master is not reached."""
+    Path(ref.paths.job).write_text("{}")
+    log(ref, started(), ev.Sample(step=9, samples=80, samples_per_s=1.0, input_wait=0.1, loss=0.5))
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    runtime.on_kill = Application(
+        job_id=JOB, state="KILLED", final="KILLED", diagnostics="Application killed by user", core_hours=2.5
+    )
+    with contextlib.closing(JobWatch(JobRef(JOB, "yarn", ref.paths, secret), runtime)) as watch:
+        view = ending.end_job(watch, "too slow")
+        told = explain(view, EventTail(ref.paths.events).poll())
+    assert (view.state, view.message) == ("KILLED", f"killed by {user_name()} by force: too slow")
+    assert (told.cause, told.diagnostics) == ("killed_by_user", view.message)
+    kept = decoding.read(ref.paths.verdict, ev.JobFinished)
+    assert (kept.step, kept.samples, kept.core_hours) == (9, 80, 2.5)
+    assert "ending the job by force" in capsys.readouterr().err
+
+
+def test_what_the_log_says_of_an_end_comes_before_the_words_of_the_runtime(
+    watch: JobWatch, ref: JobRef, runtime: FakeRuntime
+) -> None:
+    runtime.answer = Application(job_id=JOB, state="KILLED", final="KILLED", diagnostics="Application killed by user")
+    assert watch.look().message == "Application killed by user"
+    watch.keep_reason("bob", "")
+    assert watch.look().message == "killed by bob by force: no reason given"
+    Path(ref.paths.kill).write_text("{}")
+    assert watch.look().message == "Application killed by user", "what is damaged hides nothing"
+    log(ref, started(), ev.JobEnding(state="KILLED", cause="killed_by_user", diagnostics="killed by ann: enough"))
+    assert watch.look().message == "killed by ann: enough"
 
 
 def test_kill_uses_force_when_the_master_does_not_end_it(

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import events as ev
-from afo import storage
+from afo import resource_manager, storage
 from afo.errors import ClusterUnreachable, NotFound, PermissionDenied
 from afo.history_site import Keep
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
+from afo.user_state import UserState
 from afo_history_server.app import close_app, create_app
-from afo_history_server.job_actions import DELETED, remove_job
+from afo_history_server.job_actions import DELETED, JobActions, Order, remove_job
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_ids import JobIds
 from afo_history_server.job_store import JobStore
@@ -98,6 +100,39 @@ def test_one_that_was_killed_is_killed(
     clock[0] += 10
     job, _ = store.job(GONE)
     assert (job.state, job.cause) == ("KILLED", "killed_by_user")
+
+
+def test_who_ended_a_job_through_yarn_and_why_is_in_its_verdict(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The server does not hold the job's secret, so nobody asks its Application Master."""
+    killed: list[str] = []
+    monkeypatch.setattr(resource_manager, "from_configuration", lambda user: SimpleNamespace(kill=killed.append))
+    actions = JobActions(store, UserState(tmp_path / "state"))
+    for reason in ("by mistake", "eats the queue"):
+        actions.kill(Order(job=store.job(GONE)[0], user="bob", reason=reason))
+    assert killed == [GONE, GONE]
+    yarn.answer = application("KILLED", gone.at + 5, "Application killed by user dr.who")
+    vanished.close_all()
+    clock[0] += 10
+    job, _ = store.job(GONE)
+    assert (job.state, job.cause) == ("KILLED", "killed_by_user")
+    assert job.diagnostics.startswith("killed by bob by force: eats the queue; the Application Master ended without a ")
+
+
+def test_who_ended_a_job_whose_master_died_of_it_is_in_its_verdict(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+) -> None:
+    gone.log(ev.JobEnding(state="KILLED", cause="killed_by_user", diagnostics="killed by ann: enough"))
+    Path(store.paths(GONE).kill).write_bytes(b"x" * 99_999)
+    yarn.answer = application("FAILED", gone.at + 5)
+    clock[0] = gone.at + SILENT_S + 100
+    vanished.close_all()
+    clock[0] += 10
+    job, _ = store.job(GONE)
+    assert (job.state, job.cause) == ("KILLED", "killed_by_user")
+    assert job.diagnostics.startswith("killed by ann: enough; the Application Master ended without a verdict: AM ")
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "ACCEPTED", "NEW_SAVING"])
