@@ -349,6 +349,20 @@ class TaskStatus(Message, frozen=True):
     log_url: str = ""
 
 
+class MasterStart(Message, frozen=True):
+    """The Application Master began again, `time` in seconds since 1970: in its container, or as the next attempt.
+
+    `number`: of such losses, from 1; `was_on`: the host of the one before; `tasks`: how many ended with it.
+    """
+
+    number: int
+    attempt: int
+    host: str
+    was_on: str
+    time: float
+    tasks: int = 0
+
+
 class StatusReply(Message, frozen=True):
     """The job as the AM sees it."""
 
@@ -376,6 +390,8 @@ class StatusReply(Message, frozen=True):
     #: Share of the job's steps that are made, 0 to 1, and the seconds until the last; None where that is not known.
     progress: float | None = None
     seconds_left: float | None = None
+    #: The last time that the Application Master was lost.
+    master: MasterStart | None = None
 
 
 class KillRequest(Message, frozen=True):

@@ -14,6 +14,7 @@ def apply(state: JobState, event: ev.AnyEvent, time: float) -> None:
     """Take in one event of wall clock `time`. Raises `IllegalTransition` where it cannot have happened."""
     _APPLY[type(event)](state, event, time)
     state.gang.take(event, time)
+    state.masters.take(event, time)
     state.heard = time
 
 

@@ -7,6 +7,7 @@ from afo.accounting import Position
 from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.job import ROLES, Role, RoleSpec
+from afo.master_starts import MasterStarts
 from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations
@@ -90,6 +91,7 @@ class JobState:
         #: Wall clock and index of workers that were replaced for being slow, oldest first.
         self.replaced_slow: list[tuple[float, int]] = []
         self.gang = Patience()
+        self.masters = MasterStarts()
         #: Number of the last order that was given, and those that are under way.
         self.orders = 0
         self.open_orders: dict[int, ev.OrderGiven] = {}

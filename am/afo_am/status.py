@@ -33,6 +33,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         started=state.started,
         restarts=state.restarts,
         notes=state.evaluations.notes,
+        master=state.masters.last,
     )
 
 

@@ -12,16 +12,17 @@ from afo.errors import AfoError, UsageError
 from afo.exits import CAUSES, Cause
 from afo.job import ROLES, Job
 from afo.paths import checked_job_id
+from afo.rpc.messages import MasterStart
 from afo_client.console import attempt_text, counted, iso, print_json, print_result, table, without_control
 from afo_client.event_tail import EventTail
 from afo_client.examples import examples
-from afo_client.explanation import Explanation, MasterStart, TaskEnd, budget_text, cause_fields, explain, known_cause
+from afo_client.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.named_job import JobType
 from afo_client.runtimes import runtime_for
 from afo_client.submitted import submitted_config
-from afo_client.summary import TAIL_LINES
+from afo_client.summary import TAIL_LINES, master_text
 
 #: Starts of the Application Master that are told.
 MAX_MASTERS = 5
@@ -122,12 +123,7 @@ def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
 def _master_lines(masters: tuple[MasterStart, ...]) -> list[str]:
     """The newest ones; what ended with it is a cause of its own among the ends."""
     lines = [f"the Application Master was lost {counted(len(masters), 'time')}:"] if masters else []
-    for each in masters[-MAX_MASTERS:]:
-        where = f"attempt {each.attempt} on {each.host}"
-        before = f", before on {each.was_on}" if each.was_on not in ("", each.host) else ""
-        tasks = f"; {counted(each.tasks, 'task')} ended with the one before" if each.tasks else ""
-        lines.append(without_control(f"  {iso(each.time)}: {where} goes on{before}{tasks}"))
-    return lines
+    return [*lines, *(f"  {master_text(each)}" for each in masters[-MAX_MASTERS:])]
 
 
 def _ends_lines(ends: tuple[TaskEnd, ...]) -> list[str]:

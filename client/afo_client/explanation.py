@@ -6,8 +6,10 @@ from msgspec import Struct
 
 from afo import event_log
 from afo import events as ev
-from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
+from afo.exits import CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
 from afo.job import RestartBudget, Role
+from afo.master_starts import MasterStarts
+from afo.rpc.messages import MasterStart
 from afo_client.job_view import JobView
 from afo_client.task_hosts import TaskHosts
 
@@ -24,19 +26,6 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
     tail: str = ""
     code: int | None = None
     time: float = 0.0
-
-
-class MasterStart(Struct, frozen=True, kw_only=True):
-    """The Application Master began again, `time` in seconds since 1970: in its container, or as the next attempt.
-
-    `was_on`: the host of the one before; `tasks`: how many ended with it.
-    """
-
-    attempt: int
-    host: str
-    was_on: str
-    time: float
-    tasks: int = 0
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -58,12 +47,13 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def explain(view: JobView, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> Explanation:
     """What the event log says of the job that `view` shows."""
     ends: list[TaskEnd] = []
-    masters = _Masters()
+    masters, lost = MasterStarts(), []
     hosts, first = TaskHosts(), None
     cause = view.verdict.cause if view.verdict else ""
     for record in records:
         hosts.take(record)
-        masters.take(record)
+        if isinstance(record, event_log.Record) and (again := masters.take(record.event, record.time)):
+            lost.append(again)
         match record:
             case event_log.Record(event=(ev.TaskEnded() | ev.ProcessEnded()) as event) if event.cause not in HARMLESS:
                 ends.append(_end(event, hosts.of(event.task), record.time))
@@ -74,33 +64,8 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     evidence = decisive[-1] if decisive else faults[-1] if faults else None
     return Explanation(
         job_id=view.job_id, state=view.state, cause=cause, diagnostics=view.message, evidence=evidence,
-        ends=tuple(ends), masters=masters.again, notes=view.notes,
+        ends=tuple(ends), masters=tuple(lost), notes=view.notes,
     )  # fmt: skip
-
-
-class _Masters:
-    """Folds the event log into the losses of the Application Master."""
-
-    def __init__(self) -> None:
-        self._host = ""
-        self._ended = 0
-        self._again: list[MasterStart] = []
-
-    @property
-    def again(self) -> tuple[MasterStart, ...]:
-        return tuple(self._again)
-
-    def take(self, record: event_log.Record | event_log.UnknownRecord) -> None:
-        match record:
-            case event_log.Record(event=ev.TaskEnded(cause=cause)) if cause == APPLICATION_ATTEMPT_LOST:
-                self._ended += 1  # which is told before the next one's beginning
-            case event_log.Record(event=ev.AmStarted() as event):
-                if event.am_attempt > 1 or event.incarnation > 1:
-                    self._again.append(
-                        MasterStart(attempt=event.am_attempt, host=event.host, was_on=self._host, time=record.time,
-                                    tasks=self._ended)
-                    )  # fmt: skip
-                self._host, self._ended = event.host, 0
 
 
 def _end(event: ev.TaskEnded | ev.ProcessEnded, host: str, time: float) -> TaskEnd:

@@ -8,8 +8,9 @@ from afo import event_log
 from afo import events as ev
 from afo.exits import NO_RESTART, SCALED_AWAY
 from afo.input_wait import InputBound
+from afo.master_starts import MasterStarts
 from afo.notes import notes_of
-from afo.rpc.messages import StatusReply, TaskId, TaskStatus
+from afo.rpc.messages import MasterStart, StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
 from afo_client.ratio import ratio
 
@@ -77,6 +78,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     #: What a person should know of how the model came about (`afo.notes`).
     notes: tuple[str, ...] = ()
+    #: The last time that its Application Master was lost.
+    master: MasterStart | None = None
     verdict: ev.JobFinished | None = None
     failure: Failure | None = None
 
@@ -113,6 +116,7 @@ def from_status(reply: StatusReply) -> JobView:
         splits_done=reply.splits_done,
         splits_total=reply.splits_total,
         notes=reply.notes,
+        master=reply.master,
         generation=reply.generation,
         restarts=reply.restarts,
     )
@@ -151,11 +155,13 @@ class LogReader:
         self._tasks: dict[tuple[str, int], TaskView] = {}
         self._failures: dict[TaskId, Failure] = {}
         self._first: TaskId | None = None
+        self._masters = MasterStarts()
 
     def take(self, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> None:
         """Add records in their order."""
         for record in records:
             if isinstance(record, event_log.Record):
+                self._masters.take(record.event, record.time)
                 self._note(record.event)
                 self._apply(record.event)
 
@@ -163,7 +169,7 @@ class LogReader:
     def view(self) -> JobView:
         """The job after all records taken so far."""
         first = self._failures.get(self._first) if self._first else None
-        return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first)
+        return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first, master=self._masters.last)
 
     def _note(self, event: ev.AnyEvent) -> None:
         # What is said again after a restart is no news.

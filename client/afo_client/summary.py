@@ -6,6 +6,7 @@ from afo import jsonfile
 from afo.am_config import AmConfig
 from afo.errors import AfoError
 from afo.exits import CAUSES
+from afo.rpc.messages import MasterStart
 from afo_client.console import attempt_text, counted, iso, span_text, wait_text, without_control
 from afo_client.job_ref import JobRef
 from afo_client.job_view import Failure, JobView, TaskView
@@ -39,12 +40,22 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
     lines = [f"{view.job_id} {view.state}", *_why(view)]
     if view.verdict is not None:
         lines += _numbers(view)
+    if view.master is not None:
+        times = counted(view.master.number, "time")
+        lines.append(f"the Application Master was lost {times}, last at {master_text(view.master)}")
     lines += [without_control(note) for note in view.notes]
     # Who looks for a model where none was written finds the one of another day.
     shown = {name: url for name, url in where.items() if name != "model" or view.state == "SUCCEEDED"}
     width = max(map(len, shown), default=0)
     lines += [f"  {name.ljust(width)}  {url}" for name, url in shown.items()]
     return "\n".join(lines)
+
+
+def master_text(start: MasterStart) -> str:
+    """When and where another Application Master went on, and what ended with the one before."""
+    before = f", before on {start.was_on}" if start.was_on not in ("", start.host) else ""
+    tasks = f"; {counted(start.tasks, 'task')} ended with the one before" if start.tasks else ""
+    return without_control(f"{iso(start.time)}: attempt {start.attempt} on {start.host} goes on{before}{tasks}")
 
 
 def _why(view: JobView) -> list[str]:
@@ -118,6 +129,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         **{name: getattr(view.verdict, name, None) for name in _OF_ENDED_JOBS},
         "submitted": iso(view.submitted),
         "generation": view.generation,
+        "master_lost": {**msgspec.to_builtins(view.master), "time": iso(view.master.time)} if view.master else None,
         "splits": {"done": view.splits_done, "total": view.splits_total},
         "tasks": [_task_json(task) for task in view.tasks],
         "failure": msgspec.to_builtins(view.failure),

@@ -8,6 +8,7 @@ from afo import events as ev
 from afo.event_log import UnknownRecord
 from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
+from afo.master_starts import MasterStarts
 from afo.rpc.messages import TaskId
 from afo_history_server.data_fold import DataFold
 from afo_history_server.job_history import (
@@ -59,8 +60,7 @@ class HistoryFold:
         self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
         self._use: dict[TaskId, Thinned[UsePoint]] = {}
         self._used_at: dict[TaskId, float] = {}
-        #: Tasks that ended with the Application Master's container since its last beginning.
-        self._with_master = 0
+        self._masters = MasterStarts()
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
         #: Orders to take one that are not done.
         self._profiles_wanted: dict[int, TaskId] = {}
@@ -74,7 +74,8 @@ class HistoryFold:
         if isinstance(record, UnknownRecord):
             self._change(unknown_events=self._job.unknown_events + 1)
             return
-        for apply in (self._of_job, self._of_training, self._of_model, self._of_attempt, self._data.take):
+        parts = (self._of_job, self._of_master, self._of_training, self._of_model, self._of_attempt, self._data.take)
+        for apply in parts:
             apply(record.event, record.time)
         self._wait.take(record.event)
 
@@ -119,16 +120,15 @@ class HistoryFold:
                 self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
             case ev.AmStarted():
                 self._change(metrics_address=event.metrics)
-                if event.am_attempt > 1 or event.incarnation > 1:
-                    what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
-                    self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{self._ended_with_it()}"))
             case _:
                 return
 
-    def _ended_with_it(self) -> str:
-        """How many tasks the loss of an Application Master's container took along, told before the next one begins."""
-        tasks, self._with_master = self._with_master, 0
-        return f"; tasks that ended with the one before: {tasks}" if tasks else ""
+    def _of_master(self, event: ev.AnyEvent, time: float) -> None:
+        again = self._masters.take(event, time)
+        if again is not None and isinstance(event, ev.AmStarted):
+            what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
+            tasks = f"; tasks that ended with the one before: {again.tasks}" if again.tasks else ""
+            self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{tasks}"))
 
     def _of_training(self, event: ev.AnyEvent, time: float) -> None:
         match event:
@@ -212,7 +212,6 @@ class HistoryFold:
                 for use in event.tasks:
                     self._used(use, time)
             case ev.TaskEnded():
-                self._with_master += event.cause == APPLICATION_ATTEMPT_LOST
                 self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
                 if event.cause != "ended_with_job" or event.task != self._job.first_task:
                     self._last_words(event)

@@ -12,6 +12,7 @@ from afo.errors import ProtocolError
 from afo.job import Restart, RestartBudget, Timeouts
 from afo.rpc import messages as m
 from afo.units import Duration
+from afo_am.status import status_of
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]
@@ -120,6 +121,8 @@ def test_another_attempt_of_the_application_asks_for_every_task_again(make_clust
     assert [end.cause for end in lost] == ["application_attempt_lost"] * 5
     words = "YARN ended it with application attempt 1, whose Application Master on a was heard of last "
     assert all(end.message.startswith(words) for end in lost)
+    master = status_of(cluster.core, "local_1_0001", cluster.time).master
+    assert master == m.MasterStart(number=1, attempt=2, host="a", was_on="a", time=cluster.time, tasks=5)
     assert cluster.run() == "SUCCEEDED"
     every_split_once(cluster)
     assert done > 0

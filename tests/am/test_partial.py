@@ -193,7 +193,7 @@ def test_a_restarted_master_knows_who_holds_what(make_cluster: Make) -> None:
     before = journaled(cluster.core)
     cluster.start_am()
     after = journaled(cluster.core)
-    assert {key for key in before if before[key] != after[key]} == {"incarnation"}
+    assert {key for key in before if before[key] != after[key]} == {"incarnation", "masters"}
     ready = until_ready(cluster)
     cluster.start_am()
     assert ready.kept == (0, 2)

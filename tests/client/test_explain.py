@@ -156,6 +156,13 @@ def test_the_loss_of_the_application_master_is_told_once(job: JobWriter, capsys:
     assert "the Application Master was lost 2 times:\n" in text
     assert "attempt 2 on node-7 goes on, before on h; 3 tasks ended with the one before\n" in text
     assert "attempt 2 on node-7 goes on\n" in text
+    words = "attempt 2 on node-7 goes on"
+    told = [line for line in out(capsys, "status").splitlines() if "the Application Master" in line]
+    assert [(line[:52], line.endswith(words)) for line in told] == [
+        ("the Application Master was lost 2 times, last at 202", True)
+    ]
+    lost = json.loads(out(capsys, "status", "--json"))["master_lost"]
+    assert (lost["number"], lost["attempt"], lost["host"], lost["tasks"]) == (2, 2, "node-7", 0)
     masters = json.loads(out(capsys, "explain", "--json"))["masters"]
     assert [(each["attempt"], each["was_on"], each["tasks"]) for each in masters] == [
         (2, "h", 3),
