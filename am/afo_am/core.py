@@ -142,7 +142,8 @@ class Core:
                 self._request(task, "the job begins")
             elif task.stage is Stage.REQUESTED and not task.handle and not self.state.verdict:
                 # The request may have been made: a container that nobody knows is ended, its attempt refused.
-                self.task_ended(task, "container_lost", None, "the AM was restarted while it asked for the container")
+                text = "the AM was restarted while it asked for the container"
+                self.task_ended(task, "request_unanswered", None, text)
         if self.state.finished:
             self.ending.repeat()
         self._settle()

@@ -41,7 +41,7 @@ USE_POINTS = 60
 #: Characters kept of a failed task's last lines.
 TAIL = 8000
 
-#: Causes after which another attempt is no restart of its own.
+#: Causes after which another attempt is no restart, or is told with that of the Application Master.
 _TOLD_ELSEWHERE = NO_RESTART | {APPLICATION_ATTEMPT_LOST}
 
 
@@ -192,7 +192,8 @@ class HistoryFold:
         match event:
             case ev.ContainerRequested():
                 self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
-                if self._is_restart(event.task):
+                self._change(restart_count=self._job.restart_count + self._follows(event.task, NO_RESTART))
+                if self._follows(event.task, _TOLD_ELSEWHERE):
                     what = f"{event.task}, attempt {event.task.attempt}"
                     self._restarts.append(Restart(time=time, what=what, why=event.reason))
             case ev.WorkersScaled():
@@ -203,6 +204,7 @@ class HistoryFold:
             case ev.TaskRegistered():
                 self._attempt(event.task, registered=time, container=event.container, host=event.host)
             case ev.ProcessEnded():
+                self._change(restart_count=self._job.restart_count + 1)
                 self._last_words(event)
                 earlier = self._known(event.task).restarted[1 - KEPT_IN_PLACE :]
                 self._attempt(event.task, restarted=(*earlier, time))
@@ -235,13 +237,10 @@ class HistoryFold:
             event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
         )  # fmt: skip
 
-    def _is_restart(self, task: TaskId) -> bool:
-        """Whether the attempt follows another one, and not only an earlier request or a wish for fewer workers.
-
-        Those that follow the loss of the Application Master are told with its own restart.
-        """
+    def _follows(self, task: TaskId, others: frozenset[str]) -> bool:
+        """Whether the attempt follows another one that ended with none of these causes."""
         before = self._attempts.get(structs.replace(task, attempt=task.attempt - 1))
-        return task.attempt > 0 and (before is None or before.cause not in _TOLD_ELSEWHERE)
+        return task.attempt > 0 and (before is None or before.cause not in others)
 
     def _known(self, task: TaskId) -> Attempt:
         return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)

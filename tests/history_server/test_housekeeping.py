@@ -25,7 +25,7 @@ from afo_history_server.job_ids import JobIds
 from afo_history_server.job_store import JobStore
 from afo_history_server.retention import Ended, Retention, outlived
 from afo_history_server.telemetry import Telemetry
-from afo_history_server.vanished import FORGOTTEN_S, SILENT_S, VanishedJobs
+from afo_history_server.vanished import FORGOTTEN_S, SILENT_S, VanishedJobs, closed
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import browser
 
@@ -90,6 +90,24 @@ def test_what_yarn_says_is_the_verdict(
     assert job.explanation is not None
     assert vanished.close_all() == []
     assert yarn.asked == 1
+
+
+def test_restarts_of_one_that_vanished_are_those_of_its_tasks(store: JobStore, gone: JobWriter) -> None:
+    """Another start of the Application Master, another number of workers and a return to a checkpoint are none."""
+    gone.log(
+        ev.AmStarted(am_attempt=1, incarnation=2, address="h:1", host="h", pid=2),
+        ev.WorkersScaled(user="ann", number=3, before=2),
+        ev.TaskEnded(task=task_id("worker", 1), cause="request_unanswered", code=None, message=""),
+        ev.ContainerRequested(task=task_id("worker", 1, 1), memory=1, vcores=1, reason="after request_unanswered"),
+        ev.GenerationEnded(generation=1, reason="ps:0 is gone", manifest=""),
+    )
+    assert closed(store.job(GONE)[0], None).restarts == 0
+    gone.log(
+        ev.TaskEnded(task=task_id("worker"), cause="application_attempt_lost", code=None, message=""),
+        ev.ContainerRequested(task=task_id("worker", 0, 1), memory=1, vcores=1, reason="after it"),
+        ev.ProcessEnded(task=task_id("worker", 0, 1), cause="aborted", code=-6, message="", number=1),
+    )
+    assert closed(store.job(GONE)[0], None).restarts == 2, "as the Application Master counts"
 
 
 def test_one_that_was_killed_is_killed(
