@@ -1,5 +1,7 @@
 """One feature of a schema: how records hold it, and how a model of ours reads it."""
 
+import keyword
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from math import nan, prod
@@ -66,6 +68,17 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def size(self) -> int:
         """Values per record, padding included."""
         return self.max_length or prod(self.shape)
+
+    @property
+    def argument(self) -> str:
+        """Its name in a SavedModel's signature, where TensorFlow has arguments of Python.
+
+        By TensorFlow's own rule, which it does not apply throughout: what is no letter, digit or `_` is `_`, and what
+        begins with no letter, or means something to Python, gets `arg_` before it.
+        """
+        safe = re.sub("[^A-Za-z0-9_]", "_", self.name)
+        plain = safe[0].isalpha() and safe != "self" and not keyword.iskeyword(safe)
+        return safe if plain else f"arg_{safe}"
 
     @property
     def list_kind(self) -> ListKind:

@@ -78,6 +78,20 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Names of the features, without label and sample id."""
         return tuple(feature.name for feature in self.features)
 
+    @cached_property
+    def arguments(self) -> dict[str, str]:
+        """Names of the features → names in a SavedModel's signature, each once: `a b` is `a_b_2` beside an `a_b`."""
+        taken = {feature.name for feature in self.features if feature.argument == feature.name}
+        found = {}
+        for feature in self.features:
+            argument, number = feature.argument, 1
+            while argument in taken and argument != feature.name:
+                number += 1
+                argument = f"{feature.argument}_{number}"
+            taken.add(argument)
+            found[feature.name] = argument
+        return found
+
     def __getitem__(self, name: str) -> Feature:
         """The feature of this name. Raises DataError, naming the nearest one."""
         for feature in self.features:

@@ -10,7 +10,6 @@ import tensorflow as tf
 from afo import storage
 from afo.job import RowType, TableKind
 from afo.models.examples import Parse, parse, parse_by_tensorflow
-from afo.models.records import RecordParser
 from afo.paths import checked_name
 from afo.train import exported
 from afo.train.checkpoint import CheckpointReader
@@ -38,7 +37,7 @@ def export(
     labels, saved = parts.model.labels, reader.manifest
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
     by = parse if files.is_dir() else parse_by_tensorflow
-    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts.parser, by))
+    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts, by))
     shutil.rmtree(files, ignore_errors=True)
     _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
                                lineage=saved.lineage))  # fmt: skip
@@ -64,7 +63,7 @@ def _beside(url: str, source: Exported) -> str:
     return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 
-def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser, by: Parse) -> dict[str, Any]:
+def _signatures(model: LocalModel, labels: tuple[str, ...], parts: JobParts, by: Parse) -> dict[str, Any]:
     def probabilities(features: dict[str, Any]) -> dict[str, Any]:
         found = model.probabilities(features)
         if len(labels) == 1:
@@ -72,13 +71,18 @@ def _signatures(model: LocalModel, labels: tuple[str, ...], parser: RecordParser
         return {**dict(zip(labels, tf.unstack(found, axis=1), strict=True)), "probabilities": found}
 
     def from_examples(examples: Any) -> dict[str, Any]:
-        return probabilities(parser.inputs(examples, by))
+        return probabilities(parts.parser.inputs(examples, by))
 
     def from_features(**features: Any) -> dict[str, Any]:
-        return probabilities(features)
+        return probabilities({name: features[argument] for name, argument in parts.schema.arguments.items()})
 
     examples = tf.TensorSpec([None], tf.string, name="examples")
+    specs = parts.parser.specs
+    features = {
+        argument: tf.TensorSpec.from_spec(specs[name], name=argument)
+        for name, argument in parts.schema.arguments.items()
+    }
     return {
         "serving_default": tf.function(from_examples, autograph=False).get_concrete_function(examples),
-        "predict": tf.function(from_features, autograph=False).get_concrete_function(**parser.specs),
+        "predict": tf.function(from_features, autograph=False).get_concrete_function(**features),
     }

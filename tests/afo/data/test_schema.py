@@ -26,6 +26,15 @@ features:
 """
 
 
+def test_features_are_arguments_by_names_that_python_takes() -> None:
+    arguments = {
+        "a b": "a_b_2", "a_b": "a_b", "a-b": "a_b_3", "Page value": "Page_value", "größe": "gr__e", "1st": "arg_1st",
+        "_x": "arg__x", "class": "arg_class", "self": "arg_self", "年龄": "arg___", "性别": "arg____2",
+    }  # fmt: skip
+    schema = Schema(features=tuple(Feature(name=name, kind="dense") for name in arguments))
+    assert schema.arguments == arguments
+
+
 def test_reading(tmp_path: Path) -> None:
     (tmp_path / "schema.yaml").write_text(TEXT)
     schema = read_schema(tmp_path / "schema.yaml")

@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "support"
 #: Keys of each hash table, from 0 on; records ask for others as well.
 KEYS = 40
+#: As no argument of Python can be called.
+INCOME_NAME = "net income"
 MODELS = {
     "hashed": Model(
         hidden_units=(8,), embedding=Embedding(dim=8, filter=Filter(min_count=2, default_value=0.25)),
@@ -40,13 +42,13 @@ MODELS = {
 RECORDS = [
     {
         "user": [n], "city": [("Ulm", "Bonn", "?")[n % 3]], "liked": [n, 7 * n], "age": [20.0 + n], "label": [0],
-        "sample_id": [n], **({"income": [1000.0 * n - 5000.0]} if n % 3 else {}),
+        "sample_id": [n], **({INCOME_NAME: [1000.0 * n - 5000.0]} if n % 3 else {}),
     }
     for n in range(2 * KEYS)
 ]  # fmt: skip
 #: Dense values that are changed before a model reads them, and that some records lack.
 INCOME = Feature(
-    name="income", kind="dense", buckets=(500.0, 9000.0), clip=(-100.0, 50_000.0), transform="log1p",
+    name=INCOME_NAME, kind="dense", buckets=(500.0, 9000.0), clip=(-100.0, 50_000.0), transform="log1p",
     missing_indicator=True, default=700.0,
 )  # fmt: skip
 
@@ -181,6 +183,18 @@ def test_models_that_other_processes_exported_are_served_side_by_side(trained: C
 def test_a_model_of_dense_tables_alone_has_no_native_ones(trained: Callable[[str], Trained]) -> None:
     model = trained("dense")
     served = model.served(model.exported("float32", "native"))
+    np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
+
+
+def test_features_are_arguments_of_a_signature_by_a_name_that_python_takes(trained: Callable[[str], Trained]) -> None:
+    import tensorflow as tf
+
+    model = trained("dense")
+    signature = tf.saved_model.load(str(model.exported("float32"))).signatures["predict"]
+    features = dict(model.parts.parser.inputs(tf.constant([encode(record) for record in RECORDS])))
+    given = features | {"net_income": features.pop(INCOME_NAME)}
+    assert set(signature.structured_input_signature[1]) == set(given)
+    served = signature(**given)["probabilities"].numpy()
     np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
 
 
