@@ -234,6 +234,8 @@ class ExportDecided(Event, frozen=True):
     manifest: str
     step: int
     allowed: bool
+    #: All that was measured of it.
+    metrics: dict[str, float] = {}
     checks: tuple[Check, ...] = ()
     #: Of an earlier checkpoint, which was better than the last by this metric: its value, the last one's, and its step.
     metric: str = ""
@@ -350,6 +352,7 @@ class JobFinished(Event, frozen=True):
     state: str
     cause: str
     diagnostics: str
+    #: Of the checkpoint to be exported, before that is decided of the one that was evaluated last.
     metrics: dict[str, float]
     samples: int
     step: int
@@ -364,6 +367,8 @@ class JobFinished(Event, frozen=True):
     input_bound: InputBound | None = None
     #: Training records that were skipped.
     bad_records: int = 0
+    #: Manifest of the checkpoint to be exported, once an evaluator's measurements decided on one.
+    export: str = ""
 
 
 class Sample(Event, frozen=True):

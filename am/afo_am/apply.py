@@ -121,7 +121,6 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
 
 
 def _evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
-    state.metrics = dict(event.metrics)
     state.evaluations.take(event)
     state.tasks[event.task.role, event.task.index].repair = None
 

@@ -85,7 +85,8 @@ class Ending:
         core.sample_last()
         core.record(
             ev.JobFinished(
-                state=state.verdict, cause=state.verdict_cause, diagnostics=state.diagnostics, metrics=state.metrics,
+                state=state.verdict, cause=state.verdict_cause, diagnostics=state.diagnostics,
+                metrics=state.evaluations.metrics, export=state.evaluations.exported,
                 samples=state.samples, step=max(state.step, core.rates.step),
                 seconds=max(0.0, core.wall - state.started), core_hours=state.core_seconds / 3600,
                 memory_gb_hours=state.memory_mib_seconds / 1024 / 3600, restarts=state.restarts,

@@ -88,6 +88,18 @@ class Evaluations:
         return (*((self.best.manifest,) if self.best else ()), *awaited)
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """Of the checkpoint to be exported; before that is decided, of the one that was measured last."""
+        if self.decided and self.decided.metrics:  # events of older versions have none
+            return self.decided.metrics
+        return self.last.metrics if self.last else {}
+
+    @property
+    def exported(self) -> str:
+        """Manifest of the checkpoint to be exported; empty before the decision, and where the gate refused it."""
+        return self.decided.manifest if self.decided and self.decided.allowed else ""
+
+    @property
     def candidate(self) -> ev.Evaluated | None:
         """What is to be exported, once the final checkpoint was measured."""
         if self.final is None:
@@ -98,7 +110,11 @@ class Evaluations:
         """The quality gate's word on a checkpoint."""
         checks = gate.check(self.export.require, candidate.metrics, candidate.falls)
         decided = ev.ExportDecided(
-            manifest=candidate.manifest, step=candidate.step, allowed=not gate.refusals(checks), checks=checks
+            manifest=candidate.manifest,
+            step=candidate.step,
+            allowed=not gate.refusals(checks),
+            metrics=candidate.metrics,
+            checks=checks,
         )
         metric, final = self.export.metric, self.final
         if final is None or final.manifest == candidate.manifest or metric not in final.metrics:

@@ -55,7 +55,8 @@ def _of_job(status: StatusReply) -> Iterator[Metric]:
             yield GaugeMetricFamily(f"afo_job_{name}", words, value=value)
     yield CounterMetricFamily("afo_job_samples", "Samples applied, undone ones included.", value=status.samples)
     yield CounterMetricFamily("afo_job_restarts", "Tasks that began again.", value=status.restarts)
-    metrics = GaugeMetricFamily("afo_job_metric", "Of the newest evaluation.", labels=["metric"])
+    words = "Of the checkpoint to be exported; before it is decided, of the last evaluation."
+    metrics = GaugeMetricFamily("afo_job_metric", words, labels=["metric"])
     for name, value in status.metrics.items():
         metrics.add_metric([name], value)
     yield metrics

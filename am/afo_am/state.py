@@ -66,7 +66,6 @@ class JobState:
         #: Directory of the checkpoint that the chief began last.
         self.saving = ""
         self.final_manifest = ""
-        self.metrics: dict[str, float] = {}
         self.evaluations = Evaluations(job.export, job.train.early_stop, job.train.eval_every)
         self.step = 0
         #: Step that the job itself began with: above 0 after a warm start.

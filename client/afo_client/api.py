@@ -83,7 +83,10 @@ class Job:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last evaluation: `auc`, `log_loss`, `calibration`, …; empty before there is one."""
+        """`auc`, `log_loss`, `calibration`, … of the exported checkpoint, before there is one of the last evaluation.
+
+        Empty before there is either.
+        """
         return self.status().metrics
 
     @property

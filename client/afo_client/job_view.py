@@ -188,6 +188,8 @@ class LogReader:
                              seconds_left=event.seconds_left)  # fmt: skip
             case ev.Evaluated():
                 self._change(metrics=event.metrics)
+            case ev.ExportDecided() if event.metrics:
+                self._change(metrics=event.metrics)
             case ev.SplitDone():
                 self._change(splits_done=self._view.splits_done + 1)
             case ev.GenerationEnded():

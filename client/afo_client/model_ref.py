@@ -4,9 +4,10 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
-from afo import storage
+from afo import decoding, storage
 from afo.config import Config
 from afo.errors import NotFound, SpecError
+from afo.events import JobFinished
 from afo.job import ROW_TYPES, RowType
 from afo.paths import checked_job_id
 from afo.train import exported
@@ -37,7 +38,8 @@ class ModelRef:
 def find_model(config: Config, named: str | None) -> ModelRef:
     """The model of a job (the last one if nothing is named), or of a path. Raises `NotFound` or `DataError`.
 
-    Of several checkpoints the final one is taken, else the newest; one that the quality gate refused only by itself.
+    Of a job it is the checkpoint that it chose to export. Of other checkpoints the final one is taken, else the newest;
+    one that the quality gate refused only by itself.
     """
     place, rows = checkpoint_place(config, named), ROW_TYPES[0]
     if export := exported_at(place):
@@ -59,10 +61,20 @@ def exported_at(place: str) -> Exported | None:
 
 
 def checkpoint_place(config: Config, named: str | None) -> str:
-    """The URL of a job's checkpoints, or what was named as one; a path as an absolute one."""
+    """The URL of a job's exported checkpoint or of all it has, or what was named as one; a path as an absolute one."""
     if named is None or is_job(named):
-        return places(find_job(config, named))["checkpoints"]
+        ref = find_job(config, named)
+        return _chosen(ref) or places(ref)["checkpoints"]
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
+
+
+def _chosen(ref: JobRef) -> str:
+    """The manifest that an ended job chose to export, if it is still there."""
+    try:
+        manifest = decoding.read(ref.paths.verdict, JobFinished).export
+    except NotFound:
+        return ""
+    return manifest if manifest and storage.exists(manifest) else ""
 
 
 def is_job(named: str) -> bool:

@@ -177,7 +177,8 @@ class HistoryFold:
             case ev.ExportDecided():
                 self._change(
                     export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
-                                  checks=event.checks)
+                                  metrics=event.metrics, checks=event.checks),
+                    metrics=event.metrics or self._job.metrics,
                 )  # fmt: skip
             case ev.OrderGiven() if event.kind == "profile":
                 self._profiles_wanted[event.order] = event.task

@@ -146,6 +146,7 @@ class Export(Struct, frozen=True, kw_only=True):
     manifest: str
     step: int
     allowed: bool
+    metrics: dict[str, float] = {}
     checks: tuple[Check, ...] = ()
 
 

@@ -120,5 +120,5 @@ def closed(job: JobHistory, found: Application | None, forced: str = "") -> JobF
         core_hours=found.vcore_seconds / 3600 if found else 0.0,
         memory_gb_hours=found.memory_seconds / 1024 / 3600 if found else 0.0,
         restarts=job.restart_count, train_seconds=job.train_seconds, input_wait=job.input_wait or 0.0,
-        bad_records=job.data.bad,
+        bad_records=job.data.bad, export=job.export.manifest if job.export and job.export.allowed else "",
     )  # fmt: skip

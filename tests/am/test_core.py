@@ -200,7 +200,7 @@ def test_a_metric_that_is_no_number_does_not_make_the_journal_unreadable(make_cl
     cluster.tell(m.EvalReport(task=task, generation=1, step=1, manifest="m", metrics=metrics))
     record = event_log.Record(seq=1, am_attempt=1, incarnation=1, time=1.0, event=cluster.log[-1][0])
     assert event_log.decode_line(event_log.encode_line(record)) == record
-    assert cluster.core.state.metrics == {"log_loss": 0.5}
+    assert cluster.core.state.evaluations.metrics == {"log_loss": 0.5}
 
 
 def test_messages_of_an_ended_generation_are_refused(make_cluster: Make) -> None:

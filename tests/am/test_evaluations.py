@@ -169,6 +169,7 @@ def test_the_gate_waits_for_the_final_evaluation_and_decides_once(make_cluster: 
         assert "feature `city` was in 90.0% of the records and is in 20.0%" in reply.reasons[0]
     (decided,) = cluster.events(ev.ExportDecided)
     assert not decided.allowed
+    assert not cluster.core.state.evaluations.exported
     assert [each.passed for each in decided.checks] == [True, False]
     with pytest.raises(ProtocolError):
         cluster.tell(m.ExportRequest(task=cluster.core.state.chief.id, generation=7))
@@ -191,3 +192,6 @@ def test_the_best_checkpoint_is_exported(make_cluster: Make) -> None:
     for number, loss in enumerate((0.5, 0.3, 0.4)):
         report(cluster, evaluator, number, final=number == 2, log_loss=loss)
     assert asked(cluster) == m.ExportReply(state="export", manifest="e1")
+    report(cluster, evaluator, 2, final=True, log_loss=0.4)  # once more, by one that was started again
+    found = cluster.core.state.evaluations
+    assert (found.exported, found.metrics) == ("e1", {"log_loss": 0.3})

@@ -11,6 +11,7 @@ from afo import jsonfile, lineage
 from afo.am_config import AmConfig
 from afo.config import load_config
 from afo.errors import NotFound
+from afo.events import JobFinished
 from afo.job import Data, Job, Model, RoleSpec
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.paths import JobPaths
@@ -63,6 +64,27 @@ def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str
     assert find_model(load_config(), str(manifest)).manifest.step == 20
     assert run(["lineage", str(manifest)]) == 0
     assert f"{manifest} (step 20)" in capsys.readouterr().out
+
+
+def test_the_model_of_a_job_is_what_it_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
+    paths = JobPaths(str(tmp_path), "local_1_2")
+    best, last = (
+        commit(
+            paths.checkpoints(""),
+            Manifest(version=2, generation=1, step=step, final=final, directory=f"g000001-{step}", rows={}, parts=()),
+        )[0]
+        for step, final in ((10, False), (20, True))
+    )
+    assert find_model(load_config(), "local_1_2").url == last
+    finished = JobFinished(
+        state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={}, samples=1, step=20, seconds=1.0,
+        core_hours=0.0, memory_gb_hours=0.0, restarts=0, export=best,
+    )  # fmt: skip
+    Path(paths.verdict).write_bytes(jsonfile.encode(finished))
+    assert find_model(load_config(), "local_1_2").url == best
+    Path(best).unlink()  # by `checkpoint.keep` of a later job, or by hand
+    assert find_model(load_config(), "local_1_2").url == last
 
 
 def test_a_file_that_changed_since_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

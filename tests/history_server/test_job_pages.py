@@ -320,6 +320,28 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
         assert part in found
 
 
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("", "To be exported"), ("SUCCEEDED", "Exported"),
+        ("FAILED", "Chosen for the export, which did not come to its end"),
+    ],
+)  # fmt: skip
+def test_metrics_are_those_of_the_checkpoint_that_is_exported(
+    client: FlaskClient, running: JobWriter, state: str, sentence: str
+) -> None:
+    evaluator = task_id("evaluator")
+    for step, auc in ((40, 0.849), (80, 0.8397)):
+        running.log(
+            ev.Evaluated(task=evaluator, step=step, manifest=f"m-{step}", metrics={"auc": auc}, final=step == 80)
+        )
+    running.log(ev.ExportDecided(manifest="m-40", step=40, allowed=True, metrics={"auc": 0.849}))
+    if state:
+        running.end(state, "succeeded", auc=0.849)
+    assert f"{sentence}: m-40 , step 40: auc 0.8490." in words(page(client, running))
+    assert client.get(f"/api/v1/jobs/{RUNNING}").json["job"]["metrics"] == {"auc": 0.849}
+
+
 def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobWriter) -> None:
     worker = task_id("worker")
     running.log(ev.OrderGiven(task=worker, order=4, kind="profile", user="alice"))
