@@ -29,7 +29,7 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """`cause` is a name of `afo.exits.CAUSES`, '' for a job that runs or ended without a word."""
+    """`cause` is a name of `afo.exits.CAUSES`, '' for a job that runs."""
 
     job_id: str
     state: str
@@ -49,7 +49,6 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     ends: list[TaskEnd] = []
     masters, lost = MasterStarts(), []
     hosts, first = TaskHosts(), None
-    cause = view.verdict.cause if view.verdict else ""
     for record in records:
         hosts.take(record)
         if isinstance(record, event_log.Record) and (again := masters.take(record.event, record.time)):
@@ -63,7 +62,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     faults = [end for end in ends if end.cause != "killed_by_user" and view.state != "SUCCEEDED"]
     evidence = decisive[-1] if decisive else faults[-1] if faults else None
     return Explanation(
-        job_id=view.job_id, state=view.state, cause=cause, diagnostics=view.message, evidence=evidence,
+        job_id=view.job_id, state=view.state, cause=view.cause, diagnostics=view.message, evidence=evidence,
         ends=tuple(ends), masters=tuple(lost), notes=view.notes,
     )  # fmt: skip
 

@@ -89,6 +89,13 @@ class JobView(Struct, frozen=True, kw_only=True):
         return self.state in FINAL
 
     @property
+    def cause(self) -> str:
+        """A name of `afo.exits.CAUSES`, also of a job whose Application Master wrote no verdict; '' while it runs."""
+        if self.verdict:
+            return self.verdict.cause
+        return {"KILLED": "killed_by_user", "FAILED": "master_lost"}.get(self.state, "")
+
+    @property
     def containers(self) -> tuple[int, int]:
         """Tasks that run or are done, and all that are wanted."""
         wanted = [task for task in self.tasks if task.state not in NOT_WANTED]

@@ -13,15 +13,13 @@ from afo.config import Config
 from afo.decoding import MOST_BYTES
 from afo.errors import AfoError, NotFound, WaitTimeout, in_words
 from afo.events import JobFinished
+from afo.local_job import KILLED, am_dir, am_lock, container_locks, state_of
 from afo.paths import JobPaths
 from afo.regular_file import read_end, read_regular
 from afo.storage.url import parse
 from afo.submission import AM_CONFIG
-from afo_client.local_run import LOCK, am_dir
 from afo_client.runtimes import Application
 
-#: A mark of `kill` in the directory of the AM's files.
-_KILLED = "killed"
 #: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
 _GRACE_S = 25.0
 _POLL_S = 0.05
@@ -44,9 +42,10 @@ class LocalJobs:
         known = Application(
             job_id=job_id, state="RUNNING", name=config.job.name, user=config.user, started=config.submitted
         )
-        if locked_process.alive(folder / LOCK):
+        state = state_of(paths)
+        if state == "RUNNING":
             return known
-        if any(map(locked_process.alive, _container_locks(folder))):
+        if state == "ORPHANED":
             words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
             return replace(known, state="ORPHANED", diagnostics=words)
         return _ended(known, paths, folder)
@@ -69,16 +68,16 @@ class LocalJobs:
 
     def kill(self, job_id: str) -> None:
         """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
-        folder = am_dir(JobPaths(self._config.jobs_root("local"), job_id))
+        paths = JobPaths(self._config.jobs_root("local"), job_id)
+        folder, supervisor = am_dir(paths), am_lock(paths)
         if not folder.is_dir():
             raise NotFound(f"there is no job {job_id} in {folder.parent.parent}")
-        supervisor = folder / LOCK
-        if any(map(locked_process.alive, (supervisor, *_container_locks(folder)))):
-            (folder / _KILLED).touch()
+        if state_of(paths) in ("RUNNING", "ORPHANED"):
+            (folder / KILLED).touch()
         # The AM dies with its supervisor, so no container is asked for from here on.
         locked_process.send_signal(supervisor, signal.SIGKILL)
         _until(lambda: not locked_process.alive(supervisor), f"the supervisor of {job_id}")
-        locks = _container_locks(folder)
+        locks = container_locks(paths)
         for lock in locks:
             locked_process.send_signal(lock, signal.SIGTERM)
         _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
@@ -105,16 +104,12 @@ def _once(file: Path) -> str | None:
         return None
 
 
-def _container_locks(folder: Path) -> list[Path]:
-    return sorted(folder.parent.glob(f"containers/*/{LOCK}"))
-
-
 def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
     verdict = Path(parse(paths.verdict).path)
     if verdict.exists():
         state = jsonfile.read(verdict, JobFinished).state
         return replace(known, state=state, final=state, ended=verdict.stat().st_mtime)
-    killed = folder / _KILLED
+    killed = folder / KILLED
     if killed.exists():
         words = "ended by force, without its Application Master"
         return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)

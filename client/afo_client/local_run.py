@@ -20,13 +20,13 @@ from msgspec.structs import replace
 
 from afo import jsonfile, locked_process
 from afo.am_config import AmConfig
-from afo.errors import SpecError, StorageError, unwritable
+from afo.errors import SpecError, unwritable
 from afo.job import Environment
+from afo.local_job import am_dir, am_lock
 from afo.paths import JobPaths
-from afo.storage.url import LOCAL, parse
+from afo.storage.url import parse
 from afo.submission import AM_CONFIG, SCHEMA, child_config
 
-LOCK = "lock"
 SECRET = "secret"
 
 
@@ -43,7 +43,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
         jsonfile.write_private(folder / AM_CONFIG, prepared)
         # Nobody waits for it: this process ends before its job does.
         locked_process.start(
-            _command(folder), folder / LOCK, env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
+            _command(folder), am_lock(paths), env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
         )
     return prepared.job_id
 
@@ -71,14 +71,6 @@ def dry_run(config: AmConfig) -> dict[str, Any]:
         "am_config": msgspec.json.decode(jsonfile.encode(prepared)),
         "child_config": msgspec.json.decode(jsonfile.encode(child_config(prepared, paths))),
     }
-
-
-def am_dir(paths: JobPaths) -> Path:
-    """The directory of what only the AM reads. Raises `StorageError` for a job that lies on another machine."""
-    location = parse(paths.dir)
-    if location.scheme != LOCAL:
-        raise StorageError(f"{paths.dir}: jobs of the local runtime lie on this machine's disk; see jobs_root.local")
-    return Path(location.path, "am")
 
 
 def _prepared(config: AmConfig, job_id: str) -> AmConfig:

@@ -15,7 +15,7 @@ from afo_client.ratio import ratio
 #: Lines of the first failing task that are shown at once.
 TAIL_LINES = 20
 #: Fields of the JSON object that are null while a job runs.
-_OF_ENDED_JOBS = ("cause", "seconds", "train_seconds", "core_hours", "memory_gb_hours", "restarts", "bad_records")
+_OF_ENDED_JOBS = ("seconds", "train_seconds", "core_hours", "memory_gb_hours", "restarts", "bad_records")
 
 
 def places(ref: JobRef) -> dict[str, str]:
@@ -61,7 +61,7 @@ def master_text(start: MasterStart) -> str:
 def _why(view: JobView) -> list[str]:
     if not view.ended or view.state == "SUCCEEDED":
         return []
-    cause = CAUSES.get(view.verdict.cause) if view.verdict else None
+    cause = CAUSES.get(view.cause)
     lines = [f"cause: {cause.name}: {cause.summary}"] if cause else []
     # Who killed a job needs none.
     lines += [f"advice: {cause.advice}"] if cause and view.state == "FAILED" else []
@@ -126,6 +126,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "loss": view.loss,
         "progress": view.progress,
         "seconds_left": None if view.ended else view.seconds_left,
+        "cause": view.cause or None,
         **{name: getattr(view.verdict, name, None) for name in _OF_ENDED_JOBS},
         "submitted": iso(view.submitted),
         "generation": view.generation,

@@ -1,4 +1,4 @@
-"""Asks YARN about silent jobs: closes those whose Application Master ended, and hears why others have not begun."""
+"""Asks the runtime about silent jobs: closes those whose Application Master ended, and hears why others wait."""
 
 import logging
 import time
@@ -10,6 +10,8 @@ import msgspec
 from afo import forced_end
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
 from afo.events import JobFinished
+from afo.local_job import state_of
+from afo.paths import JobPaths
 from afo.resource_manager import Application
 from afo_history_server.job_history import JobHistory
 from afo_history_server.job_store import JobStore
@@ -26,10 +28,26 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cluster(Protocol):
-    """What of a ResourceManager is needed."""
+    """What of a ResourceManager is needed, or of a machine that runs jobs itself."""
 
     def application(self, application_id: str) -> Application:
         """One application. Raises `NotFound` and `ClusterUnreachable`."""
+
+
+class ThisMachine:
+    """Local jobs, by the locks of their processes. `paths`: of a job."""
+
+    def __init__(self, paths: Callable[[str], JobPaths]) -> None:
+        self._paths = paths
+
+    def application(self, application_id: str) -> Application:
+        """One job; its `Application` says no more than whether it is over. Raises `StorageError`."""
+        state = state_of(self._paths(application_id))
+        final = {"KILLED": "KILLED", "ENDED": "FAILED"}.get(state, "")
+        return Application(
+            id=application_id, user="", name="", queue="", state=final or "RUNNING", final_status=final,
+            diagnostics="its process is gone from this machine",
+        )  # fmt: skip
 
 
 class VanishedJobs:
@@ -43,15 +61,17 @@ class VanishedJobs:
     def close_all(self) -> list[str]:
         """The jobs that were closed. Raises `ClusterUnreachable`; a job that cannot be closed is passed over."""
         silent = list(self._silent(self._store.jobs().jobs))
-        cluster = self._cluster() if silent else None
-        return [job.job_id for job in silent if cluster and self._closes(job.job_id, cluster)]
+        local, yarn = ([job.job_id for job in silent if job.runtime == name] for name in ("local", "yarn"))
+        machine = ThisMachine(self._store.paths)
+        closed = [job_id for job_id in local if self._closes(job_id, machine)]
+        cluster = self._cluster() if yarn else None
+        return closed + [job_id for job_id in yarn if cluster and self._closes(job_id, cluster)]
 
     def _silent(self, jobs: Iterable[JobSummary]) -> Iterable[JobSummary]:
         now = self._clock()
         for job in jobs:
             silent = now - max(job.last_event, job.since) > SILENT_S
-            asked = job.runtime == "yarn" and job.job_id not in self._refused
-            if silent and asked and not job.ended and not job.problem:
+            if silent and job.job_id not in self._refused and not job.ended and not job.problem:
                 yield job
 
     def _closes(self, job_id: str, cluster: Cluster) -> bool:

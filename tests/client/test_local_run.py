@@ -20,6 +20,7 @@ from afo.child_config import ChildConfig
 from afo.config import Config, Setting
 from afo.errors import NoSpaceLeft, NotFound, SpecError, StorageError
 from afo.job import Environment, Job
+from afo.local_job import am_lock
 from afo.paths import JobPaths
 from afo_client import local_run
 from afo_client.local_jobs import LocalJobs
@@ -118,7 +119,7 @@ def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
 ) -> None:
     fake_am("import os, sys, time; print('the reason', file=sys.stderr, flush=True); time.sleep(600)")
     job_id = local_run.start(config, schema="", secret=SECRET)
-    lock = local_run.am_dir(JobPaths(config.jobs_root, job_id)) / local_run.LOCK
+    lock = am_lock(JobPaths(config.jobs_root, job_id))
     until(lambda: locked_process.pid_of(lock))
     assert jobs.application(job_id).state == "RUNNING"
     assert [each.job_id for each in jobs.applications()] == [job_id]

@@ -1,5 +1,6 @@
 """What the server does by itself: jobs that vanished are closed, jobs that are too old go."""
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from afo import events as ev
 from afo import resource_manager, storage
 from afo.errors import ClusterUnreachable, NotFound, PermissionDenied
 from afo.history_site import Keep
+from afo.local_job import KILLED, LOCK, am_dir, am_lock
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
 from afo.user_state import UserState
@@ -30,6 +32,7 @@ from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import browser
 
 GONE = "application_1763000000000_0009"
+LOCAL = "local_1763000000000_0009"
 
 
 class Yarn:
@@ -90,6 +93,32 @@ def test_what_yarn_says_is_the_verdict(
     assert job.explanation is not None
     assert vanished.close_all() == []
     assert yarn.asked == 1
+
+
+@pytest.mark.parametrize(("mark", "state"), [("", "FAILED"), (KILLED, "KILLED")])
+def test_a_local_job_is_over_once_its_processes_are_gone(
+    vanished: VanishedJobs, store: JobStore, yarn: Yarn, clock: list[float], writer: Callable[..., JobWriter],
+    mark: str, state: str,
+) -> None:  # fmt: skip
+    job = writer(LOCAL, "gone", runtime="local").begin().task(task_id("worker"))
+    supervisor, container = am_lock(job.paths), am_dir(job.paths).parent / "containers" / "worker-0-0" / LOCK
+    for lock in (supervisor, container):
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+    clock[0] = job.at + SILENT_S + 100
+    for lock in (supervisor, container):
+        with open(lock) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert vanished.close_all() == []
+    if mark:
+        (am_dir(job.paths) / mark).touch()
+    yarn.answer = ClusterUnreachable("nobody answers")
+    assert vanished.close_all() == [LOCAL]
+    assert yarn.asked == 0
+    clock[0] += 10
+    found, _ = store.job(LOCAL)
+    assert (found.state, found.ended, found.cause) == (state, True, "killed_by_user" if mark else "master_lost")
+    assert "its process is gone from this machine" in found.diagnostics
 
 
 def test_restarts_of_one_that_vanished_are_those_of_its_tasks(store: JobStore, gone: JobWriter) -> None:
