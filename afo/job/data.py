@@ -54,7 +54,7 @@ class Data(Section, frozen=True):
     ] = "label"
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
     class_weight: Annotated[
-        dict[Literal["0", "1"], Annotated[float, Meta(ge=0)]],
+        dict[Literal["0", "1"], Annotated[float, Meta(gt=0)]],
         Meta(description="Weight of samples by label, e.g. `{1: 4}`, as in Keras' `fit`; left out: 1. In training "
              "alone, and predictions follow it: what is learnt is no longer the rate of clicks."),
     ] = field(default_factory=dict)  # fmt: skip

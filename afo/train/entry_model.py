@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from msgspec import UNSET
 
@@ -19,7 +18,7 @@ from afo.embedding.optimizers import Sgd
 from afo.embedding.policies import Filter
 from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
-from afo.errors import DataError, Unsupported
+from afo.errors import DataError, ModelError, Unsupported
 from afo.job import Job
 from afo.layers.lookup import answered_by
 from afo.models.records import DTYPE, Parsed
@@ -41,6 +40,7 @@ from afo.train.policies import eviction_of, filter_of
 from afo.train.resources import resources
 from afo.train.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.train.table_form import TRAINED, TableForm
+from afo.train.variables import read_value
 
 #: Bytes of a table of Keras' own above which it slows each step.
 LARGE_BYTES = 16 << 20
@@ -66,8 +66,10 @@ class EntryModel:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Large embeddings of Keras' own."""
-        return tuple(
+        """Nothing to train, and large embeddings of Keras' own."""
+        trained = self._own.variables.trained or any(each.layer.trainable for each in self._own.embeddings)
+        nothing = () if trained else ("the model has no trainable weights: training leaves it as it is",)
+        return nothing + tuple(
             f"`keras.layers.Embedding` `{layer.name}` of {layer.input_dim:,} x {layer.output_dim} goes to every worker"
             f" whole in each step, {layer.input_dim * layer.output_dim * 4 >> 20} MiB; with `afo.layers.Embedding` only"
             " the rows of the batch do"
@@ -152,10 +154,28 @@ class EntryModel:
         labels = {name: inputs.labels[:, at] for at, name in enumerate(self.labels)}
         return {**dense, **labels, self._job.data.weight or "weight": inputs.weight}
 
-    def try_metrics(self, inputs: Inputs) -> None:
-        """With scores of one half."""
-        labels = inputs.labels.numpy()
-        self._own.metrics(labels, np.full_like(labels, 0.5))
+    def try_answers(self, inputs: Inputs, parameters: Parameters) -> None:
+        """As an evaluation does."""
+        answers = tf.function(lambda: self._answers(inputs, parameters), autograph=False)().numpy()
+        low, high = answers.min(), answers.max()
+        if low < 0 or high > 1:
+            raise ModelError(
+                f"{self._own.entry}: the model answers the first records with {low:.3g} to {high:.3g}, and a"
+                " probability lies between 0 and 1; end it with a sigmoid, or, where these are log odds, set"
+                " `model.from_logits: true` or compile it with a loss that has from_logits=True"
+            )
+        self._own.metrics(inputs.labels.numpy(), answers)
+
+    def _answers(self, inputs: Inputs, parameters: Parameters) -> Any:
+        own, exchange = self._own, Exchange(parameters)
+        state = [read_value(each.handle(), each.dtype) for each in parameters.state]
+        own.variables.assign(exchange.vector(), state, 0)
+        tables = self._asked(inputs.features, exchange)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            if tables is not None:
+                tables.open()
+            with answered_by(ServerLookup(own.embeddings, exchange, tape, tables, 0)):
+                return own.probabilities(inputs.features)
 
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""

@@ -101,8 +101,11 @@ class Model(Protocol):
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The real numbers among the inputs by name of the feature, [B, …] each: what may not be finite."""
 
-    def try_metrics(self, inputs: Any) -> None:
-        """Compute the metrics of its own for a batch. Raises ModelError for what an evaluation would fail with."""
+    def try_answers(self, inputs: Any, parameters: Parameters) -> None:
+        """Answer a batch by the servers' values, and compute the metrics of its own.
+
+        Raises ModelError for what an evaluation would fail with, or what is no probability.
+        """
 
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
         """The model as a checkpoint holds it, its tables in `form`.

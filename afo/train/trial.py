@@ -58,7 +58,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
         loss = float(step(batch.inputs, tf.zeros([], tf.int64)).loss)
     except tf.errors.OpError as error:
         raise _reason(error, parts, parameters, batch, files) from error
-    parts.model.try_metrics(batch.inputs.inputs)
+    parts.model.try_answers(batch.inputs.inputs, parameters)
     return Trial(samples=batch.size, loss=loss, warnings=parts.model.warnings)
 
 

@@ -125,8 +125,8 @@ class WideDeepModel:
             added=(own,),
         )
 
-    def try_metrics(self, inputs: Any) -> None:
-        """It has none of its own."""
+    def try_answers(self, inputs: Any, parameters: Parameters) -> None:
+        """It answers by a sigmoid, and has no metrics of its own."""
 
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The dense features, label and weight."""

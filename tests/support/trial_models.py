@@ -36,6 +36,18 @@ def not_finite() -> Any:
     return _model(lambda user, age: layers.Dense(1, "sigmoid")(keras.ops.log(age - 1000.0)))
 
 
+def nothing_to_train() -> Any:
+    """All is frozen."""
+    model = sound()
+    model.trainable = False
+    return model
+
+
+def log_odds() -> Any:
+    """Nobody says so."""
+    return _model(lambda user, age: layers.Dense(1, kernel_initializer="ones")(Embedding(100, 4)(user)[:, 0]) - age)
+
+
 def two_outputs() -> Any:
     """For one label."""
     return _model(lambda user, age: layers.Dense(2, "sigmoid")(age))

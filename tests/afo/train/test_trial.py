@@ -22,6 +22,7 @@ CASES = [
     ("sound", "hash_table"), ("wide_deep", "hash_table"), ("wide_deep", "dense"), ("outside_of_its_table", "dense"),
     ("not_finite", "hash_table"), ("two_outputs", "hash_table"), ("metric_of_two_values", "hash_table"),
     ("too_large", "hash_table"), ("table_of_keras", "hash_table"), ("dense_tables", "dense"),
+    ("log_odds", "hash_table"), ("nothing_to_train", "hash_table"),
 ]  # fmt: skip
 
 
@@ -50,8 +51,9 @@ def test_the_step_of_a_sound_model_is_a_workers(found: dict[tuple[str, str], Any
         (("outside_of_its_table", "dense"), "ModelError", ("step 1", "rows 0 to 19", "between 0 and 31")),
         (("not_finite", "hash_table"), "NotFinite", ("step 1", "part-0.tfrecord", "not finite: the loss")),
         (("two_outputs", "hash_table"), "ModelError", ("[None, 2]", "click")),
+        (("log_odds", "hash_table"), "ModelError", ("a probability lies between 0 and 1", "from_logits")),
         (("metric_of_two_values", "hash_table"), "ModelError", ("metric `precision` is [2] values",)),
-        (("too_large", "hash_table"), "ModelError", ("line 53 of trial_models.py", "OOM", "1073741824")),
+        (("too_large", "hash_table"), "ModelError", ("line 65 of trial_models.py", "OOM", "1073741824")),
     ],
 )
 def test_what_fails_is_said_in_a_workers_words(
@@ -67,6 +69,11 @@ def test_a_table_of_keras_own_is_warned_of(found: dict[tuple[str, str], Any]) ->
     assert "1,048,576 x 8" in warning
     assert "32 MiB" in warning
     assert "afo.layers.Embedding" in warning
+
+
+def test_a_model_without_trainable_weights_is_warned_of(found: dict[tuple[str, str], Any]) -> None:
+    (warning,) = found["nothing_to_train", "hash_table"]["warnings"]
+    assert "no trainable weights" in warning
 
 
 def test_dense_tables_that_are_too_large_are_not_made(found: dict[tuple[str, str], Any]) -> None:
