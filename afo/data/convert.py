@@ -1,44 +1,29 @@
 """CSV files to TFRecord files of `tf.Example`, by a schema."""
 
-import csv
 import difflib
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import cycle, islice
-from typing import BinaryIO, Literal
+from itertools import cycle
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from afo import storage
+from afo.data.csv_file import CsvFormat, open_csv
+from afo.data.csv_values import integer, number
 from afo.data.example import Values, encode
-from afo.data.feature import Kind
+from afo.data.feature import Feature, Kind
 from afo.data.parts import delete_other_parts, part_urls
 from afo.data.schema import Schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError, Unsupported
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
-_INT64 = range(-(1 << 63), 1 << 63)
 
+class Converted(msgspec.Struct, frozen=True):
+    """What became of CSV files. `unmet`: cells that were to mean 1, and are in no row."""
 
-class CsvFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """How the CSV files are written, and how their label becomes 0 or 1."""
-
-    #: Names of the columns; None: the first line names them.
-    columns: tuple[str, ...] | None = None
-    delimiter: str = ","
-    #: Lines before the header or the first row that hold no data.
-    skip_lines: int = 0
-    #: Take blanks away from both ends of every cell.
-    strip: bool = False
-    #: Cells that mean "no value"; the feature is left out of the record, and readers take its default.
-    missing: tuple[str, ...] = ("",)
-    #: Column of the label; None: the one named as the schema's label.
-    label: str | None = None
-    #: Cells of the label column that mean 1, all others 0; empty: the cells are 0 or 1.
-    positive: tuple[str, ...] = ()
+    records: int
+    unmet: tuple[str, ...] = ()
 
 
 def convert_csv(
@@ -50,147 +35,133 @@ def convert_csv(
     compression: Literal["none", "gzip", "zlib"] = "none",
     *,
     indexed: bool = False,
-) -> int:
-    """Writes the rows of CSV files as `files` TFRecord files, in turn, into a directory; returns the number of rows.
+) -> Converted:
+    """Writes the rows of CSV files as `files` TFRecord files, in turn, into a directory.
 
     Other part files that afo wrote into the directory are deleted; with `indexed` each file has its index. If the
     schema asks for a sample id and no column holds it, it is the row's number over all inputs, from 0. Nothing is
     written unless all is right: raises DataError with file and line of the first bad row, or where there is no positive
-    row among labels in words, SpecError for a schema or format that does not fit, Unsupported for features with a
-    shape.
+    row among labels in words, SpecError for a schema or format that does not fit, Unsupported for features of several
+    values without a separator.
     """
     _check(schema, csv_format)
     urls = part_urls(directory, files, compression)
-    row = positives = 0
+    row, met = 0, set[str]()
     with ExitStack() as stack:
         writers = cycle([stack.enter_context(RecordWriter(url, compression, indexed=indexed)) for url in urls])
         for url in inputs:
-            for features in _rows(url, schema, csv_format):
+            for features in _rows(url, schema, csv_format, met):
                 if schema.sample_id is not None:
                     features.setdefault(schema.sample_id, np.array([row], np.int64))
                 next(writers).write(encode(features))
                 row += 1
-                positives += schema.label is not None and bool(features[schema.label][0])
         if row == 0:
             raise DataError("the CSV files hold no rows")
-        if csv_format.positive and not positives:
-            words = ", ".join(map(repr, csv_format.positive))
+        unmet = tuple(cell for cell in csv_format.positive if cell not in met)
+        if unmet and not met:
+            words = ", ".join(map(repr, unmet))
             raise DataError(f"none of the {row:,} rows has a label of {words} (`--positive`), so that all would be 0")
     delete_other_parts(directory, urls)
-    return row
+    return Converted(row, unmet)
+
+
+def _rows(url: str, schema: Schema, csv_format: CsvFormat, met: set[str]) -> Iterator[dict[str, Values]]:
+    """The features of each row of one file; errors carry file and line. Labels that mean 1 go into `met`."""
+    with open_csv(url, csv_format) as rows:
+        if rows.columns:
+            columns = _Columns(rows.columns, schema, csv_format, met)
+            yield from map(columns.parse, rows)
 
 
 def _check(schema: Schema, csv_format: CsvFormat) -> None:
     for feature in schema.features:
-        if feature.shape:
-            raise Unsupported(f"feature `{feature.name}` has shape {list(feature.shape)}; a CSV cell holds one value")
+        if feature.size > 1 and not csv_format.separator:
+            raise Unsupported(
+                f"feature `{feature.name}` has up to {feature.size} values; name the character between those of a cell"
+                " with --separator"
+            )
     if csv_format.label is not None and schema.label is None:
         raise SpecError(
             f"column {csv_format.label!r} is to be the label, and the schema names no label; add `label: …`"
         )
-    if len(csv_format.delimiter) != 1:
-        raise SpecError(f"delimiter {csv_format.delimiter!r} must be one character")
 
 
-def _rows(url: str, schema: Schema, csv_format: CsvFormat) -> Iterator[dict[str, Values]]:
-    """The features of each row of one file; errors carry file and line."""
-    with storage.open_input(url) as file:
-        reader = csv.reader(
-            _lines(file, csv_format.skip_lines),
-            delimiter=csv_format.delimiter,
-            skipinitialspace=csv_format.strip,
-            strict=True,
-        )
-        try:
-            yield from _parsed(reader, schema, csv_format)
-        except (DataError, csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{url}:{csv_format.skip_lines + reader.line_num}: {error}") from error
-
-
-def _lines(file: BinaryIO, skipped: int) -> Iterator[str]:
-    for line in islice(file, skipped, None):
-        yield line.decode("utf-8-sig")
-
-
-def _parsed(reader: Iterable[list[str]], schema: Schema, csv_format: CsvFormat) -> Iterator[dict[str, Values]]:
-    row = None if csv_format.columns is None else _Row(csv_format.columns, schema, csv_format)
-    for cells in reader:
-        stripped = [cell.strip() for cell in cells] if csv_format.strip else cells
-        if not any(stripped):
-            continue
-        if row is None:
-            row = _Row(stripped, schema, csv_format)
-        else:
-            yield row.parse(stripped)
-
-
-class _Row:
+class _Columns:
     """Turns the cells of a row into features; knows which column holds what."""
 
-    def __init__(self, columns: Iterable[str], schema: Schema, csv_format: CsvFormat) -> None:
-        self._columns = list(columns)
+    def __init__(self, columns: Sequence[str], schema: Schema, csv_format: CsvFormat, met: set[str]) -> None:
+        """`met`: where labels that mean 1 go."""
+        self._columns = columns
         self._format = csv_format
-        self._features = [(self._position(feature.name), feature.name, feature.kind) for feature in schema.features]
-        if schema.sample_id in self._columns:
-            self._features.append((self._position(schema.sample_id), schema.sample_id, "categorical"))
+        self._features = [(self._position(feature.name), feature) for feature in schema.features]
+        if schema.sample_id is not None and schema.sample_id in columns:
+            self._features.append(
+                (self._position(schema.sample_id), Feature(name=schema.sample_id, kind="categorical"))
+            )
         self._label_name = schema.label
         self._label = None if schema.label is None else self._position(csv_format.label or schema.label)
+        self._met = met
 
     def _position(self, name: str) -> int:
-        if self._columns.count(name) == 1:
-            return self._columns.index(name)
         if name in self._columns:
-            raise DataError(f"column {name!r} is there twice")
+            return self._columns.index(name)
         near = difflib.get_close_matches(name, self._columns, n=1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(f"there is no column {name!r}; {guess}columns are: {', '.join(self._columns)}")
 
     def parse(self, cells: list[str]) -> dict[str, Values]:
         """Features by name; missing ones are left out."""
-        if len(cells) != len(self._columns):
-            raise DataError(f"{len(cells)} cells where {len(self._columns)} columns are expected")
-        features: dict[str, Values] = {
-            name: _PARSE[kind](cells[position], name)
-            for position, name, kind in self._features
-            if cells[position] not in self._format.missing
-        }
+        features: dict[str, Values] = {}
+        for position, feature in self._features:
+            if found := self._values(cells[position], feature):
+                features[feature.name] = _PARSE[feature.kind](found, feature.name)
         if self._label is not None and self._label_name is not None:
             features[self._label_name] = np.array([self._label_value(cells[self._label])], np.int64)
         return features
 
+    def _values(self, cell: str, feature: Feature) -> list[str]:
+        if feature.size == 1 and feature.max_length is None:
+            return [] if not cell or cell in self._format.missing else [cell]
+        found = self._format.values(cell)
+        if found and feature.max_length is None and len(found) != feature.size:
+            raise DataError(
+                f"column {feature.name!r}: {len(found)} values in {cell!r}, and the schema has"
+                f" {feature.size}; `max_length` is for any number"
+            )
+        return found
+
     def _label_value(self, cell: str) -> int:
         column = self._columns[self._label or 0]
-        if cell in self._format.missing:
+        if not cell or cell in self._format.missing:
             raise DataError(f"column {column!r}: the label is missing ({cell!r})")
         if self._format.positive:
-            return int(cell in self._format.positive)
+            positive = cell in self._format.positive
+            if positive:
+                self._met.add(cell)
+            return int(positive)
         if cell not in ("0", "1"):
             raise DataError(f"column {column!r}: label {cell!r} is neither 0 nor 1; say which values are positive")
         return int(cell)
 
 
-def _integer(cell: str, column: str) -> Values:
-    try:
-        value = int(cell)
-    except ValueError:
-        raise DataError(f"column {column!r}: {cell!r} is no integer") from None
-    if value not in _INT64 or "_" in cell:
-        raise DataError(f"column {column!r}: {cell!r} is no 64-bit integer")
-    return np.array([value], np.int64)
+def _integers(cells: list[str], column: str) -> Values:
+    values = [integer(cell) for cell in cells]
+    if None in values:
+        raise DataError(f"column {column!r}: {cells[values.index(None)]!r} is no 64-bit integer")
+    return np.array(values, np.int64)
 
 
-def _number(cell: str, column: str) -> Values:
-    try:
-        value = float(cell)
-    except ValueError:
-        raise DataError(f"column {column!r}: {cell!r} is no number") from None
-    if not math.isfinite(value) or abs(value) > _FLOAT32_MAX or "_" in cell:
-        raise DataError(f"column {column!r}: {cell!r} is no finite 32-bit number")
-    return np.array([value], np.float32)
+def _numbers(cells: list[str], column: str) -> Values:
+    values = [number(cell) for cell in cells]
+    if None in values:
+        raise DataError(f"column {column!r}: {cells[values.index(None)]!r} is no finite 32-bit number")
+    return np.array(values, np.float32)
 
 
-def _text(cell: str, column: str) -> Values:
-    return [cell.encode()]
+def _texts(cells: list[str], column: str) -> Values:
+    return [cell.encode() for cell in cells]
 
 
-_PARSE: Mapping[Kind, Callable[[str, str], Values]] = {"categorical": _integer, "dense": _number, "string": _text}
+_PARSE: Mapping[Kind, Callable[[list[str], str], Values]] = {
+    "categorical": _integers, "dense": _numbers, "string": _texts,
+}  # fmt: skip

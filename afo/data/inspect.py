@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afo.data import parquet
+from afo.data.csv_file import PLAIN, CsvFormat, csv_compression
+from afo.data.csv_values import count_rows, first_values
 from afo.data.example import ListKind, Values, kind_of
-from afo.data.examples import LOOK, first_examples
+from afo.data.examples import LOOK
 from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile, find_splits
 from afo.data.tfrecord import compression_of, count_records
@@ -29,7 +31,7 @@ class FileReport(msgspec.Struct, frozen=True):
     bytes: int
     compression: str
     records: int | None
-    format: Literal["tfrecord", "parquet"] = "tfrecord"
+    format: Literal["tfrecord", "parquet", "csv"] = "tfrecord"
 
 
 class FeatureReport(msgspec.Struct, frozen=True):
@@ -57,30 +59,36 @@ class Report(msgspec.Struct, frozen=True):
     looked_at: int  #: records behind `features`
 
 
-def inspect_files(globs: Iterable[str], records: int = 1000, files: int = 4, count: bool = False) -> Report:
+def inspect_files(
+    globs: Iterable[str], records: int = 1000, files: int = 4, count: bool = False, csv_format: CsvFormat = PLAIN
+) -> Report:
     """Reports on the files that match, and on the first `records` records of each of the first `files` of them.
 
     With `count` every record is read and its checksum verified. Raises NotFound for a glob without a file, DataError
     with file and offset for a damaged record.
     """
     splits = find_splits(globs)
-    features, looked_at = look(splits[:files], LOOK, records)
-    return Report(tuple(_file_report(split, count) for split in splits), features, looked_at)
+    features, looked_at = look(splits[:files], LOOK, records, csv_format)
+    return Report(tuple(_file_report(split, count, csv_format) for split in splits), features, looked_at)
 
 
-def look(files: Sequence[SplitFile], data: Data, records: int) -> tuple[tuple[FeatureReport, ...], int]:
+def look(
+    files: Sequence[SplitFile], data: Data, records: int, csv_format: CsvFormat = PLAIN
+) -> tuple[tuple[FeatureReport, ...], int]:
     """The features of the first `records` records of each file by name, and how many records that were."""
     seen: dict[str, _Seen] = {}
     looked_at = 0
-    for file in files:
-        for features in first_examples(file.url, data, records):
-            looked_at += 1
-            for name, values in features.items():
-                seen.setdefault(name, _Seen(name)).add(values, file.url)
+    for url, features in first_values(files, data, records, csv_format):
+        looked_at += 1
+        for name, values in features.items():
+            seen.setdefault(name, _Seen(name)).add(values, url)
     return tuple(seen[name].report() for name in sorted(seen)), looked_at
 
 
-def _file_report(split: SplitFile, count: bool) -> FileReport:
+def _file_report(split: SplitFile, count: bool, csv_format: CsvFormat) -> FileReport:
+    if csv_format.is_csv(split.url):
+        rows = count_rows(split.url, csv_format) if count else None
+        return FileReport(split.url, split.size, csv_compression(split.url), rows, "csv")
     if is_parquet("auto", split.url):
         rows, compression = parquet.facts(split.url)
         return FileReport(split.url, split.size, compression, rows if count else None, "parquet")

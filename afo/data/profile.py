@@ -8,8 +8,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from afo.data.csv_file import PLAIN, CsvFormat
+from afo.data.csv_values import first_values
 from afo.data.example import ListKind, Values, kind_of
-from afo.data.examples import LOOK, first_examples
+from afo.data.examples import LOOK
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import DataError, NotFound
 
@@ -123,16 +125,15 @@ class _Column:
 class _Table:
     """The first records of some files, by feature; none after one has `MOST_VALUES` values."""
 
-    def __init__(self, files: Sequence[SplitFile], records: int) -> None:
+    def __init__(self, files: Sequence[SplitFile], records: int, csv_format: CsvFormat) -> None:
         self.records = 0
         self.columns: dict[str, _Column] = {}
-        for file in files:
-            for features in first_examples(file.url, LOOK, records):
-                if any(column.count >= MOST_VALUES for column in self.columns.values()):
-                    return
-                for name, values in features.items():
-                    self.columns.setdefault(name, _Column(name)).add(self.records, values, file.url)
-                self.records += 1
+        for url, features in first_values(files, LOOK, records, csv_format):
+            if any(column.count >= MOST_VALUES for column in self.columns.values()):
+                return
+            for name, values in features.items():
+                self.columns.setdefault(name, _Column(name)).add(self.records, values, url)
+            self.records += 1
 
     def label(self, name: str) -> NDArray[np.float64]:
         """The label of each record, NaN where it has none. Raises NotFound where no record has it as a number."""
@@ -146,15 +147,24 @@ class _Table:
 
 
 def profile_files(
-    train: Iterable[str], evaluation: Iterable[str] = (), label: str = "", records: int = 5_000, files: int = 8
+    train: Iterable[str],
+    evaluation: Iterable[str] = (),
+    label: str = "",
+    records: int = 5_000,
+    files: int = 8,
+    csv_format: CsvFormat = PLAIN,
 ) -> Profile:
     """The first `records` records of each of so many files, which are spread evenly over all that match the globs.
 
     With a `label`, what each feature tells of it; with evaluation data, their drift. Raises NotFound for a glob
     without a file and for a label that is none, DataError with file and place for a damaged record.
     """
-    table = _Table(_spread(find_splits(train), files), records)
-    other = _Table(_spread(find_splits(evaluation), files), records) if (evaluation := tuple(evaluation)) else None
+
+    def first(globs: Iterable[str]) -> _Table:
+        return _Table(_spread(find_splits(globs), files), records, csv_format)
+
+    evaluation = tuple(evaluation)
+    table, other = first(train), first(evaluation) if evaluation else None
     labels = table.label(label) if label else None
     names = [name for name in sorted({*table.columns, *(other.columns if other else ())}) if name != label]
     return Profile(

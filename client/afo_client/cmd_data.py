@@ -2,14 +2,14 @@
 
 import os
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from afo.data.convert import CsvFormat, convert_csv
+from afo.data.convert import convert_csv
 from afo.data.infer import infer_schema, text_of
 from afo.data.inspect import FeatureReport, Report, inspect_files
 from afo.data.schema import read_schema
@@ -18,6 +18,7 @@ from afo.data.synth import Answer, SynthParameters, synthesize
 from afo.data.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
 from afo_client.console import counted, print_json, print_result, say, table
+from afo_client.csv_options import csv_format, csv_options
 from afo_client.data_behaviour import behaviour
 from afo_client.data_index import index
 from afo_client.data_profile import profile
@@ -99,13 +100,8 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @click.argument("files", nargs=-1, required=True)
 @click.option("--schema", "schema_path", required=True, help="Schema file (YAML).")
 @click.option("--out", "directory", required=True, help="Directory for the TFRecord files.")
-@click.option("--columns", help="Names of the columns, with commas between; left out: the first line names them.")
-@click.option("--delimiter", default=",", show_default=True, help="Character between cells.")
-@click.option("--skip-lines", default=0, show_default=True, type=click.IntRange(min=0), help="Lines before the data.")
-@click.option("--strip", is_flag=True, help="Take blanks away from both ends of every cell.")
-@click.option("--missing", multiple=True, default=("",), help="Cell that means no value; may be given again.")
+@csv_options
 @click.option("--label", help="Column of the label; left out: the one named as the schema's label.")
-@click.option("--positive", multiple=True, help="Cell of the label that means 1; may be given again.")
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
 @click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
 @click.option("--index", "indexed", is_flag=True, help="Write the index of each file, too (`afo data index`).")
@@ -114,36 +110,26 @@ def convert(
     files: tuple[str, ...],
     schema_path: str,
     directory: str,
-    columns: str | None,
-    delimiter: str,
-    skip_lines: int,
-    strip: bool,
-    missing: tuple[str, ...],
     label: str | None,
-    positive: tuple[str, ...],
     count: int,
     compression: Literal["none", "gzip", "zlib"],
     indexed: bool,
     as_json: bool,
+    **csv: Any,
 ) -> None:
     """Convert CSV FILES (paths, URLs or globs) to TFRecord files."""
     if indexed and compression != "none":
         raise UsageError(f"--index and --compression {compression}: a compressed file is read from its start alone")
-    csv_format = CsvFormat(
-        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        delimiter=delimiter,
-        skip_lines=skip_lines,
-        strip=strip,
-        missing=missing,
-        label=label,
-        positive=positive,
-    )
     urls = [split.url for split in find_splits(files)]
-    rows = convert_csv(urls, directory, read_schema(schema_path), csv_format, count, compression, indexed=indexed)
+    written = convert_csv(
+        urls, directory, read_schema(schema_path), csv_format(label=label, **csv), count, compression, indexed=indexed
+    )
+    for cell in written.unmet:
+        say(f"warning: no row has a label of {cell!r} (--positive)")
     if as_json:
-        print_json({"directory": directory, "records": rows, "files": count})
+        print_json({"directory": directory, "records": written.records, "files": count})
     else:
-        say(f"{directory}: {rows:,} records in {counted(count, 'file')}")
+        say(f"{directory}: {written.records:,} records in {counted(count, 'file')}")
 
 
 @command.command(
@@ -151,6 +137,7 @@ def convert(
     epilog=examples(
         "afo data inspect 'hdfs:///ctr/dt=2026-11-19/part-*' --count",
         "afo data inspect 'clicks/*' --infer > schema.yaml",
+        r"afo data inspect day.tsv --separator='|' --missing NULL --infer",
     ),
 )
 @click.argument("files", nargs=-1, required=True)
@@ -158,10 +145,15 @@ def convert(
 @click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to look into.")
 @click.option("--count", is_flag=True, help="Count all records of all files; of TFRecord verify the checksums.")
 @click.option("--infer", is_flag=True, help="Print a schema (YAML) for review.")
+@csv_options
+@click.option("--label", help="Of CSV: column of the label whose cells --positive means.")
 @_as_json
-def inspect(files: tuple[str, ...], records: int, look_at: int, count: bool, infer: bool, as_json: bool) -> None:
-    """Say what TFRecord or Parquet FILES (paths, URLs or globs) hold, by their first records."""
-    report = inspect_files(files, records, look_at, count)
+def inspect(
+    files: tuple[str, ...], records: int, look_at: int, count: bool, infer: bool, label: str | None, as_json: bool,
+    **csv: Any,
+) -> None:  # fmt: skip
+    """Say what TFRecord, Parquet or CSV FILES (paths, URLs or globs) hold, by their first records."""
+    report = inspect_files(files, records, look_at, count, csv_format(label=label, **csv))
     if infer:
         print_result(text_of(*infer_schema(report.features, report.looked_at)), newline=False)
     elif as_json:

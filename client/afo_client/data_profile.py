@@ -1,6 +1,7 @@
 """`afo data profile`: statistics of each feature, in the terminal or as a page."""
 
 from html import escape
+from typing import Any
 
 import click
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from afo import storage
 from afo.data.profile import QUANTILES, FeatureProfile, Profile, profile_files
 from afo_client.console import print_json, print_result, say, table, without_control
+from afo_client.csv_options import csv_format, csv_options
 from afo_client.examples import examples
 
 _POSITIVE = click.IntRange(min=1)
@@ -32,13 +34,14 @@ DRIFTED = 0.25
 @click.option("--records", default=5_000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
 @click.option("--look-at", default=8, show_default=True, type=_POSITIVE, help="Files to look into, spread over all.")
 @click.option("--html", "page", metavar="FILE", help="Write a page to this file.")
+@csv_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def profile(
     files: tuple[str, ...], evaluation: tuple[str, ...], label: str, records: int, look_at: int, page: str | None,
-    as_json: bool,
+    as_json: bool, **csv: Any,
 ) -> None:  # fmt: skip
-    """Tell how the features in FILES (TFRecord or Parquet; paths, URLs or globs) are filled and spread."""
-    found = profile_files(files, evaluation, label, records, look_at)
+    """Tell how the features in FILES (TFRecord, Parquet or CSV; paths, URLs or globs) are filled and spread."""
+    found = profile_files(files, evaluation, label, records, look_at, csv_format(label=label, **csv))
     if page:
         write_page(found, page)
         say(f"wrote {page}")

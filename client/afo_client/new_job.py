@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from afo.data.convert import Converted, convert_csv
+from afo.data.csv_file import CsvFormat
 from afo.data.infer import infer_for_job, infer_schema, text_of
 from afo.data.inspect import inspect_files
 from afo.data.schema import Schema
@@ -16,6 +19,8 @@ from afo.errors import UsageError
 from afo.job import Data
 from afo_client.record_count import trained_records
 
+#: Where records that are made of CSV files lie, below a job file.
+RECORDS = "records"
 _TEMPLATE = """\
 # A training job. `afo validate {file}` checks it, `afo submit {file}` starts it.
 # Relative paths are relative to this file. Every key, with values and defaults: docs/job-file.md.
@@ -104,12 +109,14 @@ def synthetic_inputs() -> Inputs:
     )  # fmt: skip
 
 
-def inputs_of(train: Sequence[str], evaluation: Sequence[str], label: str | None, folder: Path) -> Inputs:
+def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv_format: CsvFormat) -> Inputs:
     """The schema inferred from the first records of `train`, globs relative to the present directory.
 
-    Raises `UsageError` when no feature looks like the label and none is named, and what reading the files raises.
+    CSV files are converted into `folder`. Raises `UsageError` when no feature looks like the label and none is named,
+    and what reading and converting the files raises.
     """
-    report = inspect_files(train)
+    label = csv_format.label
+    report = inspect_files(train, csv_format=csv_format)
     guessed, _ = infer_schema(report.features, report.looked_at)
     names = [feature.name for feature in report.features]
     chosen = label or guessed.label
@@ -118,9 +125,32 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], label: str | None
         raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
     said = Data(train=tuple(train), label=chosen, sample_id=guessed.sample_id)
     schema, notes = infer_for_job(report.features, report.looked_at, said)
+    if any(csv_format.is_csv(glob) for glob in (*train, *evaluation)):
+        written = _convert(train, evaluation, folder, schema, csv_format)
+        unmet = set.intersection(*(set(each.unmet) for each in written))
+        notes += [f"no row has a label of {cell!r} (--positive)" for cell in sorted(unmet)]
+        size = size_for(Size.workers, written[0].records)
+        train_glob, eval_glob = (f"{RECORDS}/{part}/part-*" for part in ("train", "eval"))
+        return Inputs(schema, (train_glob,), (eval_glob,) if evaluation else (), chosen, tuple(notes), size=size)
     files = find_splits([glob if "://" in glob else os.path.abspath(glob) for glob in train])
     size = size_for(len(files), trained_records(files, said))
     return Inputs(schema, _relative(train, folder), _relative(evaluation, folder), chosen, tuple(notes), size=size)
+
+
+def _convert(
+    train: Sequence[str], evaluation: Sequence[str], folder: Path, schema: Schema, csv_format: CsvFormat
+) -> list[Converted]:
+    """Make records of CSV files, all or none."""
+    target, written = folder.resolve() / RECORDS, []
+    try:
+        for part, globs in (("train", train), ("eval", evaluation)):
+            urls = [split.url for split in find_splits(globs)] if globs else []
+            if urls:
+                written.append(convert_csv(urls, str(target / part), schema, csv_format, Size.workers))
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    return written
 
 
 def _relative(globs: Sequence[str], folder: Path) -> tuple[str, ...]:

@@ -37,6 +37,29 @@ def test_what_it_writes_is_valid_with_synthetic_data(folder: Path, capsys: pytes
     assert load_job("job.yaml").name == folder.name
 
 
+def test_csv_files_become_records_and_the_job_is_valid(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{number % 9};{number / 7};{'a|b' if number % 3 else ''};{'yes' if number % 4 < 2 else 'no'}\n"
+                   for number in range(40))  # fmt: skip
+    for name in ("monday.csv", "tuesday.csv"):
+        (folder / name).write_text(f"user;price;tags;bought\n{rows}")
+    words = ["--train", "monday.csv", "--eval", "tuesday.csv", "--delimiter", ";", "--separator", "|"]
+    assert run(["init", "ctr", *words, "--label", "bought", "--positive", "yes", "--positive", "Yes"]) == 0
+    assert "note: no row has a label of 'Yes' (--positive)" in capsys.readouterr().err
+    assert read_schema("ctr/schema.yaml")["tags"].size == 2
+    assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) == 0
+    assert "train: 2 files" in capsys.readouterr().out
+    assert run(["init", "ctr", *words]) == 1
+    assert "is there already and stays as it is" in capsys.readouterr().err
+
+
+def test_csv_files_that_are_not_right_leave_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{number},{number % 2}\n" for number in range(1200))
+    (folder / "monday.csv").write_text(f"user,label\n{rows}x,1\n")
+    assert run(["init", "ctr", "--train", "monday.csv"]) != 0
+    assert "monday.csv:1202: column 'user': 'x' is no 64-bit integer" in capsys.readouterr().err
+    assert not list((folder / "ctr").iterdir())
+
+
 def test_each_line_that_is_offered_is_valid(folder: Path) -> None:
     assert run(["init", "--name", 'it\'s "mine": #1']) == 0
     text = Path("job.yaml").read_text()

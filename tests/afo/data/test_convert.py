@@ -1,11 +1,14 @@
 """CSV to TFRecord: every cell where it belongs, and every bad row with file and line."""
 
+import gzip
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from afo.data.convert import CsvFormat, convert_csv
+from afo.data.convert import convert_csv
+from afo.data.csv_file import MOST_LINE, CsvFormat
 from afo.data.example import decode
 from afo.data.schema import Schema, parse_schema
 from afo.data.tfrecord import compression_of, read_records
@@ -36,7 +39,7 @@ def convert(
         path = root / f"in-{number}.csv"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         urls.append(str(path))
-    return convert_csv(urls, str(root / "out"), schema, csv_format, files)
+    return convert_csv(urls, str(root / "out"), schema, csv_format, files).records
 
 
 def rows(root: Path) -> list[dict[str, object]]:
@@ -93,10 +96,10 @@ HEADER = "age,job,city,income\n1,j,1,0\n"
     ("text", "message"),
     [
         (HEADER + "1,j,1\n", "in-0.csv:3: 3 cells where 4 columns"),
-        (HEADER + "x,j,1,0\n", "in-0.csv:3: column 'age': 'x' is no number"),
+        (HEADER + "x,j,1,0\n", "in-0.csv:3: column 'age': 'x' is no finite"),
         (HEADER + "nan,j,1,0\n", "in-0.csv:3: column 'age': 'nan' is no finite"),
         (HEADER + "1e39,j,1,0\n", "'1e39' is no finite 32-bit"),
-        (HEADER + "1,j,1.5,0\n", "in-0.csv:3: column 'city': '1.5' is no integer"),
+        (HEADER + "1,j,1.5,0\n", "in-0.csv:3: column 'city': '1.5' is no 64-bit integer"),
         (HEADER + f"1,j,{1 << 63},0\n", "is no 64-bit integer"),
         (HEADER + "1,j,1,2\n", "in-0.csv:3: column 'income': label '2' is neither 0 nor 1"),
         (HEADER + "1,j,1,\n", "in-0.csv:3: column 'income': the label is missing"),
@@ -106,6 +109,11 @@ HEADER = "age,job,city,income\n1,j,1,0\n"
         ("age,jb,city,income\n1,j,1,0\n", "in-0.csv:1: there is no column 'job'; did you mean 'jb'"),
         ("age,job,job,city,income\n", "in-0.csv:1: column 'job' is there twice"),
         ("age,job,city,income\n", "hold no rows"),
+        ("", "hold no rows"),
+        (",job,city,income\n", "in-0.csv:1: a column has no name; .* --columns"),
+        (b"PAR1\x15\x04", "in-0.csv:.*this is no CSV; it is Parquet, which a job reads as it is"),
+        (gzip.compress(HEADER.encode()), "this is no CSV; it is compressed, and read so if its name ends in `.gz`"),
+        ("x" * MOST_LINE + "y", "a line has more than 16,777,216 bytes"),
     ],
 )
 def test_bad_files_name_the_line_and_leave_no_output(tmp_path: Path, text: str | bytes, message: str) -> None:
@@ -121,13 +129,14 @@ def test_lines_are_counted_from_the_start_of_the_file(tmp_path: Path) -> None:
 
 def test_a_schema_or_format_that_does_not_fit(tmp_path: Path) -> None:
     shaped = parse_schema("features: [{name: a, kind: dense, shape: [2]}]", "s")
-    with pytest.raises(Unsupported, match="`a` has shape"):
+    with pytest.raises(Unsupported, match=r"`a` has up to 2 values.*--separator"):
         convert(tmp_path, HEADER, schema=shaped)
     unlabelled = parse_schema("features: [{name: age, kind: dense}]", "s")
     with pytest.raises(SpecError, match="names no label"):
         convert(tmp_path, HEADER, schema=unlabelled, csv_format=CsvFormat(label="income"))
-    with pytest.raises(SpecError, match="delimiter"):
-        convert(tmp_path, HEADER, csv_format=CsvFormat(delimiter=";;"))
+    for delimiter in (";;", '"'):
+        with pytest.raises(SpecError, match="delimiter"):
+            convert(tmp_path, HEADER, csv_format=CsvFormat(delimiter=delimiter))
     with pytest.raises(NotFound):
         convert_csv([str(tmp_path / "none.csv")], str(tmp_path / "out"), SCHEMA, CsvFormat())
 
@@ -148,3 +157,44 @@ def test_labels_that_would_all_be_0_are_refused(tmp_path: Path) -> None:
         convert(tmp_path, text, csv_format=CsvFormat(positive=("yes",)))
     assert not list((tmp_path / "out").glob("*"))
     assert convert(tmp_path, text, csv_format=CsvFormat(positive=("Yes",))) == 2
+
+
+MULTI = parse_schema(
+    "label: y\nfeatures:\n  - {name: tags, kind: string, max_length: 3}\n"
+    "  - {name: pair, kind: dense, shape: [2]}\n  - {name: id, kind: categorical}\n",
+    "s",
+)
+
+
+def test_a_cell_of_several_values_is_parted_where_the_schema_has_several(tmp_path: Path) -> None:
+    text = "tags\tpair\tid\ty\na|-|b\t1|2.5\t7\t1\n\t\t-\t0\n"
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    form = CsvFormat(separator="|", missing=("-",))
+    assert convert_csv([str(tmp_path / "a.tsv.gz")], str(tmp_path / "out"), MULTI, form).records == 2
+    assert rows(tmp_path) == [{"tags": [b"a", b"b"], "pair": [1.0, 2.5], "id": [7], "y": [1]}, {"y": [0]}]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("a,1|2|3,7,1", ":2: column 'pair': 3 values in '1|2|3', and the schema has 2"),
+        ("a,1|x,7,1", ":2: column 'pair': 'x' is no finite"),
+        ("a,1|2,7|8,1", ":2: column 'id': '7|8' is no 64-bit integer"),
+    ],
+)
+def test_a_cell_of_other_values_than_the_schemas_is_an_error(tmp_path: Path, row: str, message: str) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        convert(tmp_path, f"tags,pair,id,y\n{row}\n", schema=MULTI, csv_format=CsvFormat(separator="|"))
+
+
+def test_a_damaged_archive_is_named_with_its_line(tmp_path: Path) -> None:
+    url = tmp_path / "a.csv.gz"
+    url.write_bytes(gzip.compress(HEADER.encode() * 50_000)[:-2000])
+    with pytest.raises(DataError, match=r"a.csv.gz:\d+: "):
+        convert_csv([str(url)], str(tmp_path / "out"), SCHEMA, CsvFormat())
+
+
+def test_a_label_that_never_occurs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,job,city,income\n1,a,2,Yes\n3,b,4,No\n")
+    form = CsvFormat(positive=("Yes", "yes"))
+    assert convert_csv([str(tmp_path / "a.csv")], str(tmp_path / "out"), SCHEMA, form).unmet == ("yes",)

@@ -1,0 +1,97 @@
+"""Values of CSV files that no schema describes yet: each column has the narrowest type that fits what was seen."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from afo.data.csv_file import CsvFormat, open_csv
+from afo.data.example import ListKind, Values
+from afo.data.examples import first_examples
+from afo.data.splits import SplitFile
+from afo.errors import DataError
+from afo.job import Data
+
+#: Integers that a record holds, and real numbers.
+INT64, FLOAT32_MAX = range(-(1 << 63), 1 << 63), float(np.finfo(np.float32).max)
+
+_Cells = dict[str, list[str]]
+
+
+def first_values(
+    files: Sequence[SplitFile], data: Data, records: int, csv_format: CsvFormat
+) -> Iterator[tuple[str, dict[str, Values]]]:
+    """URL and features of the first `records` records of each file, CSV or what a job reads.
+
+    Raises DataError with file and place of a damaged record, or where CSV and other files come together.
+    """
+    kinds = {csv_format.is_csv(file.url) for file in files}
+    if kinds == {True, False}:
+        first = next(file.url for file in files if not csv_format.is_csv(file.url))
+        raise DataError(f"some files are CSV and {first} is none; look at them one after the other")
+    if True in kinds:
+        yield from _typed(
+            [(file.url, cells) for file in files for cells in _first_cells(file.url, records, csv_format)]
+        )
+        return
+    for file in files:
+        for features in first_examples(file.url, data, records):
+            yield file.url, features
+
+
+def count_rows(url: str, csv_format: CsvFormat) -> int:
+    """All rows of a CSV file. Raises DataError with file and line."""
+    with open_csv(url, csv_format) as rows:
+        return sum(1 for _ in rows)
+
+
+def _first_cells(url: str, most: int, csv_format: CsvFormat) -> Iterator[_Cells]:
+    """Values by column; the label as 0 or 1 where it is told what means 1."""
+    with open_csv(url, csv_format) as rows:
+        for _, cells in zip(range(most), rows, strict=False):
+            found = {name: csv_format.values(cell) for name, cell in zip(rows.columns, cells, strict=True)}
+            if csv_format.positive and csv_format.label in found:
+                found[csv_format.label] = [str(int(each in csv_format.positive)) for each in found[csv_format.label]]
+            yield {name: values for name, values in found.items() if values}
+
+
+def _typed(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, dict[str, Values]]]:
+    kinds: dict[str, ListKind] = {}
+    for _, cells in rows:
+        for name, values in cells.items():
+            for value in values:
+                kinds[name] = _wider(kinds.get(name, "int64"), value)
+    for url, cells in rows:
+        yield url, {name: _values(values, kinds[name]) for name, values in cells.items()}
+
+
+def _wider(kind: ListKind, value: str) -> ListKind:
+    if kind == "int64" and integer(value) is None:
+        kind = "float"
+    return "bytes" if kind == "float" and number(value) is None else kind
+
+
+def _values(values: list[str], kind: ListKind) -> Values:
+    if kind == "bytes":
+        return [value.encode() for value in values]
+    if kind == "int64":
+        return np.array([int(value) for value in values], np.int64)
+    return np.array([float(value) for value in values], np.float32)
+
+
+def integer(text: str) -> int | None:
+    """What it says, None if that is no 64-bit integer."""
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if value in INT64 and "_" not in text else None
+
+
+def number(text: str) -> float | None:
+    """What it says, None if that is no finite 32-bit number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and abs(value) <= FLOAT32_MAX and "_" not in text else None

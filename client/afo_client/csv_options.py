@@ -1,0 +1,42 @@
+"""Options that say how CSV files are written, alike for all commands that read them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from afo.data.csv_file import CsvFormat
+
+_OPTIONS = (
+    click.option("--columns", help="Of CSV: names of the columns, with commas between; left out: its first line."),
+    click.option("--delimiter", help=r"Of CSV: character between cells; \t is a tab, the one of .tsv.  [default: ,]"),
+    click.option("--separator", default="", help="Of CSV: character between the values of one cell, e.g. '|'."),
+    click.option("--skip-lines", default=0, type=click.IntRange(min=0), help="Of CSV: lines before the data."),
+    click.option("--strip", is_flag=True, help="Of CSV: take blanks away from both ends of every cell."),
+    click.option("--missing", multiple=True, help="Of CSV: cell without a value, as empty ones are; may be repeated."),
+    click.option("--positive", multiple=True, help="Of CSV: cell of the label that means 1; may be repeated."),
+)  # fmt: skip
+
+
+def csv_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add them to a command, which hands what it gets for them to `csv_format`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def csv_format(
+    *, columns: str | None, delimiter: str | None, separator: str, skip_lines: int, strip: bool,
+    missing: Sequence[str], positive: Sequence[str], label: str | None = None,
+) -> CsvFormat:  # fmt: skip
+    """`label`: name of its column."""
+    return CsvFormat(
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        delimiter="\t" if delimiter == r"\t" else delimiter,
+        separator="\t" if separator == r"\t" else separator,
+        skip_lines=skip_lines,
+        strip=strip,
+        missing=tuple(missing),
+        positive=tuple(positive),
+        label=label,
+    )
