@@ -32,6 +32,7 @@ class FileReport(msgspec.Struct, frozen=True):
     compression: str
     records: int | None
     format: Literal["tfrecord", "parquet", "csv"] = "tfrecord"
+    unread: dict[str, str] = {}  #: columns of Parquet that can be no features, with their types
 
 
 class FeatureReport(msgspec.Struct, frozen=True):
@@ -57,6 +58,14 @@ class Report(msgspec.Struct, frozen=True):
     files: tuple[FileReport, ...]
     features: tuple[FeatureReport, ...]
     looked_at: int  #: records behind `features`
+
+    @property
+    def unread(self) -> str:
+        """A sentence on columns that can be no features; empty where all can."""
+        columns = {name: kind for file in self.files for name, kind in file.unread.items()}
+        if not columns:
+            return ""
+        return f"columns that can be no features: {', '.join(f'{each} ({columns[each]})' for each in columns)}"
 
 
 def inspect_files(
@@ -91,7 +100,8 @@ def _file_report(split: SplitFile, count: bool, csv_format: CsvFormat) -> FileRe
         return FileReport(split.url, split.size, csv_compression(split.url), rows, "csv")
     if is_parquet("auto", split.url):
         rows, compression = parquet.facts(split.url)
-        return FileReport(split.url, split.size, compression, rows if count else None, "parquet")
+        unread = parquet.unread_columns(split.url)
+        return FileReport(split.url, split.size, compression, rows if count else None, "parquet", unread)
     return FileReport(split.url, split.size, compression_of(split.url), count_records(split.url) if count else None)
 
 

@@ -66,6 +66,12 @@ def facts(url: str) -> tuple[int, str]:
         return int(footer.num_rows), compression.replace("UNCOMPRESSED", "NONE").lower()
 
 
+def unread_columns(url: str) -> dict[str, str]:
+    """Columns that can be no features, and their types. Raises DataError."""
+    with opened(url) as file:
+        return {field.name: str(field.type) for field in file.schema_arrow if kind_of_type(field.type) is None}
+
+
 def copy_rows(url: str, count: int, target: str) -> None:
     """The first `count` rows as a new file `target`, which appears when it is whole. Raises DataError."""
     with opened(url) as file, storage.open_output(target) as output:
@@ -148,7 +154,9 @@ def _flat(array: pa.Array, feature: Feature, url: str) -> tuple[Any, NDArray[np.
 
 def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
     """Values as numpy holds them; null is the value that pads."""
-    kind, target = kind_of_type(array.type), _TARGET[feature.list_kind]
+    # Still lists: they were lists of lists.
+    kind = None if is_list(array.type) else kind_of_type(array.type)
+    target = _TARGET[feature.list_kind]
     if kind is None or not _fits(kind, feature.list_kind):
         raise DataError(
             f"{url}: column `{feature.name}` holds {array.type} values where the schema needs {feature.kind}"
@@ -161,6 +169,8 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
             array = array.dictionary_decode()
         if pa.types.is_decimal(array.type):
             array = array.cast(pa.float64())
+        if pa.types.is_uint64(array.type) and target == pa.int64():
+            array = array.view(target)  # an id is its bits, whatever the highest one means
         # A 32-bit number is what a feature is: rounding to it is no loss that anybody could avoid.
         array = array.cast(target, safe=feature.list_kind != "float")
         filled = pc.fill_null(array, default.encode() if isinstance(default, str) else default)
@@ -184,6 +194,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 def kind_of_type(kind: pa.DataType) -> ListKind | None:
     """Which list of a `tf.Example` would hold such values; None for types that are not read."""
+    if is_list(kind) and is_list(kind.value_type):
+        return None
     if pa.types.is_dictionary(kind) or is_list(kind):
         return kind_of_type(kind.value_type)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):

@@ -17,7 +17,7 @@ from afo.data.splits import find_splits
 from afo.data.synth import Answer, SynthParameters, synthesize
 from afo.data.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
-from afo_client.console import counted, print_json, print_result, say, table
+from afo_client.console import counted, print_json, print_result, say, table, without_control
 from afo_client.csv_options import csv_format, csv_options
 from afo_client.data_behaviour import behaviour
 from afo_client.data_index import index
@@ -154,6 +154,8 @@ def inspect(
 ) -> None:  # fmt: skip
     """Say what TFRecord, Parquet or CSV FILES (paths, URLs or globs) hold, by their first records."""
     report = inspect_files(files, records, look_at, count, csv_format(label=label, **csv))
+    if report.unread:
+        say(without_control(report.unread))
     if infer:
         print_result(text_of(*infer_schema(report.features, report.looked_at)), newline=False)
     elif as_json:

@@ -125,6 +125,7 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
         raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
     said = Data(train=tuple(train), label=chosen, sample_id=guessed.sample_id)
     schema, notes = infer_for_job(report.features, report.looked_at, said)
+    notes += [report.unread] if report.unread else []
     if any(csv_format.is_csv(glob) for glob in (*train, *evaluation)):
         written = _convert(train, evaluation, folder, schema, csv_format)
         unmet = set.intersection(*(set(each.unmet) for each in written))
