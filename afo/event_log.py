@@ -18,8 +18,9 @@ from afo.decoding import UNDECODABLE, bounded, check_bounds
 from afo.errors import DataError
 from afo.events import AnyEvent
 
-#: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1.
-VERSION = 2
+#: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1. From 3 on it tells when
+#: tasks are at work (`TaskAtWork`).
+VERSION = TELLS_WORK = 3
 #: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log. An event that
 #: names each file of a job has a hundred bytes for each.
 MAX_LINE = 64 << 20

@@ -86,6 +86,14 @@ class TaskRegistered(Event, frozen=True):
     environment: dict[str, str]
 
 
+class TaskAtWork(Event, frozen=True):
+    """A process of the task is at work: of a chief or worker it has made its first step, of a program it runs, of an
+    evaluator it looks for checkpoints. Once a process; as a heartbeat told it."""
+
+    task: TaskId
+    generation: int
+
+
 class ContainersAwaited(Event, frozen=True):
     """Why tasks wait for containers; once a minute at most, where the reason or their number is another one."""
 
@@ -116,19 +124,23 @@ class GenerationEnded(Event, frozen=True):
     """A parameter server, or a listening task of a program, is gone: back to `manifest` ('' for the beginning).
 
     Parameter servers in `kept` go on with what they hold (`checkpoint.on_ps_loss: partial`), and so do the data.
+    `step`, `samples`: how far the model had been trained, by the last heartbeats; None where that is not known.
     """
 
     generation: int
     reason: str
     manifest: str
     kept: tuple[int, ...] = ()
+    step: int | None = None
+    samples: int | None = None
 
 
 class VariablesReady(Event, frozen=True):
     """The chief initialised the variables, or restored them, those of the parameter servers in `kept` aside.
 
     Then the data go on at `positions` (row, epoch, count, xor), and the other servers lack the updates of the
-    `lost_samples` that were applied after `restored`. `passed_over`: why newer checkpoints were not taken.
+    `lost_samples` that were applied after `restored`. `passed_over`: why newer checkpoints were not taken. `samples`:
+    those that the model was trained on, None where that is not known.
     """
 
     task: TaskId
@@ -139,6 +151,7 @@ class VariablesReady(Event, frozen=True):
     lost_samples: int = 0
     positions: tuple[tuple[int, int, int, int], ...] = ()
     passed_over: tuple[str, ...] = ()
+    samples: int | None = None
 
 
 class WarmStarted(Event, frozen=True):
@@ -409,6 +422,7 @@ AnyEvent = (
     | ContainerRunning
     | ContainerEnded
     | TaskRegistered
+    | TaskAtWork
     | ContainersAwaited
     | GangReleased
     | GenerationStarted

@@ -72,6 +72,7 @@ def _generation_ended(state: JobState, event: ev.GenerationEnded, time: float) -
     state.holders = {index: holder for index, holder in state.holders.items() if index in event.kept}
     for task in state.of_role("chief", "worker", *state.config.job.listening):
         state.splits.release(task.id)
+        task.at_work = False
         # Where the data do not go back, a worker that has finished has nothing more to do.
         if task.stage is Stage.SUCCEEDED and not event.kept:
             task.move(Stage.ENDED)
@@ -154,11 +155,14 @@ def _process_ended(state: JobState, event: ev.ProcessEnded, time: float) -> None
     task = state.tasks[event.task.role, event.task.index]
     task.process_ends = event.number or task.process_ends + 1
     task.in_place += 1
+    task.at_work = False
     _blame(task, event, time)
 
 
 def _told(
-    state: JobState, event: ev.KillRequested | ev.TaskStalled | ev.ContainersAwaited | ev.GangReleased, time: float
+    state: JobState,
+    event: ev.KillRequested | ev.TaskStalled | ev.TaskAtWork | ev.ContainersAwaited | ev.GangReleased,
+    time: float,
 ) -> None:
     """For who reads the log: the state does not change by it."""
 
@@ -237,6 +241,7 @@ _APPLY: dict[type, _Apply] = {
     ev.ContainerRunning: _container_running,
     ev.ContainerEnded: _container_ended,
     ev.TaskRegistered: _task_registered,
+    ev.TaskAtWork: _told,
     ev.ContainersAwaited: _told,
     ev.GangReleased: _told,
     ev.GenerationStarted: _generation_started,
@@ -268,7 +273,8 @@ _APPLY: dict[type, _Apply] = {
 #: Events on which nothing that is decided later rests: the state does not change by them, or (`Sample`) only until the
 #: next heartbeat.
 OBSERVATIONS = frozenset(
-    {ev.BadRecordsExceeded, ev.ContainersAwaited, ev.KillRequested, ev.Sample, ev.TaskStalled, ev.TasksUsed}
-)
+    {ev.BadRecordsExceeded, ev.ContainersAwaited, ev.KillRequested, ev.Sample, ev.TaskAtWork, ev.TaskStalled,
+     ev.TasksUsed}
+)  # fmt: skip
 if set(_APPLY) != set(get_args(ev.AnyEvent)):
     raise InvalidState("an event has no way into the state")

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from afo import __version__
 from afo import events as ev
 from afo.exits import CAUSES
+from afo.job import Role
 from afo.rpc import messages as m
+from afo.train_task import Progress
 from afo_am import hosts, in_place, programs
 from afo_am.diagnosis import message_of
 from afo_am.restarts import holds
@@ -65,11 +67,24 @@ class Children:
         if request.progress is not None:
             self._core.rates.take(task.id, request.progress, self._core.now)
             task.progress = request.progress
+            if request.process_alive and self._counts(task, request.generation):
+                self._note_work(task, request.progress)
         if request.address and request.generation == self._core.state.generation and not self._core.state.verdict:
             task.address, task.address_generation = request.address, request.generation
             self._form_generation(task)
         directive, orders = self._directive(task), self._core.orders.heard(task, request.orders)
         return replace(directive, orders=orders) if orders else directive
+
+    def _note_work(self, task: Task, progress: Progress) -> None:
+        """Write down, once, that the task's process is at work."""
+        if not task.at_work and _is_at_work(task.id.role, progress) and not self._core.state.verdict:
+            task.at_work = True
+            self._core.record(ev.TaskAtWork(task=task.id, generation=self._core.state.generation))
+
+    def _counts(self, task: Task, generation: int) -> bool:
+        """Whether what a process of `generation` does counts; an evaluator of a model belongs to none."""
+        state = self._core.state
+        return generation == state.generation or (task.id.role == "evaluator" and not state.config.job.program)
 
     def _form_generation(self, task: Task) -> None:
         state = self._core.state
@@ -128,10 +143,18 @@ class Children:
 
     def _take_last_progress(self, task: Task, report: m.ExitReport) -> None:
         """A short process may end between two heartbeats; one of a lost generation made steps that were undone."""
-        if report.progress is not None and report.generation == self._core.state.generation:
+        if report.progress is not None and self._counts(task, report.generation):
             self._core.rates.take(task.id, report.progress, self._core.now)
+            self._note_work(task, report.progress)
 
     def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
         # Were it taken for done, the next generation would wait for its address, or find no parameter servers.
         state, evaluates = self._core.state, task.id.role == "evaluator"
         return not evaluates and not state.verdict and report.generation != state.generation
+
+
+def _is_at_work(role: Role, progress: Progress) -> bool:
+    """A parameter server's work shows in the workers' steps alone."""
+    if role == "evaluator":
+        return progress.phase in ("waiting", "evaluating", "running")
+    return progress.phase == "running" or (role != "ps" and progress.samples > 0)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from afo import events as ev
 from afo.am_config import AmConfig
 from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
@@ -255,7 +257,11 @@ class Core:
         task.not_before = self._now + pause_before_restart(self.state, task, self._wall)
         if ends_generation(self.state, task):
             text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
-            self.record(generation_ended(self.state, task, text))
+            ended = generation_ended(self.state, task, text)
+            if self.state.ready:
+                step = max(self.state.step, self.rates.step)
+                ended = replace(ended, step=step, samples=self.rates.trained)
+            self.record(ended)
 
     def _give_up(self, task: Task, cause: str, text: str) -> None:
         """The job goes on without the task, or fails."""

@@ -21,6 +21,8 @@ class Rates:
         self.step = 0
         #: Samples applied by all processes so far, those that a rollback undid included.
         self.samples = 0
+        #: Samples that the model was trained on; None before that is known, after a restart of the AM.
+        self.trained: int | None = None
         self.loss: float | None = None
         #: Samples per second when the last of them came.
         self.last_samples_per_s = 0.0
@@ -42,9 +44,9 @@ class Rates:
         self.samples = samples
         self._counted = set(tasks)
 
-    def reset(self, step: int) -> None:
-        """A generation begins at `step`."""
-        self.step = step
+    def reset(self, step: int, trained: int = 0) -> None:
+        """A generation begins at `step`, with a model that was trained on so many samples."""
+        self.step, self.trained = step, trained
         self._staleness.clear()
         self._marks.clear()
 
@@ -61,6 +63,8 @@ class Rates:
         if task.role not in ("chief", "worker"):
             return
         self.samples += progress.samples - last.samples
+        if self.trained is not None:
+            self.trained += progress.samples - last.samples
         self._wait += progress.input_wait - last.input_wait
         self._step_s += progress.step_s - last.step_s
         self.step = max(self.step, progress.step)

@@ -121,6 +121,8 @@ class Task:
     address: str = ""
     address_generation: int = 0
     process_alive: bool = False
+    #: `TaskAtWork` was told of its present process.
+    at_work: bool = False
     progress: Progress | None = None
     usage: Usage = field(default_factory=Usage)
 
@@ -149,7 +151,7 @@ def _begin_again(task: Task) -> None:
     task.id = TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + 1)
     task.handle = task.container = task.host = task.node = task.address = ""
     task.address_generation = task.process_ends = task.in_place = 0
-    task.container_over = task.stays_slow = False
+    task.container_over = task.stays_slow = task.at_work = False
     task.leaving = task.leaves_since = None
     task.stopped = task.progress = None
 

@@ -94,8 +94,9 @@ class Trainers:
         """The variables are prepared."""
         task = self._chief_only(report.task, report.generation)
         if not self._core.state.ready:
-            self._core.rates.reset(report.step)
-            self._core.record(self._variables_ready(task.id, report))
+            ready = self._variables_ready(task.id, report)
+            self._core.rates.reset(report.step, ready.samples or 0)
+            self._core.record(ready)
             if report.warm_start is not None:
                 self._core.record(_warm_started(task.id, report, report.warm_start))
         return m.Empty()
@@ -113,16 +114,17 @@ class Trainers:
 
     def _variables_ready(self, task: m.TaskId, report: m.ReadyReport) -> ev.VariablesReady:
         state = self._core.state
+        saved = state.splits.samples_at(state.checkpoints.get(report.restored, ()))
         ready = ev.VariablesReady(
             task=task, generation=report.generation, restored=report.restored, step=report.step,
-            passed_over=report.passed_over,
+            passed_over=report.passed_over, samples=saved,
         )  # fmt: skip
         if not state.holders:
             return ready
-        saved = state.splits.samples_at(state.checkpoints.get(report.restored, ()))
+        applied = state.splits.samples_at(report.positions)
         # The copy of a position may lack the batch that was under way.
-        lost = max(0, state.splits.samples_at(report.positions) - saved)
-        return replace(ready, kept=tuple(state.holders), lost_samples=lost, positions=report.positions)
+        lost = max(0, applied - saved)
+        return replace(ready, kept=tuple(state.holders), lost_samples=lost, positions=report.positions, samples=applied)
 
     def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""

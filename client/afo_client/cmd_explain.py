@@ -1,6 +1,7 @@
 """`afo explain`."""
 
 import difflib
+import time
 from collections import Counter
 from contextlib import closing
 
@@ -20,6 +21,7 @@ from afo_client.explanation import Explanation, TaskEnd, budget_text, cause_fiel
 from afo_client.job_ref import find_job
 from afo_client.job_watch import JobWatch
 from afo_client.named_job import JobType
+from afo_client.restarts_text import restart_fields, restart_lines
 from afo_client.runtimes import runtime_for
 from afo_client.submitted import submitted_config
 from afo_client.summary import TAIL_LINES, master_text
@@ -111,7 +113,9 @@ def _text(found: Explanation, job: Job | None) -> list[str]:
         lines += _lines(cause, _budget(cause, found, job))
     if not found.ends and not cause:
         lines.append("no task has ended before its time")
-    return [*lines, *_master_lines(found.masters), *_ends_lines(found.ends), *map(without_control, found.notes)]
+    restarts = restart_lines(found.outages, found.downtime, time.time())
+    notes = map(without_control, found.notes)
+    return [*lines, *_master_lines(found.masters), *_ends_lines(found.ends), *restarts, *notes]
 
 
 def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
@@ -143,5 +147,5 @@ def _fields(found: Explanation, job: Job | None) -> dict[str, object]:
         "application_id": found.job_id, "state": found.state, "cause": found.cause or None,
         "diagnostics": found.diagnostics, "explanation": words, "evidence": evidence, "ends": ends,
         "masters": [{**msgspec.to_builtins(each), "time": iso(each.time)} for each in found.masters],
-        "notes": list(found.notes),
+        **restart_fields(found.outages, found.downtime, time.time()), "notes": list(found.notes),
     }  # fmt: skip

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from afo import event_log
 from afo import events as ev
+from afo.downtime import Downtime, Outage
+from afo.downtime_fold import DowntimeFold
 from afo.exits import CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
 from afo.job import RestartBudget, Role
 from afo.master_starts import MasterStarts
@@ -40,6 +42,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     ends: tuple[TaskEnd, ...]
     #: Each time that its Application Master was lost.
     masters: tuple[MasterStart, ...] = ()
+    #: What was lost and came back, the newest, and how long that took in all.
+    outages: tuple[Outage, ...] = ()
+    downtime: Downtime = Downtime()
     #: What a person should know of how the model came about (`afo.notes`).
     notes: tuple[str, ...] = ()
 
@@ -48,9 +53,10 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     """What the event log says of the job that `view` shows."""
     ends: list[TaskEnd] = []
     masters, lost = MasterStarts(), []
-    hosts, first = TaskHosts(), None
+    hosts, first, downtime = TaskHosts(), None, DowntimeFold()
     for record in records:
         hosts.take(record)
+        downtime.take(record)
         if isinstance(record, event_log.Record) and (again := masters.take(record.event, record.time)):
             lost.append(again)
         match record:
@@ -63,7 +69,8 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     evidence = decisive[-1] if decisive else faults[-1] if faults else None
     return Explanation(
         job_id=view.job_id, state=view.state, cause=view.cause, diagnostics=view.message, evidence=evidence,
-        ends=tuple(ends), masters=tuple(lost), notes=view.notes,
+        ends=tuple(ends), masters=tuple(lost), notes=view.notes, outages=downtime.outages(),
+        downtime=downtime.of_ended() if view.ended else downtime.downtime(),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from collections import deque
 from msgspec import structs
 
 from afo import events as ev
+from afo.downtime_fold import DowntimeFold
 from afo.event_log import UnknownRecord
 from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
@@ -66,10 +67,12 @@ class HistoryFold:
         self._profiles_wanted: dict[int, TaskId] = {}
         self._data = DataFold()
         self._wait = WaitFold(before.runtime)
+        self._downtime = DowntimeFold()
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
         self._newest.append(record)
+        self._downtime.take(record)
         self._change(last_event=record.time, events_total=self._job.events_total + 1)
         if isinstance(record, UnknownRecord):
             self._change(unknown_events=self._job.unknown_events + 1)
@@ -97,6 +100,8 @@ class HistoryFold:
             evaluations=tuple(reversed(self._evaluations)),
             restarts=tuple(reversed(self._restarts)),
             returns=tuple(reversed(self._returns)),
+            outages=tuple(reversed(self._downtime.outages())),
+            downtime=self._downtime.of_ended() if self._job.ended else self._downtime.downtime(),
             curve=self._curve.items(),
             metric_curve=self._metric_curve.items(),
             data=self._data.progress(),

@@ -4,6 +4,7 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
+from afo.downtime import Downtime, Outage
 from afo.exits import CAUSES, HARMLESS, UNSTARTED, Cause
 from afo.gate import Check
 from afo.input_wait import InputBound
@@ -210,6 +211,9 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     beginning: Beginning | None = None
     export: Export | None = None
     restarts: tuple[Restart, ...] = ()
+    #: What was lost and came back, and how long that took in all.
+    outages: tuple[Outage, ...] = ()
+    downtime: Downtime = Downtime()
     #: Those of the restarts in which the training went back to a checkpoint.
     returns: tuple[Restart, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
@@ -250,4 +254,5 @@ def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
         metrics=verdict.metrics, samples=verdict.samples, step=verdict.step, seconds=verdict.seconds,
         core_hours=verdict.core_hours, memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts,
         input_wait=verdict.input_wait, train_seconds=verdict.train_seconds, input_bound=verdict.input_bound,
+        downtime=job.downtime.closed(job.last_event),
     )  # fmt: skip

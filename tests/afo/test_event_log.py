@@ -34,7 +34,7 @@ def flipped(line: bytes, bit: int) -> bytes:
 
 
 def test_a_line_is_json_and_ends_with_its_checksum() -> None:
-    assert VERSION_1.replace(b'"v":1', b'"v":2').removesuffix(b"}") + b',"crc32c":"b0b4c2f5"}' == LINE
+    assert VERSION_1.replace(b'"v":1', b'"v":3').removesuffix(b"}") + b',"crc32c":"e8a0aa68"}' == LINE
     assert event_log.decode_line(LINE) == RECORD
 
 
@@ -56,8 +56,8 @@ def test_an_unknown_event_is_kept_in_every_version(line: bytes) -> None:
 
 def test_a_checksum_that_is_cut_off_or_that_an_older_line_would_not_have_is_damage() -> None:
     assert event_log.decode_line(LINE[:-21] + b"}") is None
-    assert event_log.decode_line(LINE.replace(b'"v":2', b'"v":1')) is None
-    assert event_log.decode_line(LINE.replace(b'"v":2', b'"v":0')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":3', b'"v":1')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":3', b'"v":0')) is None
 
 
 @pytest.mark.parametrize("line", [LINE, LONG], ids=["short", "long"])
@@ -88,7 +88,7 @@ def test_other_damage_is_seen_and_never_mended_into_another_line(line: bytes, da
 
 def foreign(event: str, time: str = "1.5", seq: str = "3") -> bytes:
     """An intact line, whoever wrote it."""
-    head = f'{{"v":2,"seq":{seq},"am_attempt":1,"incarnation":2,"time":{time},"event":'
+    head = f'{{"v":3,"seq":{seq},"am_attempt":1,"incarnation":2,"time":{time},"event":'
     return event_log.sealed(f"{head}{event}}}".encode())
 
 

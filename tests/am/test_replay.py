@@ -203,7 +203,7 @@ def test_the_end_of_a_segment_that_is_missing_shows_in_the_next(written: Written
         read_earlier(written.paths, "")
 
 
-@pytest.mark.parametrize("rest", [b'{"v":2,"seq":', b"", b"\0" * 40])
+@pytest.mark.parametrize("rest", [b'{"v":3,"seq":', b"", b"\0" * 40])
 def test_what_a_crash_left_of_a_line_is_no_damage(
     written: Written, rest: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,7 +266,7 @@ def test_an_event_of_another_version_is_not_left_out(written: Written) -> None:
 def test_a_journal_of_version_1_is_read(tmp_path: Path, job: Written) -> None:
     paths = JobPaths(str(tmp_path), CONFIG.job_id)
     for incarnation, lines in enumerate(job.segments.values(), 1):
-        old = [re.sub(rb'^{"v":2,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
+        old = [re.sub(rb'^{"v":3,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
         storage.write_bytes(paths.events_segment(1, incarnation), b"".join(line + b"}\n" for line in old))
     earlier = read_earlier(paths, "")
     assert [record.event for record in earlier.records] == [record.event for record in job.records]

@@ -54,7 +54,7 @@ def test_the_first_failing_task_with_its_evidence_and_advice(
     assert "uses the budget `restart.worker`: 5 in 1h" in text
     assert "what to do: Raise `roles.<role>.memory`" in text
     assert "4 ends of tasks before their time" in text
-    assert [line.split() for line in text.splitlines() if "node_lost" in line] == [["worker:1", "node_lost", "2"]]
+    assert ["worker:1", "node_lost", "2"] in [line.split() for line in text.splitlines()]
 
 
 def test_a_process_that_failed_in_its_container_is_the_evidence_too(
@@ -77,6 +77,36 @@ def test_as_json(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
     assert fields["explanation"]["blame"] == "user"
     assert [end["cause"] for end in fields["ends"]].count("node_lost") == 2
     assert fields["evidence"]["time"].endswith("Z")
+
+
+def test_restarts_say_how_long_each_took_and_what_they_cost_in_all(
+    job: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, worker, again = task_id("ps"), task_id("worker"), task_id("ps", 0, 1)
+    job.task(server).task(worker).log(
+        ev.VariablesReady(task=worker, generation=1, restored="", step=0, samples=0),
+        ev.TaskAtWork(task=worker, generation=1),
+        ev.TaskEnded(task=server, cause="node_lost", code=None, message="the machine went away"),
+        ev.GenerationEnded(generation=1, reason="it is gone", manifest="m-4", step=70, samples=7000),
+    ).task(again, host="node-2")
+    job.log(
+        ev.VariablesReady(task=worker, generation=2, restored="m-4", step=40, samples=4000),
+        ev.TaskAtWork(task=worker, generation=2),
+    )
+    job.end("SUCCEEDED", "succeeded")
+    lines = out(capsys, "explain").splitlines()
+    assert (
+        "downtime: the training stood still for 5.0 s (27.8% of the job's time); tasks were away for 6.0 s in all; "
+        "1 restart"
+    ) in lines
+    (row,) = (line for line in lines if "ps:0 (attempt 0)" in line)
+    phases = "request 2.0 s, container 1.0 s, start 1.0 s, first step 2.0 s"
+    for part in ("node_lost", "node-1  node-2", phases, "30 steps, 3,000 samples"):
+        assert part in row
+    fields = json.loads(out(capsys, "explain", "--json"))
+    assert fields["downtime"] == {"seconds": 5.0, "share": 5 / 18, "tasks_away_seconds": 6.0, "restarts": 1}
+    assert (fields["restarts"][0]["what"], fields["restarts"][0]["redone"]["steps"]) == ("ps:0", 30)
+    assert fields["restarts"][0]["trained"].endswith("Z")
 
 
 def test_a_job_that_went_well(job: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:

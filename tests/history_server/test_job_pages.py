@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
+from afo import event_log, jsonfile, storage
 from afo import events as ev
-from afo import jsonfile, storage
 from afo.exits import APPLICATION_ATTEMPT_LOST
 from afo.gate import Check
 from afo.profile_request import OPERATORS, STACKS, Operator, Operators
@@ -52,9 +52,34 @@ def test_the_loss_of_the_application_master_is_one_restart(client: FlaskClient, 
         ev.AmStarted(am_attempt=2, incarnation=1, address="a:1", host="node-7", pid=1),
         ev.ContainerRequested(task=again, memory=1, vcores=1, reason=f"after {APPLICATION_ATTEMPT_LOST}"),
     )
-    restarts = words(page(client, running).partition("<h2>Restarts</h2>")[2])
+    restarts = words(page(client, running).partition('<h2 id="restarts">')[2])
     assert "Application Master, attempt 2, start 1 on node-7; tasks that ended with the one before: 1" in restarts
     assert "worker:3, attempt 1" not in restarts
+    assert (
+        "Application Master attempt 1 application_attempt_lost tasks that ended with it: 1 h node-7 not yet" in restarts
+    )
+
+
+def test_restarts_say_what_they_cost(client: FlaskClient, running: JobWriter) -> None:
+    lost, again = task_id("worker"), task_id("worker", 0, 1)
+    running.log(
+        ev.TaskAtWork(task=lost, generation=1),
+        ev.TaskEnded(task=lost, cause="node_lost", code=None, message="<b>gone</b>"),
+    ).task(again, host="node-2").log(ev.TaskAtWork(task=again, generation=1))
+    shown = page(client, running)
+    restarts = words(shown.partition('<h2 id="restarts">')[2])
+    assert "Downtime of the training 4.0 s Share of its time 4 % Tasks away, added up 4.0 s Restarts 1" in restarts
+    assert "<code>node_lost</code><small>&lt;b&gt;gone&lt;/b&gt;" in shown
+    assert "4.0 s request 1.0 s container 1.0 s start 1.0 s first step 1.0 s" in restarts
+
+
+def test_an_older_log_does_not_tell_how_long_a_restart_took(client: FlaskClient, running: JobWriter) -> None:
+    lost = ev.TaskEnded(task=task_id("worker"), cause="node_lost", code=None, message="gone")
+    running.raw(
+        event_log.encode_line(event_log.Record(v=2, seq=9, am_attempt=1, incarnation=1, time=T0 + 950, event=lost))
+    )
+    restarts = words(page(client, running).partition('<h2 id="restarts">')[2])
+    assert "Downtime of the training unknown Share of its time unknown Tasks away, added up unknown" in restarts
 
 
 def test_a_running_job_shows_how_far_it_is(client: FlaskClient, running: JobWriter) -> None:
