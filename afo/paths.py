@@ -46,6 +46,7 @@ class JobPaths:
         damaged/              lines of the event log that an AM found damaged, as they were found
         verdict.json          final state; written once, when no task runs any more
         kill.json             who had it ended by force, and why (`afo.forced_end`), if somebody did
+        annotations.json      notes and tags that people gave it later (`afo.annotations`), if somebody did
         on_end.json           how `on_end` of the job file ended (`afo.bounded_command.Ran`), if there is one
         logs/<role>_<index>/<attempt>/{stdout,stderr}   and logs/am/<attempt>/{stdout,stderr}
         checkpoints/  export/  summaries/
@@ -101,6 +102,11 @@ class JobPaths:
     def kill(self) -> str:
         """Who had it ended without its AM."""
         return f"{self.dir}/kill.json"
+
+    @property
+    def annotations(self) -> str:
+        """Notes and tags of after the submission."""
+        return f"{self.dir}/annotations.json"
 
     @property
     def on_end(self) -> str:

@@ -96,9 +96,11 @@ def status(as_json: bool) -> None:
 @command.command(
     "ls",
     help="List jobs of the history server: of all users, however old, by WORDS that occur in the id, name, user, "
-    "queue, cause or tags.",
+    "queue, cause, tags or notes.",
     epilog=examples(
-        "afo history ls ctr --state FAILED --since 2026-11-01", "afo history ls --tag team=feeds --sort auc"
+        "afo history ls ctr --state FAILED --since 2026-11-01",
+        "afo history ls --tag team=feeds --sort auc",
+        "afo history ls ctr --column metrics.log_loss --column params.train.batch_size --sort metrics.log_loss",
     ),
 )
 @click.argument("words", nargs=-1)
@@ -110,7 +112,11 @@ def status(as_json: bool) -> None:
 @click.option("--tag", metavar="NAME[=VALUE]", help="Its tag.")
 @click.option("--since", metavar="TIME", help="A day, or a moment in UTC.")
 @click.option("--until", metavar="TIME", help="A day, which is included, or a moment.")
-@click.option("--sort", metavar="COLUMN", help="began, name, user, queue, state, seconds, auc or core_hours.")
+@click.option("--sort", metavar="COLUMN", help="began, name, user, queue, state, seconds, auc, core_hours or a column.")
+@click.option(
+    "--column", multiple=True, metavar="COLUMN",
+    help="metrics.NAME, params.SETTING or tags.KEY in place of AUC; may be given several times.",
+)  # fmt: skip
 @click.option("--ascending", is_flag=True, help="The smallest first.")
 @click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer.")
@@ -127,8 +133,8 @@ def list_jobs(
     if as_json:
         print_result(body.decode())
     elif page.jobs:
-        head = ("JOB", "NAME", "USER", "STATE", "CAUSE", "BEGAN", "TOOK", "CORE-HOURS", "AUC")
-        print_result(table(head, [_row(job) for job in page.jobs]))
+        head = ("JOB", "NAME", "USER", "STATE", "CAUSE", "BEGAN", "TOOK", "CORE-HOURS", *map(_title, page.columns))
+        print_result(table(head, [_row(job, cells) for job, cells in zip(page.jobs, page.cells, strict=True)]))
         if page.total > len(page.jobs):
             say(f"{page.total - len(page.jobs)} more; name a larger --limit, or more of what you look for")
     else:
@@ -145,9 +151,17 @@ def _api(server: str | None) -> HistoryApi:
     return HistoryApi(own.address, read_token(UserState(state_dir).token_file()))
 
 
-def _row(job: ListedJob) -> tuple[str, ...]:
+def _title(column: str) -> str:
+    return "AUC" if column == "metrics.auc" else column.partition(".")[2]
+
+
+def _cell(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:.4f}"
+
+
+def _row(job: ListedJob, cells: tuple[float | str | None, ...]) -> tuple[str, ...]:
     return (
         job.job_id, job.name, job.user, job.state, job.cause if job.state == "FAILED" else "",
         iso(job.started or job.submitted or None) or "", "" if job.seconds is None else span_text(job.seconds),
-        "" if job.core_hours is None else f"{job.core_hours:.3g}", "" if job.auc is None else f"{job.auc:.4f}",
+        "" if job.core_hours is None else f"{job.core_hours:.3g}", *map(_cell, cells),
     )  # fmt: skip

@@ -31,7 +31,6 @@ class ListedJob(Struct, frozen=True):
     started: float = 0.0
     submitted: float = 0.0
     seconds: float | None = None
-    auc: float | None = None
     core_hours: float | None = None
 
 
@@ -41,6 +40,9 @@ class JobsPage(Struct, frozen=True):
     jobs: tuple[ListedJob, ...]
     total: int
     problem: str = ""
+    columns: tuple[str, ...] = ()
+    #: Of each job its values in these columns.
+    cells: tuple[tuple[float | str | None, ...], ...] = ()
 
 
 class HistoryApi:

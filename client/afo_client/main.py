@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("afo_client.cmd_explain", "Say why a job ended, or what a cause means, and what to do."),
     "queue": ("afo_client.cmd_queue", "Show the queue of a job, and whether it has room."),
     "compare": ("afo_client.cmd_compare", "Show two jobs side by side: settings, metrics, speed, cost."),
+    "annotate": ("afo_client.cmd_annotate", "Show and change a job's notes and tags."),
     "kill": ("afo_client.cmd_kill", "End a job, or one of its tasks."),
     "scale": ("afo_client.cmd_scale", "Change the number of workers of a live job."),
     "top": ("afo_client.cmd_top", "Show what each task of a live job does now."),

@@ -12,7 +12,7 @@ from afo_history_server.job_actions import JobActions, Order
 from afo_history_server.job_store import JobStore
 from afo_history_server.signing_in import access_of_app, check_form, viewer
 
-ACTIONS = ("kill", "checkpoint", "profile", "delete")
+ACTIONS = ("kill", "checkpoint", "profile", "annotate", "delete")
 _MAX_REASON = 500
 
 
@@ -36,7 +36,10 @@ def actions_blueprint(store: JobStore, actions: JobActions) -> Blueprint:
         if len(reason) > _MAX_REASON:
             raise UsageError(f"reason has {len(reason)} characters; allowed are {_MAX_REASON}")
         task = request.form.get("task", "")
-        order = Order(job=job, user=viewer().name, reason=reason, task=task, seconds=_seconds())
+        order = Order(
+            job=job, user=viewer().name, reason=reason, task=task, seconds=_seconds(), notes=request.form.get("notes"),
+            tags=request.form.get("tags"), version=request.form.get("version", ""),
+        )  # fmt: skip
         getattr(actions, action)(order)
 
     def from_page(job_id: str, action: str) -> AnyResponse:

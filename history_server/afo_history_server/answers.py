@@ -26,6 +26,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 class JobsAnswer(Answer, frozen=True):
     """Page `page` of `pages` of the list, counted from 1. `total` of the `known` jobs are what was asked for.
 
+    `cells`: of each of the `jobs` its values in `columns`, null where it has none.
     `left_out` older ones are on no page. `problem`: why the list is older than it should be, '' if it is not.
     """
 
@@ -38,6 +39,8 @@ class JobsAnswer(Answer, frozen=True):
     left_out: int
     scanned: float
     problem: str = ""
+    columns: tuple[str, ...] = ()
+    cells: tuple[tuple[float | str | None, ...], ...] = ()
 
 
 class JobAnswer(Answer, frozen=True):

@@ -19,7 +19,7 @@ from afo_history_server.words import event_fields
 
 PREFIX = "/api/v1"
 _LIST = (
-    Parameter("q", "string", "Words that all occur in the id, name, user, queue, cause or tags."),
+    Parameter("q", "string", "Words that all occur in the id, name, user, queue, cause, tags or notes."),
     Parameter("state", "string", "May be named several times."),
     Parameter("user", "string", "Who submitted it."),
     Parameter("queue", "string", "The queue that the job file names."),
@@ -27,7 +27,8 @@ _LIST = (
     Parameter("tag", "string", "`team` or `team=feeds`."),
     Parameter("since", "string", "A day, or a moment in UTC: jobs that began then or later."),
     Parameter("until", "string", "Jobs that began before; a day is included."),
-    Parameter("sort", "string", "What the list is sorted by; `began` if left out."),
+    Parameter("column", "string", "`metrics.auc`, `params.train.batch_size`, `tags.team`; several times for several."),
+    Parameter("sort", "string", "What the list is sorted by, also a column; `began` if left out."),
     Parameter("order", "string", "`desc`, if left out, or `asc`."),
     Parameter("page", "integer", "From 1."),
     Parameter("size", "integer", "Jobs on a page, at most 500."),
@@ -42,6 +43,11 @@ _FLEET = (
     Parameter("by", "string", "`user`, `queue`, `name` or `tag:NAME`."),
 )
 _REASON = (Parameter("reason", "string", "Kept with the job, or in the server's log; at most 500 characters."),)
+_ANNOTATE = (
+    Parameter("notes", "string", "Left out: as they are."),
+    Parameter("tags", "string", "One `key=value` a line, all that it is to have. Left out: as they are."),
+    Parameter("version", "string", "Refused if somebody has changed them since; left out: not looked at."),
+)
 _PROFILE = (
     Parameter("task", "string", "One that runs, like `worker:0`."),
     Parameter("seconds", "number", "10 if left out."),
@@ -61,6 +67,7 @@ DESCRIBED = (
     Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, (), "post", _REASON),
     Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, (), "post"),
     Described(f"{PREFIX}{_JOB}/profile", "Profile a task; needs the token.", a.ActionAnswer, (), "post", _PROFILE),
+    Described(f"{PREFIX}{_JOB}/annotate", "Notes and tags; needs the token.", a.ActionAnswer, (), "post", _ANNOTATE),
     Described(f"{PREFIX}{_JOB}/delete", "Remove an ended job; needs the token.", a.ActionAnswer, (), "post", _REASON),
 )
 

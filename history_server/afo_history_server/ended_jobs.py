@@ -11,14 +11,23 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from afo.decoding import UNDECODABLE
 from afo.private_files import make_private
 from afo_history_server.job_summary import JobSummary
 
 #: What a line holds; a file with another number was written by another version.
-FORMAT = zlib.crc32(repr([(field.name, str(field.type)) for field in msgspec.structs.fields(JobSummary)]).encode()) >> 1
+_FIELDS = [(field.name, str(field.type)) for field in msgspec.structs.fields(JobSummary)]
+FORMAT = zlib.crc32(repr(("changed", _FIELDS)).encode()) >> 1
 _LOG = logging.getLogger(__name__)
+
+
+class Ended(Struct, frozen=True):
+    """The line of a job, and when its directory had changed last."""
+
+    job: JobSummary
+    changed: float
 
 
 class EndedJobs:
@@ -27,28 +36,28 @@ class EndedJobs:
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
-    def load(self) -> dict[str, JobSummary]:
+    def load(self) -> dict[str, Ended]:
         """Job id → its line. Empty where there is no file that can be read."""
         if self._path is None:
             return {}
         try:
             with closing(self._open(self._path)) as file:
                 return {
-                    job_id: msgspec.json.decode(line, type=JobSummary)
-                    for job_id, line in file.execute("SELECT id, line FROM ended")
+                    job_id: Ended(msgspec.json.decode(line, type=JobSummary), changed)
+                    for job_id, line, changed in file.execute("SELECT id, line, changed FROM ended")
                 }
         except (sqlite3.Error, *UNDECODABLE, OSError) as error:
             self._give_up(self._path, error)
             return {}
 
-    def update(self, ended: Iterable[JobSummary], gone: Iterable[str]) -> None:
+    def update(self, ended: Iterable[Ended], gone: Iterable[str]) -> None:
         """Keep these lines and forget those jobs."""
         if self._path is None:
             return
         try:
             with closing(self._open(self._path)) as file, file:
-                lines = ((job.job_id, msgspec.json.encode(job)) for job in ended)
-                file.executemany("INSERT OR REPLACE INTO ended VALUES (?, ?)", lines)
+                lines = ((each.job.job_id, msgspec.json.encode(each.job), each.changed) for each in ended)
+                file.executemany("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", lines)
                 file.executemany("DELETE FROM ended WHERE id = ?", ((job_id,) for job_id in gone))
         except (sqlite3.Error, OSError) as error:
             self._give_up(self._path, error)
@@ -61,7 +70,7 @@ class EndedJobs:
             if file.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 with file:
                     file.execute("DROP TABLE IF EXISTS ended")
-                    file.execute("CREATE TABLE ended (id TEXT PRIMARY KEY, line BLOB NOT NULL)")
+                    file.execute("CREATE TABLE ended (id TEXT PRIMARY KEY, line BLOB NOT NULL, changed REAL)")
                     file.execute(f"PRAGMA user_version = {FORMAT}")
         except sqlite3.Error:
             file.close()

@@ -3,8 +3,9 @@
 import logging
 from contextlib import closing
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from afo import annotations as an
 from afo import forced_end, resource_manager, storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, UsageError
 from afo.paths import JobPaths
@@ -16,6 +17,7 @@ from afo.user_state import UserState
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_history import JobHistory
 from afo_history_server.job_store import JobStore
+from afo_history_server.live_job import read_annotations
 
 #: Seconds that an Application Master has to answer.
 _PATIENCE_S = 5.0
@@ -33,6 +35,10 @@ class Order(Struct, frozen=True, kw_only=True):
     #: Of a profile: `worker:0`, and for how long.
     task: str = ""
     seconds: float = 0.0
+    #: What is to stand there, None for what it is; tags as lines of `key=value`. `version`: of what they were made.
+    notes: str | None = None
+    tags: str | None = None
+    version: str = ""
 
 
 class JobActions:
@@ -91,6 +97,26 @@ class JobActions:
             master.give_order(request)
         _audit("profile", order)
 
+    def annotate(self, order: Order) -> None:
+        """Write notes and tags to a job, ended or not."""
+        paths = self._store.paths(order.job.job_id)
+        known, problem = read_annotations(self._store.files, paths)
+        if problem:
+            raise UsageError(f"{problem}; delete it to write notes and tags again")
+        if order.version not in ("", known.version()):
+            raise UsageError(
+                f"notes and tags of {paths.job_id} were changed by somebody else since; load its page again, and "
+                "write into what stands there now"
+            )
+        notes = known.notes if order.notes is None else order.notes.replace("\r\n", "\n").strip()
+        tags = known.tags if order.tags is None else _tags(order.tags)
+        now = an.checked(an.Annotations(notes=notes, tags=tags))
+        if tags == order.job.tags and known.tags is None:
+            now = structs.replace(now, tags=None)
+        self._store.files.replace(paths.annotations, an.encoded(now))
+        self._store.reread(paths.job_id)
+        _audit("annotate", order)
+
     def delete(self, order: Order) -> None:
         """Remove the job's directory. It vanishes from the list at once, even if the rest takes long or fails."""
         job_id = order.job.job_id
@@ -118,6 +144,19 @@ def remove_job(files: JobFiles, paths: JobPaths) -> None:
     files.delete(aside)  # what an earlier try left
     storage.rename(paths.dir, aside)  # of a link that has just taken its place the link itself
     files.delete(aside)
+
+
+def _tags(lines: str) -> dict[str, str]:
+    """Of `key=value` a line. Raises `UsageError`."""
+    given = [line.strip() for line in lines.splitlines() if line.strip()]
+    found = {}
+    for key, equals, value in (line.partition("=") for line in given):
+        if not equals or key.strip() in found:
+            raise UsageError(
+                f"tag {key[:80]!r} {'stands there twice' if equals else 'has no value'}; allowed is key=value"
+            )
+        found[key.strip()] = value.strip()
+    return found
 
 
 def _must_run(job: JobHistory) -> None:

@@ -67,9 +67,16 @@ class JobFiles:
     def create(self, url: str, data: bytes) -> None:
         """A file that is there as a whole or not at all. Raises `AlreadyExists`."""
         if self._here:
-            self._here.create(url, data)
+            self._here.write(url, data, overwrite=False)
         else:
             storage.write_bytes(url, data, overwrite=False)
+
+    def replace(self, url: str, data: bytes) -> None:
+        """The same in place of a file of this name, if there is one; who reads gets the one or the other."""
+        if self._here:
+            self._here.write(url, data, overwrite=True)
+        else:
+            storage.write_bytes(url, data)
 
     def delete(self, url: str) -> None:
         """Deletes a file or a directory with all that it holds, if there is one; of a link the link alone."""

@@ -177,6 +177,13 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     queue: str = ""
     runtime: str = ""
     tags: dict[str, str] = {}
+    #: What people wrote to it, and why that cannot be read.
+    notes: str = ""
+    notes_problem: str = ""
+    #: Of notes and tags together, see `Annotations.version`.
+    notes_version: str = ""
+    #: Settings that somebody said, by their paths in the job file; secrets left out.
+    params: dict[str, str] = {}
     acls: Acls = Acls()
     afo_version: str = ""
     state: str = "SUBMITTED"

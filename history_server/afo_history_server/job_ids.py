@@ -9,8 +9,8 @@ from afo_history_server.job_files import JobFiles
 
 #: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.
 _SURE = 5
-#: And now and then anyway, for file systems that keep no such time.
-_ANYWAY = 60
+#: And now and then anyway: for file systems that keep no such time, and for the times of the jobs' own directories.
+_ANYWAY = 15
 
 
 class JobIds:
@@ -23,6 +23,7 @@ class JobIds:
         self._parsed: dict[str, str | None] = {}
         #: Id → whose directory it is, whatever the job says of itself.
         self._owners: dict[str, str] = {}
+        self._changed: dict[str, float] = {}
         self._modified = -1.0
         #: Looks since the root's time changed.
         self._looks = 0
@@ -44,6 +45,10 @@ class JobIds:
         """Whose directory it is, '' of a job that is not there."""
         return self._owners.get(job_id, "")
 
+    def changed(self, job_id: str) -> float:
+        """When its directory changed last, as of the newest listing; 0 of a job that is not there."""
+        return self._changed.get(job_id, 0.0)
+
     def _listed(self) -> tuple[str, ...]:
         try:
             found = self._files.list_dir(self._files.root)
@@ -52,7 +57,9 @@ class JobIds:
         known = self._parsed
         urls = [info.url for info in found if info.is_dir]
         self._parsed = {url: known[url] if url in known else _job_id(url) for url in urls}
-        self._owners = {job_id: info.owner for info in found if (job_id := self._parsed.get(info.url))}
+        jobs = {job_id: info for info in found if (job_id := self._parsed.get(info.url))}
+        self._owners = {job_id: info.owner for job_id, info in jobs.items()}
+        self._changed = {job_id: info.modified for job_id, info in jobs.items()}
         return tuple(sorted(self._owners, key=age_of_id, reverse=True))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
 from afo.errors import AfoError, ClusterUnreachable, in_words
-from afo_history_server.ended_jobs import EndedJobs
+from afo_history_server.ended_jobs import Ended, EndedJobs
 from afo_history_server.fair import chosen
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_ids import JobIds, age_of_id
@@ -31,6 +31,8 @@ class Line(Struct, frozen=True):
     text: str
     #: Greater is newer.
     order: tuple[float, int, int]
+    #: When its directory had changed last.
+    changed: float = 0.0
 
 
 class JobList(Struct, frozen=True, kw_only=True):
@@ -66,12 +68,15 @@ class JobIndex:
         self._others: dict[str, tuple[Line, float]] = {}
         #: Job id → when it came, of those that came after the first scan: it may take a while until they say something.
         self._came: dict[str, float] = {}
+        #: Jobs that the next scan reads, whatever their state.
+        self._again: set[str] = set()
 
     def scan(self) -> JobList:
         """Raises `ClusterUnreachable` or `PermissionDenied` for the root; what was read by then stays known."""
         ids = self._ids.now()
         ended = self._known(ids)
-        self._read([job_id for job_id in self._wanted if job_id not in ended and self._is_due(job_id)])
+        again = self._due_again(ended)
+        self._read([each for each in self._wanted if each in again or (each not in ended and self._is_due(each))])
         others = [line for line, _ in self._others.values()]
         # Two sorted runs for the most part, so this takes little more than a walk.
         lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
@@ -81,10 +86,21 @@ class JobIndex:
         """Whose directory a job has, as of the last scan."""
         return self._ids.owner(job_id)
 
+    def reread(self, job_id: str) -> None:
+        """Have the next scan read a job, though it has ended or is quiet. For any thread."""
+        self._again.add(job_id)
+
+    def _due_again(self, ended: dict[str, Line]) -> set[str]:
+        """Jobs to be read again whatever their state: asked for, or ended ones to which somebody has written since."""
+        found = set()
+        while self._again:
+            found.add(self._again.pop())
+        return found | {job_id for job_id, line in ended.items() if self._ids.changed(job_id) != line.changed}
+
     def _known(self, ids: Sequence[str]) -> dict[str, Line]:
         """The ended jobs among `ids` that need not be read; those not among them are forgotten."""
         if self._ended is None:
-            self._ended = {job_id: line_of(job) for job_id, job in self._kept.load().items()}
+            self._ended = {job_id: line_of(each.job, each.changed) for job_id, each in self._kept.load().items()}
             self._sort()
         if ids is self._seen:
             return self._ended
@@ -97,9 +113,7 @@ class JobIndex:
             kept = there.intersection(self._came)
             self._came = {job_id: self._came.get(job_id, now) for job_id in there.difference(before) | kept}
         if gone := self._ended.keys() - there:
-            self._ended = {job_id: line for job_id, line in self._ended.items() if job_id in there}
-            self._kept.update((), gone)
-            self._sort()
+            self._forget(gone)
         for job_id in self._others.keys() - there:
             del self._others[job_id]
         return self._ended
@@ -110,6 +124,7 @@ class JobIndex:
         (line, looked), now = self._others[job_id], self._clock()
         heard = max(line.job.last_event, line.job.since, self._came.get(job_id, 0.0))
         quiet = line.job.problem or now - heard > QUIET_S
+        quiet = quiet and line.changed == self._ids.changed(job_id)
         return not (quiet and 0 <= now - looked < QUIET_EVERY_S)
 
     def _read(self, job_ids: Sequence[str]) -> None:
@@ -121,19 +136,33 @@ class JobIndex:
         unreachable = [each for each in found if isinstance(each, ClusterUnreachable)]
         jobs = [each for each in found if isinstance(each, JobSummary)]
         self._take([job for job in jobs if job.ended])
+        self._reopen([job.job_id for job in jobs if not job.ended])
         now = self._clock()
-        self._others |= {job.job_id: (line_of(job), now) for job in jobs if not job.ended}
+        self._others |= {job.job_id: (self._line(job), now) for job in jobs if not job.ended}
         if unreachable:
             raise unreachable[0]
 
+    def _line(self, job: JobSummary) -> Line:
+        return line_of(job, self._ids.changed(job.job_id))
+
     def _take(self, ended: Sequence[JobSummary]) -> None:
         if ended and self._ended is not None:
-            self._ended |= {job.job_id: line_of(job) for job in ended}
+            self._ended |= {job.job_id: self._line(job) for job in ended}
             for job in ended:
                 self._others.pop(job.job_id, None)
                 self._came.pop(job.job_id, None)
-            self._kept.update(ended, ())
+            self._kept.update([Ended(job, self._ids.changed(job.job_id)) for job in ended], ())
             self._sort()
+
+    def _reopen(self, job_ids: Sequence[str]) -> None:
+        """Jobs that had ended as far as was known, and cannot be read now or have lost their verdicts."""
+        if gone := (self._ended or {}).keys() & set(job_ids):
+            self._forget(gone)
+
+    def _forget(self, gone: Set[str]) -> None:
+        self._ended = {job_id: line for job_id, line in (self._ended or {}).items() if job_id not in gone}
+        self._kept.update((), gone)
+        self._sort()
 
     def _sort(self) -> None:
         self._sorted = sorted((self._ended or {}).values(), key=lambda line: line.order, reverse=True)
@@ -150,8 +179,8 @@ class JobIndex:
             return JobSummary(job_id=job_id, state="UNREADABLE", problem=in_words(error))
 
 
-def line_of(job: JobSummary) -> Line:
-    """The line of a job."""
+def line_of(job: JobSummary, changed: float = 0.0) -> Line:
+    """The line of a job; `changed`: when its directory had changed."""
     tags = (f"{key}={value}" for key, value in job.tags.items())
-    text = "\n".join((job.job_id, job.name, job.user, job.queue, job.cause, *tags)).casefold()
-    return Line(job, text, (job.since, *age_of_id(job.job_id)))
+    text = "\n".join((job.job_id, job.name, job.user, job.queue, job.cause, *tags, job.notes)).casefold()
+    return Line(job, text, (job.since, *age_of_id(job.job_id)), changed)

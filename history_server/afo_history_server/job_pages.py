@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from flask import Blueprint, render_template
 from msgspec import Struct
 
+from afo.annotations import MOST_NOTES
 from afo.profile_request import MAX_S
 from afo_history_server import query, task_logs
 from afo_history_server.advice import advice
@@ -58,7 +59,8 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
         return render_template(
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
-            max_profile_s=MAX_S, memory_line=memory_line, cores_line=cores_line, cores_of=cores_of,
+            max_profile_s=MAX_S, most_notes=MOST_NOTES, memory_line=memory_line, cores_line=cores_line,
+            cores_of=cores_of,
         )  # fmt: skip
 
     @routes.get("/data")

@@ -5,10 +5,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from afo.errors import UsageError
+from afo_history_server.job_columns import KINDS, Column, column
 from afo_history_server.job_index import Line
 from afo_history_server.job_summary import JobSummary
 
-#: What the list can be sorted by, and where a job has it.
+#: What the list can be sorted by beside columns of `job_columns`, and where a job has it.
 SORTS: dict[str, Callable[[JobSummary], Any]] = {
     "began": lambda job: job.since or None,
     "name": lambda job: job.name.casefold() or None,
@@ -24,7 +26,7 @@ SORTS: dict[str, Callable[[JobSummary], Any]] = {
 class JobQuery(Struct, frozen=True, kw_only=True):
     """An empty field asks for nothing. `since` and `until` are seconds since 1970, the latter excluded."""
 
-    #: Words that all have to occur in the id, name, user, queue, cause or tags; case does not matter.
+    #: Words that all have to occur in the id, name, user, queue, cause, tags or notes; case does not matter.
     q: str = ""
     state: tuple[str, ...] = ()
     user: str = ""
@@ -34,6 +36,7 @@ class JobQuery(Struct, frozen=True, kw_only=True):
     tag: str = ""
     since: float | None = None
     until: float | None = None
+    columns: tuple[Column, ...] = ()
     sort: str = "began"
     descending: bool = True
 
@@ -49,7 +52,7 @@ class JobQuery(Struct, frozen=True, kw_only=True):
 
         `lines` come with the newest first.
         """
-        value, words = SORTS[self.sort], self.q.casefold().split()
+        value, words = sorter(self.sort), self.q.casefold().split()
         if self.filters:
             lines = [line for line in lines if all(word in line.text for word in words) and self._matches(line.job)]
         found = [line.job for line in lines]
@@ -70,6 +73,15 @@ class JobQuery(Struct, frozen=True, kw_only=True):
             and (self.since is None or job.since >= self.since)
             and (self.until is None or 0 < job.since < self.until)
         )
+
+
+def sorter(name: str) -> Callable[[JobSummary], Any]:
+    """What of a job the list is sorted by. Raises `UsageError`."""
+    if name in SORTS:
+        return SORTS[name]
+    if name.partition(".")[0] in KINDS:
+        return column(name).order
+    raise UsageError(f"sort is {name[:40]!r}; allowed is {', '.join(SORTS)}, or a column like metrics.log_loss")
 
 
 def _has_tag(job: JobSummary, tag: str) -> bool:

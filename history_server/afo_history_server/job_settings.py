@@ -1,14 +1,16 @@
 """The resolved job of a `job.json`, and its schema, value by value; secrets left out. Pure."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from afo.data.schema import parse_schema
-from afo.decoding import from_json
+from afo.decoding import Malformed, from_json
 from afo.errors import SpecError
 
 #: Names whose values are not shown.
@@ -17,6 +19,8 @@ HIDDEN = "(not shown)"
 DEFAULT, JOB_FILE = "default", "job file"
 #: Characters of one value; the JSON of the job's directory has all of it.
 _MAX_VALUE = 2000
+#: Of a job in the list: settings, characters of a path, and of a value.
+_MOST_SAID, _MAX_NAME, _MAX_CELL = 100, 100, 80
 #: Bytes of a schema that are parsed while somebody waits for a page: 1.3 s, some 3,600 features.
 MAX_SCHEMA = 128 << 10
 
@@ -60,6 +64,16 @@ def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
     return (*leaves, *variables)
 
 
+def said(data: bytes, url: str) -> dict[str, str]:
+    """The settings that somebody said, by path; empty for what is no `job.json`, whose page says why."""
+    try:
+        found = settings_of(data, url)
+    except Malformed:
+        return {}
+    own = (each for each in found if not each.is_default and len(each.path) <= _MAX_NAME)
+    return {sys.intern(each.path): sys.intern(_cut(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
+
+
 def schema_settings(data: bytes, url: str) -> tuple[Setting, ...]:
     """Of the schema that a job was submitted with, each feature by its name. Raises `SpecError` for none."""
     if len(data) > MAX_SCHEMA:
@@ -80,7 +94,11 @@ def _shown(steps: tuple[str, ...], value: Any) -> str:
     if value and isinstance(value, str | list) and _SECRET.search(steps[-1]):
         return HIDDEN
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
+    return _cut(text, _MAX_VALUE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _origin(steps: tuple[str, ...], source: _Source) -> str:

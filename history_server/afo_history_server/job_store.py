@@ -107,6 +107,12 @@ class JobStore:
         """Show with a job that has not begun what YARN says of it. Raises as `job`."""
         self._opened(self.paths(job_id)).hear(words)
 
+    def reread(self, job_id: str) -> None:
+        """What is kept of the job has changed, ended or not."""
+        self._open.drop(job_id)
+        self._index.reread(job_id)
+        self._tried = 0.0
+
     def forget(self, job_id: str) -> None:
         """The job is not there any more."""
         self._open.drop(job_id)
@@ -171,7 +177,7 @@ class JobStore:
         return self._open.put(paths.job_id, live)
 
     def _summary(self, job_id: str) -> JobSummary:
-        """The line of a job, whatever its state; an ended one takes two small files. Raises as `job`."""
+        """The line of a job, whatever its state; an ended one takes three small files. Raises as `job`."""
         try:
             ended = summary_of_ended(self.files, self.paths(job_id))
         except Malformed:

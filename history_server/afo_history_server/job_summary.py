@@ -1,15 +1,21 @@
 """A line of the list of jobs."""
 
+from itertools import islice
+from math import isfinite
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from afo import annotations as an
 from afo import events as ev
 from afo.decoding import from_json
 from afo.job import Acls
 from afo_history_server.job_history import FINAL, JobHistory, finished
+from afo_history_server.job_settings import said
 
 T = TypeVar("T")
+#: Metrics of one job in the list, and characters of a name.
+_MOST_METRICS, _MOST_NAME = 64, 100
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
@@ -21,6 +27,9 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     queue: str = ""
     runtime: str = ""
     tags: dict[str, str] = {}
+    notes: str = ""
+    #: Settings that somebody said, by their paths in the job file.
+    params: dict[str, str] = {}
     acls: Acls = Acls()
     state: str = "SUBMITTED"
     cause: str = ""
@@ -33,6 +42,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     #: When something was heard of it last; 0 once it has ended.
     last_event: float = 0.0
     auc: float | None = None
+    #: Of its model, by name.
+    metrics: dict[str, float] = {}
     #: `host:port` where its Application Master answers `/metrics`; '' where it does not, and once it has ended.
     metrics_address: str = ""
     #: Known once it has ended.
@@ -75,6 +86,8 @@ class JobHead(Struct):
     runtime: str = ""
     afo_version: str = ""
     submitted: float = 0.0
+    #: Not in the file: taken of the rest of it.
+    params: dict[str, str] = {}
 
 
 class _TrainFiles(Struct):
@@ -88,7 +101,7 @@ def train_files(data: bytes, url: str) -> tuple[str, ...]:
 
 def decode_head(data: bytes, url: str) -> JobHead:
     """Raises `Malformed`."""
-    return _decode(data, JobHead, url)
+    return structs.replace(_decode(data, JobHead, url), params=said(data, url))
 
 
 def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
@@ -103,24 +116,38 @@ def before(job_id: str, head: JobHead | None) -> JobHistory:
     return JobHistory(
         job_id=job_id, name=head.job.name, user=head.user, queue=head.job.queue, runtime=head.runtime,
         afo_version=head.afo_version, submitted=head.submitted, tags=head.job.tags,
-        acls=Acls(view=head.job.acls.view, modify=head.job.acls.modify),
+        acls=Acls(view=head.job.acls.view, modify=head.job.acls.modify), params=head.params,
     )  # fmt: skip
+
+
+def annotated(job: JobHistory, annotations: an.Annotations, problem: str = "") -> JobHistory:
+    """The job with what people said of it; `problem`: why that cannot be read."""
+    tags = job.tags if annotations.tags is None else annotations.tags
+    return structs.replace(
+        job, notes=annotations.notes, tags=tags, notes_problem=problem, notes_version=annotations.version()
+    )
 
 
 def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
         job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
-        acls=job.acls, state=job.state, cause=job.cause, waiting=job.waiting, submitted=job.submitted,
-        started=job.started, seconds=job.seconds, last_event=0.0 if job.ended else job.last_event,
-        auc=job.metrics.get("auc"), metrics_address="" if job.ended else job.metrics_address,
-        core_hours=job.core_hours, input_wait=job.input_wait,
+        notes=job.notes, params=job.params, acls=job.acls, state=job.state, cause=job.cause, waiting=job.waiting,
+        submitted=job.submitted, started=job.started, seconds=job.seconds,
+        last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),
+        metrics_address="" if job.ended else job.metrics_address, core_hours=job.core_hours, input_wait=job.input_wait,
     )  # fmt: skip
 
 
-def of_verdict(job_id: str, head: JobHead, verdict: ev.JobFinished) -> JobSummary:
+def of_verdict(before: JobHistory, verdict: ev.JobFinished) -> JobSummary:
     """The line of a job that has ended, without its event log."""
-    return of_history(finished(before(job_id, head), verdict))
+    return of_history(finished(before, verdict))
+
+
+def _finite(metrics: dict[str, float]) -> dict[str, float]:
+    """The first of them; a hostile verdict may hold any number of anything."""
+    known = ((name[:_MOST_NAME], value) for name, value in metrics.items() if isfinite(value))
+    return dict(islice(known, _MOST_METRICS))
 
 
 def _decode(data: bytes, kind: type[T], url: str) -> T:

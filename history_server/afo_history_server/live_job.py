@@ -1,21 +1,33 @@
 """One job that is read again and again: each look takes in what came since the last one."""
 
 import threading
+import time
 
 from msgspec import structs
 
+from afo import annotations as an
 from afo import events as ev
 from afo.decoding import Malformed
-from afo.errors import NotFound
+from afo.errors import NotFound, PermissionDenied, StorageError
 from afo.paths import JobPaths
 from afo_history_server.event_log import EventLog
 from afo_history_server.history_fold import HistoryFold
 from afo_history_server.job_files import JobFiles
 from afo_history_server.job_history import AnyRecord, FileProgress, JobHistory, finished
-from afo_history_server.job_summary import JobHead, JobSummary, decode_head, decode_verdict, of_verdict
+from afo_history_server.job_summary import (
+    JobHead,
+    JobSummary,
+    annotated,
+    before,
+    decode_head,
+    decode_verdict,
+    of_verdict,
+)
 
 #: Bytes of job.json, which names all training files, and of verdict.json; larger ones are refused as damaged.
 MAX_DOCUMENT = 64 << 20
+#: How old notes and tags of a job that is looked at may be.
+ANNOTATIONS_EVERY_S = 5.0
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
@@ -41,6 +53,19 @@ def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
         return None
 
 
+def read_annotations(files: JobFiles, paths: JobPaths) -> tuple[an.Annotations, str]:
+    """What people said of a job, and why that cannot be read; the rest of it can. Raises `ClusterUnreachable`."""
+    try:
+        data = files.read(paths.annotations, an.MOST_BYTES + 1)
+        if len(data) > an.MOST_BYTES:
+            raise Malformed(f"{paths.annotations}: larger than {an.MOST_BYTES >> 10} KiB")
+        return an.decoded(data, paths.annotations), ""
+    except NotFound:
+        return an.NONE, ""
+    except (Malformed, PermissionDenied, StorageError) as error:
+        return an.NONE, str(error)
+
+
 class LiveJob:
     """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new.
 
@@ -59,6 +84,8 @@ class LiveJob:
         #: The verdict is known and the whole log was read: nothing can come any more.
         self._closed = False
         self._damaged = 0
+        #: What people said of it, why that cannot be read, and when it is read again.
+        self._annotations, self._annotations_problem, self._annotations_due = an.NONE, "", 0.0
         #: What YARN says of a job that has not begun.
         self._words_of_yarn = ""
 
@@ -73,12 +100,19 @@ class LiveJob:
             job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
             if job.state == "SUBMITTED" and self._words_of_yarn:
                 job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
+            job = annotated(job, *self._said())
             return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
 
     def files(self) -> dict[int, FileProgress]:
         """As of the last look: row of a training file → the newest pass over it."""
         with self._lock:
             return self._fold.files()
+
+    def _said(self) -> tuple[an.Annotations, str]:
+        if (now := time.monotonic()) >= self._annotations_due:
+            self._annotations, self._annotations_problem = read_annotations(self._files, self._paths)
+            self._annotations_due = now + ANNOTATIONS_EVERY_S
+        return self._annotations, self._annotations_problem
 
     def _read(self) -> int:
         before = self._log.unreadable + self._damaged
@@ -94,7 +128,9 @@ class LiveJob:
 
 
 def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
-    """The line of a job that has a verdict, from its two small files. Raises `Malformed` and what storage raises."""
+    """The line of a job that has a verdict, from its small files. Raises `Malformed` and what storage raises."""
     verdict = read_verdict(files, paths)
     head = read_head(files, paths) if verdict else None
-    return of_verdict(paths.job_id, head, verdict) if verdict and head else None
+    if not verdict or not head:
+        return None
+    return of_verdict(annotated(before(paths.job_id, head), *read_annotations(files, paths)), verdict)

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, render_template, request, url_for
 
 from afo_history_server import query
+from afo_history_server.job_columns import offered
 from afo_history_server.job_history import STATES
 from afo_history_server.job_store import JobStore
 from afo_history_server.paging import page_of
@@ -18,9 +19,10 @@ def pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/")
     def jobs() -> str:
         wanted = query.job_query()
+        page = page_of(visible(store.jobs()), wanted)
         return render_template(
-            "jobs.html", page=page_of(visible(store.jobs()), wanted), wanted=wanted, states=STATES, link=_list_link,
-            root=store.files.root, now=store.clock(),
+            "jobs.html", page=page, wanted=wanted, states=STATES, link=_list_link,
+            offered=offered(page.jobs, wanted.columns), root=store.files.root, now=store.clock(),
         )  # fmt: skip
 
     return routes

@@ -7,15 +7,16 @@ from flask import request
 
 from afo.errors import UsageError
 from afo_history_server.job_charts import OVER, Over
+from afo_history_server.job_columns import DEFAULT, columns
 from afo_history_server.job_history import STATES
-from afo_history_server.job_query import SORTS, JobQuery
+from afo_history_server.job_query import JobQuery, sorter
 
 #: Characters of one value; whoever sends more does not type it.
 _MAX_TEXT = 200
 #: What a day named as the end of a time is longer than its beginning.
 DAY = datetime.timedelta(days=1)
 _TEXTS = ("q", "user", "queue", "cause", "tag")
-LIST_NAMES = (*_TEXTS, "state", "since", "until", "sort", "order", "page", "size")
+LIST_NAMES = (*_TEXTS, "state", "since", "until", "column", "sort", "order", "page", "size")
 
 
 def known(names: Collection[str]) -> None:
@@ -59,9 +60,12 @@ def job_query() -> JobQuery:
     """The jobs that the request asks for. Raises `UsageError`."""
     known(LIST_NAMES)
     states = tuple(_one_of("state", each, STATES) for each in request.args.getlist("state") if each)
+    sort = text("sort") or "began"
+    sorter(sort)
     return JobQuery(
         **{name: text(name) for name in _TEXTS}, state=states, since=moment("since"), until=moment("until", DAY),
-        sort=word("sort", "began", SORTS), descending=word("order", "desc", ("asc", "desc")) == "desc",
+        columns=columns(request.args.getlist("column") or DEFAULT), sort=sort,
+        descending=word("order", "desc", ("asc", "desc")) == "desc",
     )  # fmt: skip
 
 

@@ -79,8 +79,8 @@ class UnlinkedFiles:
             else:
                 os.unlink(name, dir_fd=folder)
 
-    def create(self, url: str, data: bytes) -> None:
-        """A file that is there as a whole or not at all. Raises `AlreadyExists`."""
+    def write(self, url: str, data: bytes, *, overwrite: bool) -> None:
+        """A file that is there as a whole or not at all. Raises `AlreadyExists` where it must not `overwrite` one."""
         with self._at(url, "write", last=True) as (folder, name):
             temporary = temporary_name(name)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
@@ -89,9 +89,13 @@ class UnlinkedFiles:
                     file.write(data)
                     file.flush()
                     os.fsync(descriptor)
-                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                if overwrite:  # of a link the link itself
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                else:
+                    os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             finally:
-                os.unlink(temporary, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder)
 
     @contextmanager
     def _at(self, url: str, what: str, *, last: bool = False) -> Iterator[tuple[int, str]]:

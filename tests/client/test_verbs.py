@@ -1,5 +1,6 @@
 """The verbs that look at jobs, on the files that a job leaves behind."""
 
+import io
 import json
 import os
 import shutil
@@ -131,6 +132,27 @@ def test_wait_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_kill_of_an_ended_job_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out(capsys, "kill", JOB, "--json"))["state"] == "FAILED"
+
+
+def test_annotate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, paths: JobPaths) -> None:
+    document = json.loads(Path(paths.job).read_bytes()) if Path(paths.job).exists() else {"job": {}}
+    document["job"]["tags"] = {"team": "feeds", "old": "1"}
+    Path(paths.job).write_text(json.dumps(document))
+    assert out(capsys, "annotate", JOB) == "old=1\nteam=feeds\n"
+    assert not Path(paths.annotations).exists(), "who only looks writes nothing"
+    assert out(capsys, "annotate", JOB, "old-", "why=a=b", "--notes", "compare\nwith Monday") == (
+        "team=feeds\nwhy=a=b\ncompare\nwith Monday\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("of stdin\r\n"))
+    found = json.loads(out(capsys, "annotate", JOB, "--notes", "-", "--json"))
+    assert (found["tags"], found["notes"]) == ({"team": "feeds", "why": "a=b"}, "of stdin")
+    assert out(capsys, "annotate", JOB, "--notes", "", "team-", "why-") == "no tags\n"
+    for wrong in ("gone-", "team", "=x", "a=\x07"):
+        assert run(["annotate", JOB, wrong]) == 2
+        assert repr(wrong) in capsys.readouterr().err or wrong in ("=x", "a=\x07")
+    Path(paths.annotations).write_text("{")
+    assert run(["annotate", JOB, "a=b"]) == 3
+    assert "annotations.json: no annotations" in capsys.readouterr().err.lower()
 
 
 def test_events(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from afo import events as ev
+from afo.history_site import HistorySite
 from afo.rpc.messages import Usage
+from afo.user_state import UserState
+from afo_history_server.access import Access
 from afo_history_server.app import close_app, create_app
+from afo_history_server.job_files import JobFiles
 from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
-from pages import browser
+from pages import TOKEN, browser
 
 
 @pytest.fixture
@@ -33,6 +39,27 @@ def client(root: str, clock: list[float]) -> Iterator[FlaskClient]:
     app = create_app(root, lambda: clock[0])
     yield browser(app)
     close_app(app)
+
+
+@pytest.fixture
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of these tests belong to who runs them, whoever submitted the job."""
+    monkeypatch.setattr(JobFiles, "check_owner", lambda self, url, user: None)
+
+
+@pytest.fixture
+def serve(root: str, tmp_path: Path, believed: None) -> Iterator[Callable[..., FlaskClient]]:
+    """Applications over `root` with other rules."""
+    apps: list[Flask] = []
+
+    def make(**site: Any) -> FlaskClient:
+        access = Access(HistorySite(**site), "me", TOKEN)
+        apps.append(create_app(root, access=access, secrets=UserState(tmp_path / "state")))
+        return browser(apps[-1])
+
+    yield make
+    for app in apps:
+        close_app(app)
 
 
 @pytest.fixture

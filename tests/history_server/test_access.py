@@ -7,48 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from afo.errors import PermissionDenied
 from afo.history_site import HistorySite
 from afo.paths import JobPaths
-from afo.user_state import UserState
 from afo_history_server.access import Access
 from afo_history_server.app import close_app, create_app
 from afo_history_server.job_files import JobFiles
 from afo_history_server.serve import proxy_secret
 from afo_history_server.signing_in import FOR_EVERYBODY, PROXY_SECRET
 from job_writer import DONE, FAILED, RUNNING, JobWriter
-from pages import browser
+from pages import SERVED, TOKEN, browser, by, form
 
-TOKEN, PROXY = "t" * 64, "10.0.0.9"
-SERVED = {"auth": "proxy", "proxies": (PROXY,), "admins": ("admin",)}
 #: A value for each part of an address.
 PARTS = {"job_id": DONE, "task": "worker_1", "attempt": "0", "stream": "stderr", "proof": "x", "jobs": DONE,
          "rest": "r",
          "filename": "afo.css", "name": "profile-worker_1-3"}  # fmt: skip
-
-
-@pytest.fixture
-def believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of these tests belong to who runs them, whoever submitted the job."""
-    monkeypatch.setattr(JobFiles, "check_owner", lambda self, url, user: None)
-
-
-@pytest.fixture
-def serve(root: str, tmp_path: Path, believed: None) -> Iterator[Callable[..., FlaskClient]]:
-    """Applications over `root` with other rules."""
-    apps: list[Flask] = []
-
-    def make(**site: Any) -> FlaskClient:
-        access = Access(HistorySite(**site), "me", TOKEN)
-        apps.append(create_app(root, access=access, secrets=UserState(tmp_path / "state")))
-        return browser(apps[-1])
-
-    yield make
-    for app in apps:
-        close_app(app)
 
 
 def acls(job: JobWriter, view: tuple[str, ...] = (), modify: tuple[str, ...] = ()) -> None:
@@ -57,19 +32,6 @@ def acls(job: JobWriter, view: tuple[str, ...] = (), modify: tuple[str, ...] = (
     submitted = json.loads(path.read_bytes())
     submitted["job"]["acls"] = {"view": view, "modify": modify}
     path.write_text(json.dumps(submitted))
-
-
-def by(user: str, address: str = PROXY) -> dict[str, Any]:
-    """A request that a reverse proxy passes on."""
-    return {"headers": {"X-Forwarded-User": user}, "environ_base": {"REMOTE_ADDR": address}}
-
-
-def form(client: FlaskClient, page: str, to: str, **request: Any) -> dict[str, str]:
-    """What the form of a page that posts `to` an address holds unseen."""
-    hidden = rf'action="{to}">\s*<input type="hidden" name="csrf" value="([0-9a-f]{{64}})"'
-    found = re.search(hidden, client.get(page, **request).text)
-    assert found is not None
-    return {"csrf": found[1]}
 
 
 @pytest.mark.parametrize("auth", ["token", "proxy"])

@@ -50,12 +50,12 @@ def test_a_scan_reads_no_ended_job_again_and_lists_the_root_rarely(
     client: FlaskClient, clock: list[float], root: str, opened: list[str], listed: list[str]
 ) -> None:
     assert ids(client) == [FAILED, DONE]
-    assert len(opened) == 4, "job.json and verdict.json of each"
+    assert len(opened) == 6, "job.json, verdict.json and annotations.json of each"
     for _ in range(50):
         clock[0] += 10
         ids(client)
-    assert len(opened) == 4
-    assert listed.count(root) <= 6
+    assert len(opened) == 6
+    assert listed.count(root) <= 9
 
 
 def test_jobs_come_and_go(
@@ -176,9 +176,9 @@ def list_of(root: str, index: Path) -> list[str]:
 def test_a_restart_reads_no_ended_job(root: str, tmp_path: Path, opened: list[str]) -> None:
     index = tmp_path / "history" / "jobs.sqlite"
     assert list_of(root, index) == [FAILED, DONE]
-    assert len(opened) == 4
+    assert len(opened) == 6
     assert list_of(root, index) == [FAILED, DONE]
-    assert len(opened) == 4
+    assert len(opened) == 6
     storage.delete(f"{root}/{DONE}", recursive=True)
     assert list_of(root, index) == [FAILED]
     with sqlite3.connect(index) as file:
@@ -204,9 +204,9 @@ def test_a_damaged_index_is_made_anew(root: str, tmp_path: Path, damage: str, op
         file.close()
     opened.clear()
     assert list_of(root, index) == [FAILED, DONE]
-    assert len(opened) == 4
+    assert len(opened) == 6
     assert list_of(root, index) == [FAILED, DONE]
-    assert len(opened) == 4, "it is of use again"
+    assert len(opened) == 6, "it is of use again"
 
 
 @pytest.mark.usefixtures("done")

@@ -1,8 +1,10 @@
 """Search, filters and order of the list, which all lie in its address."""
 
 import html
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -89,6 +91,41 @@ def test_links_and_the_form_keep_the_question(client: FlaskClient) -> None:
     assert "2 of 3 in" in page
 
 
+@pytest.fixture
+def tried(writer: Callable[..., JobWriter]) -> None:
+    """Two that say how fast they learn, one that does not; a secret."""
+    for job_id, rate, auc in ((DONE, 0.5, 0.75), (FAILED, 0.05, 0.7), (RUNNING, None, 0.8)):
+        job = writer(job_id, "a", tags={"team": "x"} if rate else {})
+        document = json.loads(Path(job.paths.job).read_bytes())
+        said = {"optimizer": {"deep": {"adam": {"learning_rate": rate}}}} if rate else {}
+        said["model"] = {"params": {"api_token": "hunter2"}}
+        document["job"] |= said
+        document["source"] = {"text": "", "tree": said}
+        Path(job.paths.job).write_text(json.dumps(document))
+        job.begin().end("SUCCEEDED", "succeeded", auc=auc)
+
+
+RATE = "params.optimizer.deep.adam.learning_rate"
+
+
+@pytest.mark.usefixtures("tried")
+def test_columns_are_shown_and_sorted_by(client: FlaskClient) -> None:
+    assert ids(client, f"column={RATE}&sort={RATE}&order=asc") == [FAILED, DONE, RUNNING]
+    assert ids(client, f"column={RATE}&sort={RATE}") == [DONE, FAILED, RUNNING]
+    assert ids(client, "sort=metrics.auc") == [RUNNING, DONE, FAILED]
+    answer = client.get(f"/api/v1/jobs?column=metrics.auc&column={RATE}&column=tags.team&sort={RATE}").json
+    assert answer["columns"] == ["metrics.auc", RATE, "tags.team"]
+    assert answer["cells"] == [[0.75, "0.5", "x"], [0.7, "0.05", "x"], [0.8, None, None]]
+    page = client.get(f"/?column={RATE}&sort={RATE}")
+    assert re.search(
+        r'<th class="number" aria-sort="descending"><a [^>]*>optimizer.deep.adam.learning_rate</a>', page.text
+    )
+    assert f'value="{RATE}" checked' in page.text
+    assert 'value="metrics.auc">' in page.text, "offered, and not chosen"
+    assert "hunter2" not in page.text + client.get("/api/v1/jobs").text
+    assert client.get("/api/v1/jobs").json["columns"] == ["metrics.auc"]
+
+
 @pytest.mark.usefixtures("three")
 def test_nothing_found_leads_back(client: FlaskClient) -> None:
     assert "No job is like that" in client.get("/?q=nothing").text
@@ -98,6 +135,9 @@ def test_nothing_found_leads_back(client: FlaskClient) -> None:
     ("query", "words"),
     [
         ("sort=jobs", "allowed is began, name"),
+        ("sort=params.", "column is &#39;params.&#39;; allowed is metrics.NAME"),
+        ("column=auc", "column is &#39;auc&#39;; allowed is metrics.NAME"),
+        ("&".join(f"column=metrics.m{each}" for each in range(13)), "13 columns; allowed are 12"),
         ("order=up", "allowed is asc, desc"),
         ("state=failed", "allowed is SUBMITTED"),
         ("since=yesterday", "allowed is a day like 2026-11-20"),

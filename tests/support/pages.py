@@ -6,6 +6,10 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
+#: Of a server with `auth: token`; the reverse proxy of one with `auth: proxy`, and its rules.
+TOKEN, PROXY = "t" * 64, "10.0.0.9"
+SERVED: dict[str, Any] = {"auth": "proxy", "proxies": (PROXY,), "admins": ("admin",)}
+
 
 def text(client: FlaskClient, address: str, status: int = 200) -> str:
     """The answer's body; its status must be the one given."""
@@ -34,3 +38,16 @@ def browser(app: Flask) -> FlaskClient:
     app.testing = True
     app.test_client_class = Browser
     return app.test_client()
+
+
+def by(user: str, address: str = PROXY) -> dict[str, Any]:
+    """A request that a reverse proxy passes on."""
+    return {"headers": {"X-Forwarded-User": user}, "environ_base": {"REMOTE_ADDR": address}}
+
+
+def form(client: FlaskClient, page: str, to: str, **request: Any) -> dict[str, str]:
+    """What the form of a page that posts `to` an address holds unseen."""
+    hidden = rf'action="{to}">\s*<input type="hidden" name="csrf" value="([0-9a-f]{{64}})"'
+    found = re.search(hidden, client.get(page, **request).text)
+    assert found is not None
+    return {"csrf": found[1]}

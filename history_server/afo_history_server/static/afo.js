@@ -12,7 +12,8 @@ function keepFresh(live) {
     button.textContent = paused ? "Paused" : "Live";
   });
   const used = () => document.activeElement.closest("#live") === live && !document.activeElement.matches(".scroll, pre");
-  const busy = () => paused || document.hidden || used() || !getSelection().isCollapsed;
+  const edited = () => [...live.querySelectorAll("textarea")].some((each) => each.value !== each.defaultValue);
+  const busy = () => paused || document.hidden || used() || edited() || !getSelection().isCollapsed;
 
   async function refresh() {
     if (busy()) return;
