@@ -40,6 +40,7 @@ class JobPaths:
         job.json              the resolved job (`afo.am_config.AmConfig` without anything secret); on YARN the client
                               writes it first, alone, for a job may wait long for its AM
         schema.yaml           the feature schema as submitted
+        code.json             the user's own code as submitted (`afo.code_snapshot`), of a job that has any
         files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM
@@ -69,6 +70,11 @@ class JobPaths:
     def schema(self) -> str:
         """The feature schema as submitted."""
         return f"{self.dir}/schema.yaml"
+
+    @property
+    def code(self) -> str:
+        """The user's own code as submitted."""
+        return f"{self.dir}/code.json"
 
     @property
     def files(self) -> str:

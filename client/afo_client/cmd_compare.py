@@ -5,7 +5,9 @@ from contextlib import closing
 import click
 import msgspec
 
+from afo import storage
 from afo.am_config import AmConfig
+from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, code_differences, decoded
 from afo.config import Config, load_config
 from afo.data.schema import parse_schema
 from afo.decoding import Malformed, whole
@@ -22,11 +24,13 @@ from afo_client.submitted import need_config
 
 #: A cell's longest text; --json has all of it.
 _CELL = 60
+#: Lines of code that are shown of a file; --json has all.
+_LINES = 40
 _Figures = dict[str, float | str | None]
 
 
 @click.command(
-    help="Show two jobs side by side: settings and schemas that differ, metrics, samples per second, cost. "
+    help="Show two jobs side by side: settings, schemas and code that differ, metrics, samples per second, cost. "
     "B left out: the job submitted last.",
     epilog=examples("afo compare application_1700000000000_0001",
                     "afo compare local_1700000000000_0001 local_1700000000000_0002 --json"),
@@ -42,14 +46,15 @@ def command(a: str, b: str | None, as_json: bool) -> None:
         raise UsageError(f"{refs[0].job_id} is compared with itself; name two jobs (`afo ls` shows them)")
     sides = [_side(config, ref) for ref in refs]
     settings = differences(sides[0][1].job, sides[1][1].job) + _of_schemas(refs)
+    code = _of_code(refs)
     numbers = [figures(view, submitted) for view, submitted in sides]
     if as_json:
         print_json(
             {"a": _side_json(refs[0], numbers[0]), "b": _side_json(refs[1], numbers[1]),
-             "settings": msgspec.to_builtins(settings)}
+             "settings": msgspec.to_builtins(settings), "code": None if code is None else msgspec.to_builtins(code)}
         )  # fmt: skip
     else:
-        print_result(_text(refs, settings, numbers))
+        print_result("\n".join([_text(refs, settings, numbers), *_code_text(code or [])]))
 
 
 def _side(config: Config, ref: JobRef) -> tuple[JobView, AmConfig]:
@@ -65,6 +70,50 @@ def _of_schemas(refs: tuple[JobRef, JobRef]) -> list[Difference]:
         say(f"the schemas are not compared: {error}")
         return []
     return schema_differences(a, b)
+
+
+def _of_code(refs: tuple[JobRef, JobRef]) -> list[CodeDifference] | None:
+    """Files of the user's own code that differ; None where what one of the jobs was submitted with is not known."""
+    kept = [_code(ref) for ref in refs]
+    if all(each is None for each in kept):
+        return []
+    known = [each for each in kept if each is not None]
+    if len(known) < len(kept):
+        ref = next(ref for ref, each in zip(refs, kept, strict=True) if each is None)
+        say(f"the code is not compared: {ref.job_id} was submitted without any, or by an older afo that kept none")
+        return None
+    for ref, each in zip(refs, known, strict=True):
+        if each.left_out:
+            say(f"warning: {each.left_out:,} files of the code of {ref.job_id} are not compared")
+    return code_differences(known)
+
+
+def _code(ref: JobRef) -> CodeSnapshot | None:
+    try:
+        with storage.open_input(ref.paths.code) as file:
+            return decoded(file.read(MOST_BYTES + 1), ref.paths.code)
+    except NotFound:
+        return None
+    except Malformed as error:
+        say(f"warning: {error}")
+        return None
+
+
+def _code_text(code: list[CodeDifference]) -> list[str]:
+    lines = []
+    for file in code:
+        sums = " ".join(each[:12] or "-" for each in file.sha256)
+        lines += [f"code {file.path} differs: {sums}", *_line_text(file.lines)]
+    return lines
+
+
+def _line_text(changes: LineChanges | None) -> list[str]:
+    if changes is None:
+        return []
+    both = [f"  {sign}{number:>5} {line}" for sign, lines in (("-", changes.removed), ("+", changes.added))
+            for number, line in lines]  # fmt: skip
+    more = [f"  {len(both) - _LINES:,} more: --json"] if len(both) > _LINES else []
+    return [*both[:_LINES], *more] if both else ["  its lines are the same ones in another order"]
 
 
 def _side_json(ref: JobRef, numbers: _Figures) -> dict[str, object]:

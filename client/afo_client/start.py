@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from afo import __version__, jsonfile, storage
 from afo.am_config import AmConfig
+from afo.code_snapshot import CodeSnapshot, encoded, snapshot
 from afo.config import Config, user_name
 from afo.errors import AfoError, AlreadyExists
 from afo.job import Job
@@ -57,10 +58,12 @@ def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[
     What this raises says that no job was started, unless it is `ClusterUnreachable`.
     """
     state, secret = UserState(config.state_dir), new_secret()
+    code = snapshot(submitted.job)  # as it is sent
     with state.hold_secret(secret) as keep:
         job_id = _start(submitted, schema, secret, tell)
         keep(job_id)
     remember(state, job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
+    _keep_code(code, JobPaths(submitted.jobs_root, job_id))
     return job_ref(config, job_id)
 
 
@@ -101,6 +104,17 @@ def publish(config: AmConfig) -> None:
         pass  # the Application Master was quicker
     except AfoError as error:
         say(f"warning: the history server knows of {config.job_id} once its Application Master runs: {error}")
+
+
+def _keep_code(code: CodeSnapshot, paths: JobPaths) -> None:
+    """For `afo compare` and the history server. The job runs whether this succeeds or not."""
+    if not code.files:
+        return
+    try:
+        storage.make_dirs(paths.dir, mode=0o700)
+        storage.write_bytes(paths.code, encoded(code))
+    except AfoError as error:
+        say(f"warning: the code of {paths.job_id} is not kept, so it cannot be compared: {error}")
 
 
 def sent_text(files: "Sequence[StagedFile]") -> str:

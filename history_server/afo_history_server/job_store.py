@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, code_differences, decoded
 from afo.decoding import Malformed
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.job import Acls
@@ -148,6 +149,26 @@ class JobStore:
             return [schema_settings(text, url) for text, url in zip(texts, urls, strict=True)], ""
         except (NotFound, PermissionDenied, StorageError, SpecError) as error:
             return nothing, str(error)
+
+    def code(self, job_ids: Sequence[str]) -> tuple[list[CodeDifference], str]:
+        """Files of users' own code that differ, and why they cannot be told, or ''. Raises as `schemas`."""
+        try:
+            found = [self._code(self.paths(each).code) for each in job_ids]
+        except (Malformed, PermissionDenied, StorageError) as error:
+            return [], str(error)
+        known = [each for each in found if each is not None]
+        if not known:
+            return [], ""
+        if len(known) < len(found):
+            job_id = job_ids[found.index(None)]
+            return [], f"{job_id} was submitted without any, or by an older afo that kept none"
+        return code_differences(known), ""
+
+    def _code(self, url: str) -> CodeSnapshot | None:
+        try:
+            return decoded(self.files.read(url, MOST_BYTES + 1), url)
+        except NotFound:
+            return None
 
     def train_files(self, job_id: str) -> tuple[str, ...]:
         """Its training files, by their rows. Raises as `settings`."""

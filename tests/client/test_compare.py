@@ -1,5 +1,6 @@
 """`afo compare` on two jobs' directories."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from afo import jsonfile, storage
 from afo.am_config import AmConfig
+from afo.code_snapshot import CodeFile, CodeSnapshot, encoded
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
 from afo.paths import JobPaths
 from afo.units import Memory
@@ -52,6 +54,33 @@ def test_as_json(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fields["settings"] == [{"path": "$.data.epochs", "a": 3, "b": 1}]
     assert (fields["a"]["metrics"], fields["a"]["samples"]) == ({"auc": 0.76}, 123456)
     assert fields["b"]["core_hours_per_million_samples"] == pytest.approx(1.25 / 0.123456)
+
+
+def keep_code(root: str, job_id: str, **texts: str) -> None:
+    files = tuple(
+        CodeFile(path=f"{name}.py", size=len(text), sha256=hashlib.sha256(text.encode()).hexdigest(), text=text)
+        for name, text in texts.items()
+    )
+    storage.write_bytes(JobPaths(root, job_id).code, encoded(CodeSnapshot(files=files)))
+
+
+def test_code_by_its_content(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_code(root, A, model="rate = 1\nsame\n", layers="x\n")
+    assert run(["compare", A, B]) == 0
+    assert f"the code is not compared: {B} was submitted without any" in capsys.readouterr().err
+    keep_code(root, B, model="rate = 2\nsame\n\x1b[31m\n", layers="x\n")
+    assert run(["compare", A, B]) == 0
+    shown = capsys.readouterr().out
+    code = shown[shown.index("code model.py differs: ") :].splitlines()
+    assert [line.split(maxsplit=2) for line in code[1:3]] == [["-", "1", "rate = 1"], ["+", "1", "rate = 2"]]
+    assert "layers.py" not in shown
+    assert "\x1b" not in shown
+    assert run(["compare", A, B, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["code"]
+    assert [(each["path"], each["lines"]["removed"]) for each in found] == [("model.py", [[1, "rate = 1"]])]
+    storage.write_bytes(JobPaths(root, B).code, b"{")
+    assert run(["compare", A, B]) == 0
+    assert "code.json: no CodeSnapshot" in capsys.readouterr().err.replace("no code snapshot", "no CodeSnapshot")
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 4000], ids=len)

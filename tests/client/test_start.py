@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from afo import jsonfile
 from afo.am_config import AmConfig
+from afo.code_snapshot import decoded
 from afo.config import load_config
 from afo.errors import PermissionDenied
-from afo.job import Data, Job, RoleSpec
+from afo.job import Data, Environment, Job, RoleSpec
 from afo.submission import SubmitPlan
 from afo_client import start, yarn
 from afo_client.yarn import Submission
@@ -42,6 +44,27 @@ def test_the_job_has_its_file_before_its_application_master_runs(submitted: AmCo
     assert [each.name for each in folder.iterdir()] == ["job.json"]
     assert folder.stat().st_mode & 0o777 == 0o700
     assert jsonfile.read(str(folder / "job.json"), AmConfig).job_id == JOB
+
+
+def test_the_code_is_kept_as_it_was_sent(
+    submitted: AmConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = tmp_path / "layers.py"
+    code.write_text("x = 1\n")
+    job = replace(submitted.job, environment=Environment(files=(str(code),)))
+
+    def sends(*_: object) -> Submission:
+        code.write_text("x = 2\n")
+        return Submission(application_id=JOB, files=())
+
+    monkeypatch.setattr(yarn, "submit", sends)
+    start_it(replace(submitted, job=job))
+    kept = tmp_path / "jobs" / JOB / "code.json"
+    assert [each.text for each in decoded(kept.read_bytes(), "code.json").files] == ["x = 1\n"]
+    kept.unlink()
+    kept.mkdir()
+    start_it(replace(submitted, job=job))
+    assert f"the code of {JOB} is not kept, so it cannot be compared" in capsys.readouterr().err
 
 
 def test_what_the_application_master_wrote_stays(submitted: AmConfig, tmp_path: Path) -> None:

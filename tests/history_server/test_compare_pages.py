@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 
 from afo import events as ev
 from afo import storage
+from afo.code_snapshot import CodeFile, CodeSnapshot, encoded
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 
@@ -99,3 +100,21 @@ def test_the_list_offers_it(client: FlaskClient, done: JobWriter) -> None:
     assert f'<input type="checkbox" name="job" value="{DONE}"' in page
     assert '<form action="/compare">' in page
     assert '<button formaction="/tensorboard">' in page
+
+
+def test_code_that_differs(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    for number, job_id in enumerate((DONE, FAILED, RUNNING)):
+        job = writer(job_id, f"ctr {number}").begin()
+        text_of = f"rate = {number}\n<b>same</b>\n"
+        file = CodeFile(path="model.py", size=len(text_of), sha256=f"{number}" * 64, text=text_of)
+        storage.write_bytes(job.paths.code, encoded(CodeSnapshot(files=(file,))))
+    page = text(client, f"/compare?job={DONE}&job={FAILED}")
+    shown = words(page)
+    assert "Code that differs File ctr 0 ctr 1 model.py 000000000000 111111111111" in shown
+    assert "- 1 rate = 0 + 1 rate = 1" in shown
+    assert "<b>same" not in page
+    assert "rate = 0" not in text(client, f"/compare?job={DONE}&job={FAILED}&job={RUNNING}"), "of two jobs alone"
+    storage.write_bytes(job.paths.code, b"{")
+    assert "The code is not compared" in text(client, f"/compare?job={DONE}&job={RUNNING}")
+    storage.delete(job.paths.code)
+    assert f"{RUNNING} was submitted without any" in text(client, f"/compare?job={DONE}&job={RUNNING}")
