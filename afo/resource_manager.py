@@ -69,6 +69,8 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
     vcores_used: int = field(name="usedVirtualCores")
     vcores_free: int = field(name="availableVirtualCores")
     labels: tuple[str, ...] = field(name="nodeLabels", default=())
+    #: Why it is unhealthy.
+    health: str = field(name="healthReport", default="")
 
     @property
     def memory(self) -> int:
@@ -97,8 +99,11 @@ class ResourceManager:
 
     def nodes(self) -> list[ClusterNode]:
         """Machines that run containers now."""
-        found = self._list("nodes", "node", ClusterNode)
-        return [node for node in found if node.state == "RUNNING"]
+        return [node for node in self.all_nodes() if node.state == "RUNNING"]
+
+    def all_nodes(self) -> list[ClusterNode]:
+        """Machines that it knows, lost and unhealthy ones too."""
+        return self._list("nodes", "node", ClusterNode)
 
     def queues(self) -> list[Queue]:
         """Leaf queues; empty for a scheduler without any."""

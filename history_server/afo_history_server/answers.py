@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from afo.yarn_queues import Queue
+from afo_history_server.cluster_view import Node, Waiting
 from afo_history_server.fleet import Fleet
 from afo_history_server.job_history import FileProgress, JobHistory
 from afo_history_server.job_profiles import HotOperator
@@ -115,6 +117,15 @@ class FleetAnswer(Answer, frozen=True):
     until: float
     fleet: Fleet
     operators: tuple[HotOperator, ...] = ()
+
+
+class NodesAnswer(Answer, frozen=True):
+    """The machines, YARN's queues, and containers that running jobs wait for. `problem`: why YARN was not asked."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    waiting: tuple[Waiting, ...]
+    problem: str = ""
 
 
 class Problem(Struct, frozen=True, kw_only=True):

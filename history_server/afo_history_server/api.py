@@ -5,6 +5,7 @@ from flask import Blueprint, Response
 
 from afo_history_server import answers as a
 from afo_history_server import query, task_logs
+from afo_history_server.cluster_pages import AskedYarn, asked_cluster
 from afo_history_server.fleet_pages import asked_fleet
 from afo_history_server.history_fold import KEPT_EVENTS
 from afo_history_server.job_history import AnyRecord
@@ -64,6 +65,7 @@ DESCRIBED = (
     Described(f"{PREFIX}{_JOB}/settings", "The job as submitted.", a.SettingsAnswer),
     Described(f"{PREFIX}{_A_LOG}", "Lines of a log.", a.LogAnswer, _LOG),
     Described(f"{PREFIX}/fleet", "All jobs of a time together.", a.FleetAnswer, _FLEET),
+    Described(f"{PREFIX}/nodes", "The machines now, and who waits for room.", a.NodesAnswer),
     Described(f"{PREFIX}{_JOB}/kill", "End a running job; needs the token.", a.ActionAnswer, (), "post", _REASON),
     Described(f"{PREFIX}{_JOB}/checkpoint", "Have it save; needs the token.", a.ActionAnswer, (), "post"),
     Described(f"{PREFIX}{_JOB}/profile", "Profile a task; needs the token.", a.ActionAnswer, (), "post", _PROFILE),
@@ -77,7 +79,7 @@ def json_response(answer: a.Answer, status: int = 200) -> Response:
     return Response(msgspec.json.encode(answer), status, mimetype="application/json")
 
 
-def api_blueprint(store: JobStore) -> Blueprint:
+def api_blueprint(store: JobStore, yarn: AskedYarn) -> Blueprint:
     """The routes over one store."""
     routes = Blueprint("api", __name__, url_prefix=PREFIX)
 
@@ -121,6 +123,11 @@ def api_blueprint(store: JobStore) -> Blueprint:
     def log(job_id: str, task: str, attempt: str, stream: str) -> Response:
         part, _ = asked_range(store, job_id, task_logs.log_name(task, attempt, stream))
         return json_response(a.LogAnswer(**msgspec.structs.asdict(part)))
+
+    @routes.get("/nodes")
+    def nodes() -> Response:
+        asked = asked_cluster(store, yarn)
+        return json_response(a.NodesAnswer(**msgspec.structs.asdict(asked.view), problem=asked.problem))
 
     @routes.get("/fleet")
     def fleet() -> Response:

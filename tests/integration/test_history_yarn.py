@@ -145,7 +145,7 @@ def test_a_failed_job_is_found_and_says_why_above_the_fold(page: Page, server: s
 def addresses(jobs: Jobs) -> dict[str, str]:
     """Pages of these jobs, by names for their pictures."""
     pages = {"list": "/", "compare": f"/compare?job={jobs.done.id}&job={jobs.running.id}", "fleet": "/fleet",
-             "log": f"/jobs/{jobs.done.id}/logs/worker_0/0/stderr"}  # fmt: skip
+             "nodes": "/nodes", "log": f"/jobs/{jobs.done.id}/logs/worker_0/0/stderr"}  # fmt: skip
     pages |= {name: f"/jobs/{job.id}" for name, job in vars(jobs).items()}
     return pages | {part: f"/jobs/{jobs.running.id}/{part}" for part in ("data", "settings", "events")}
 
@@ -276,7 +276,7 @@ def test_hdfs_that_is_lost_for_a_while(context: BrowserContext, server: str, job
 
 def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> None:
     page.goto(f"{server}/jobs/{jobs.running.id}")
-    expect(page.get_by_text("To kill it or have it save from here, sign in")).to_be_visible()
+    expect(page.get_by_text("kill it or have it save from here, sign in")).to_be_visible()
     page.goto(afo("history", "login").stdout.strip())
     page.goto(f"{server}/jobs/{jobs.running.id}")
 
@@ -299,6 +299,16 @@ def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: st
     assert "MatMul" in page.locator("table").inner_text()
     picture(page, "profile")
     page.go_back()
+
+    page.get_by_text("Notes and tags…").click()
+    page.get_by_label("Notes", exact=True).fill("ends too late")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#notes")).to_have_text("ends too late")
+
+    page.goto(f"{server}/nodes")
+    node = page.locator("tbody tr", has_text="RUNNING").filter(has_text="income for ever: 1 ps, 1 worker").first
+    expect(node).to_contain_text(" GiB of ")
+    page.goto(f"{server}/jobs/{jobs.running.id}")
 
     page.get_by_text("Kill…").click()
     page.get_by_label("Reason, kept with the job").fill("seen enough")
