@@ -1,5 +1,6 @@
 """Statistics of a data set's features: how they are filled and spread, what they tell of the label, how they drift."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -26,6 +27,7 @@ _REAL_BINS, _CATEGORY_BINS = 10, 100
 MOST_VALUES = 1_000_000
 #: Added to each bin of either side, so that an empty one has a logarithm.
 _SMOOTH = 0.5
+_NAN = math.nan
 
 
 class TopValue(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class FeatureProfile(msgspec.Struct, frozen=True, kw_only=True):
     #: Values in a record that holds one, in the mean.
     length: float
     distinct: int
+    #: Share of values that are NaN or infinite, of numbers.
+    not_finite: float = 0.0
     mean: float | None = None
     std: float | None = None
     min: float | None = None
@@ -56,7 +60,8 @@ class FeatureProfile(msgspec.Struct, frozen=True, kw_only=True):
     correlation: float | None = None
     #: Share of the label's entropy that the feature takes away (Theil's U), less what chance would (Miller and Madow).
     label_info: float | None = None
-    #: Population stability index of the evaluation data against the training data, a missing value being a bin.
+    #: Population stability index of the evaluation data against the training data, less what samples of this size
+    #: would show without any drift; a missing value is a bin, and so is what is not finite.
     drift: float | None = None
 
 
@@ -119,7 +124,12 @@ class _Column:
 
     @cached_property
     def values(self) -> Sequence[float | bytes]:
-        return self._bytes or self.numbers.tolist()
+        """One NaN for all, which are different ones to a dict."""
+        return self._bytes or [each if each == each else _NAN for each in self.numbers.tolist()]
+
+    @property
+    def not_finite(self) -> float:
+        return 1 - self.finite.size / self.numbers.size if self.numbers.size else 0.0
 
 
 class _Table:
@@ -188,7 +198,7 @@ def _profiled(name: str, table: _Table, other: _Table | None, labels: NDArray[np
     return FeatureProfile(
         name=name, kind=column.kind or (compared.kind if compared else None) or "bytes",
         coverage=column.filled / max(1, table.records), length=column.count / max(1, column.filled),
-        distinct=len(counts),
+        distinct=len(counts), not_finite=column.not_finite,
         mean=float(numbers.mean()) if numbers.size else None, std=float(numbers.std()) if numbers.size else None,
         min=float(numbers.min()) if numbers.size else None, max=float(numbers.max()) if numbers.size else None,
         quantiles=tuple(np.quantile(numbers, QUANTILES).tolist()) if numbers.size else (),
@@ -208,24 +218,33 @@ class _Bins:
             inner = np.linspace(0, 1, _REAL_BINS + 1)[1:-1]
             self._edges = np.unique(np.quantile(column.finite, inner)) if column.finite.size else np.empty(0)
         self._place = {value: place for place, (value, _) in enumerate(counts.most_common(_CATEGORY_BINS))}
-        self.number = len(self._place) + 1 if self._edges is None else len(self._edges) + 1
+        #: One is for what is beyond: rare values, or what is not finite.
+        self.number = len(self._place) + 1 if self._edges is None else len(self._edges) + 2
 
     def of(self, column: _Column) -> NDArray[np.int64]:
         """The bin of each value."""
         if self._edges is not None:
-            return np.searchsorted(self._edges, column.numbers, side="right").astype(np.int64)
+            places = np.searchsorted(self._edges, column.numbers, side="right")
+            return np.where(np.isfinite(column.numbers), places, self.number - 1).astype(np.int64)
         other = len(self._place)
         return np.fromiter((self._place.get(each, other) for each in column.values), np.int64, column.count)
 
     def drift(self, a: _Column, a_records: int, b: _Column, b_records: int) -> float:
-        """Sum over bins of (q - p) ln(q / p), the population stability index."""
-        p, q = self._shares(a, a_records), self._shares(b, b_records)
-        return float(np.sum((q - p) * np.log(q / p)))
+        """Sum over bins of (q - p) ln(q / p), the population stability index, less its mean without drift.
 
-    def _shares(self, column: _Column, records: int) -> NDArray[np.float64]:
+        That is (bins - 1)(1 / n + 1 / m) for samples of n and m (B. Yurdakul, 2018, theorem 2.2).
+        """
+        ours, theirs = self._counts(a, a_records), self._counts(b, b_records)
+        if not ours.sum() or not theirs.sum():
+            return 0.0
+        some = int(np.count_nonzero(ours + theirs))
+        p, q = ((each + _SMOOTH) / (each + _SMOOTH).sum() for each in (ours, theirs))
+        index = float(np.sum((q - p) * np.log(q / p)))
+        return max(0.0, index - (some - 1) * float(1 / ours.sum() + 1 / theirs.sum()))
+
+    def _counts(self, column: _Column, records: int) -> NDArray[np.float64]:
         counts = np.bincount(self.of(column), minlength=self.number) if column.count else np.zeros(self.number)
-        counts = np.append(counts, records - column.filled) + _SMOOTH
-        return np.asarray(counts / counts.sum(), np.float64)
+        return np.append(counts, records - column.filled).astype(np.float64)
 
 
 def _correlation(numbers: NDArray[np.float64], labels: NDArray[np.float64]) -> float | None:

@@ -79,7 +79,14 @@ def _head(found: Profile) -> tuple[str, ...]:
     quantiles = (f"P{100 * each:g}" for each in QUANTILES)
     label = ("CORRELATION", "LABEL INFO") if found.label else ()
     drift = ("DRIFT",) if found.evaluation else ()
-    return ("FEATURE", "VALUES", "COVERAGE", "LENGTH", "DISTINCT", "MEAN", "STD", *quantiles, *label, *drift, "TOP")
+    finite = ("NOT FINITE",) if _holds_others(found) else ()
+    first = ("FEATURE", "VALUES", "COVERAGE", "LENGTH", "DISTINCT", *finite)
+    return (*first, "MEAN", "STD", *quantiles, *label, *drift, "TOP")
+
+
+def _holds_others(found: Profile) -> bool:
+    """Than finite numbers."""
+    return any(each.not_finite for each in found.features)
 
 
 def _row(each: FeatureProfile, found: Profile) -> tuple[str, ...]:
@@ -88,7 +95,8 @@ def _row(each: FeatureProfile, found: Profile) -> tuple[str, ...]:
     drift = (_number(each.drift),) if found.evaluation else ()
     top = ", ".join(f"{_short(value.value)} {value.share:.0%}" for value in each.top[:3] if value.share >= _SHARE)
     return (
-        each.name, each.kind, f"{each.coverage:.1%}", f"{each.length:.4g}", f"{each.distinct:,}", _number(each.mean),
+        each.name, each.kind, f"{each.coverage:.1%}", f"{each.length:.4g}", f"{each.distinct:,}",
+        *((_share(each.not_finite) if each.not_finite else "",) if _holds_others(found) else ()), _number(each.mean),
         _number(each.std), *quantiles, *label, *drift, top,
     )  # fmt: skip
 

@@ -1,11 +1,14 @@
 """The pages of one job."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 from flask import Blueprint, render_template
 from msgspec import Struct
 
 from afo.annotations import MOST_NOTES
+from afo.errors import UsageError
+from afo.events import AnyEvent
 from afo.profile_request import MAX_S
 from afo_history_server import query, task_logs
 from afo_history_server.advice import advice
@@ -22,6 +25,8 @@ MAX_ATTEMPTS = 500
 _FILES = 200
 #: Events on a page.
 _EVENTS = 50
+#: Types that this version of afo writes; a job may hold others.
+EVENT_TYPES = tuple(each.__name__ for each in get_args(AnyEvent))
 
 
 class AskedFiles(Struct, frozen=True, kw_only=True):
@@ -96,12 +101,15 @@ def asked_events(newest: Sequence[AnyRecord]) -> AskedEvents:
     """Those of one type and of one task (`worker:0`), where the request names them. Raises `UsageError`."""
     query.known(("type", "task", "page"))
     kind, task = query.text("type"), query.text("task")
+    here = sorted({event_type(each) for each in newest})
+    if kind and kind not in (*here, *EVENT_TYPES):
+        raise UsageError(f"type is {kind[:40]!r}; allowed are types of events, here {', '.join(here) or 'none'}")
     found = [each for each in newest if kind in ("", event_type(each)) and _is_of(each, task)]
     pages = max(1, -(-len(found) // _EVENTS))
     page = query.number("page", 1, 1, pages)
     return AskedEvents(
         events=tuple(found[(page - 1) * _EVENTS : page * _EVENTS]), type=kind, task=task,
-        types=tuple(sorted({event_type(each) for each in newest})), page=page, pages=pages, total=len(found),
+        types=tuple(here), page=page, pages=pages, total=len(found),
     )  # fmt: skip
 
 

@@ -120,3 +120,35 @@ def test_what_cannot_be_told(tmp_path: Path) -> None:
         writer.write(encode({"noise": [b"text"]}))
     with pytest.raises(DataError, match="feature `noise` holds bytes values here and float before"):
         profile_files([train])
+
+
+def floats(folder: Path, name: str, values: list[float]) -> str:
+    folder.mkdir(exist_ok=True)
+    with RecordWriter(str(folder / name)) as writer:
+        for value in values:
+            writer.write(encode({"x": [value]}))
+    return str(folder / name)
+
+
+def test_few_records_of_one_distribution_have_not_drifted(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    drifts, moved = [], []
+    for number in range(30):
+        a, b, c = (chance.normal(shift, 1, 60).tolist() for shift in (0.0, 0.0, 1.5))
+        files = [floats(tmp_path, f"{number}-{each}", rows) for each, rows in (("a", a), ("b", b), ("c", c))]
+        drifts.append(profile_files(files[:1], files[1:2]).features[0].drift or 0.0)
+        moved.append(profile_files(files[:1], files[2:]).features[0].drift or 0.0)
+    assert float(np.mean(drifts)) < 0.1, "0.3 without the correction"
+    assert float(np.mean(moved)) > 1.0
+
+
+def test_what_is_not_finite_is_told_and_is_a_bin_of_its_own(tmp_path: Path) -> None:
+    nan = float("nan")
+    train = floats(tmp_path, "a", [1.0, 2.0, 3.0, 4.0] * 50)
+    evaluation = floats(tmp_path, "b", [1.0, 2.0, 3.0, nan] * 50)
+    [found] = profile_files([evaluation], [train]).features
+    assert (found.not_finite, found.distinct, found.coverage) == (0.25, 4, 1.0)
+    assert (found.min, found.max) == (1.0, 3.0)
+    assert [each.share for each in found.top] == [0.25] * 4
+    assert found.drift is not None
+    assert found.drift > 0.25
