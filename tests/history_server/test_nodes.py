@@ -49,11 +49,11 @@ def test_nodes_with_their_containers_and_who_waits(client: FlaskClient, cluster:
     page = text(client, "/nodes")
     shown = words(page)
     assert "n0 UNHEALTHY 1/1 local-dirs &lt;b&gt;usable 0 B of 4.0 GiB" in shown, "what needs a look is at the head"
-    assert "n1 RUNNING 1.0 GiB of 4.0 GiB 1 of 4 – ctr&lt;b&gt; : 1 ps, 1 worker 4.0 GiB, 2 vcores" in shown
-    assert "n2 – – – – of bob : 1 worker 2.0 GiB, 1 vcore" in shown, "a machine that YARN does not name"
+    assert "n1 RUNNING 1.0 GiB of 4.0 GiB 1 of 4 – ctr&lt;b&gt; 1 ps, 1 worker, 4.0 GiB, 2 vcores" in shown
+    assert "n2 – – – – of bob 1 worker, 2.0 GiB, 1 vcore" in shown, "a machine that YARN does not name"
     assert "yesterday" not in shown
     pending = shown[shown.index("Pending containers") : shown.index("Queues")]
-    assert "ctr&lt;b&gt; : 1 worker 4.0 GiB, 2 vcores ads" in pending
+    assert "ctr&lt;b&gt; 1 worker, 4.0 GiB, 2 vcores ads" in pending
     assert "queue root.ads 97 % used" in pending
     assert "root.default RUNNING" in shown[shown.index("Queues") :]
     answer = client.get("/api/v1/nodes").json
@@ -102,7 +102,7 @@ def test_yarn_that_is_away_is_said(client: FlaskClient, tmp_path: Path, monkeypa
     assert (
         "YARN cannot be asked: the ResourceManager at http://127.0.0.1:1/ws/v1/cluster/nodes does not answer" in shown
     )
-    assert "ctr&lt;b&gt; : 1 ps, 1 worker" in shown
+    assert "ctr&lt;b&gt; 1 ps, 1 worker" in shown
     assert "does not answer" in client.get("/api/v1/nodes").json["problem"]
 
 

@@ -306,7 +306,7 @@ def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: st
     expect(page.locator("#notes")).to_have_text("ends too late")
 
     page.goto(f"{server}/nodes")
-    node = page.locator("tbody tr", has_text="RUNNING").filter(has_text="income for ever: 1 ps, 1 worker").first
+    node = page.locator("tbody tr", has_text="RUNNING").filter(has_text="income for ever").first
     expect(node).to_contain_text(" GiB of ")
     page.goto(f"{server}/jobs/{jobs.running.id}")
 
