@@ -1,7 +1,7 @@
 """Values of CSV files that no schema describes yet: each column has the narrowest type that fits what was seen."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -19,9 +19,11 @@ _Cells = dict[str, list[str]]
 
 
 def first_values(
-    files: Sequence[SplitFile], data: Data, records: int, csv_format: CsvFormat
+    files: Sequence[SplitFile], data: Data, records: int, csv_format: CsvFormat, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Values]]]:
     """URL and features of the first `records` records of each file, CSV or what a job reads.
+
+    Of features not among `only` perhaps the names alone.
 
     Raises DataError with file and place of a damaged record, or where CSV and other files come together.
     """
@@ -35,7 +37,7 @@ def first_values(
         )
         return
     for file in files:
-        for features in first_examples(file.url, data, records):
+        for features in first_examples(file.url, data, records, only):
             yield file.url, features
 
 

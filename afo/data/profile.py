@@ -1,6 +1,7 @@
 """Statistics of a data set's features: how they are filled and spread, what they tell of the label, how they drift."""
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from afo.data.example import ListKind, Values, kind_of
 from afo.data.examples import LOOK
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import DataError, NotFound
+from afo.job import Data
 
 #: Quantiles that are told.
 QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
@@ -27,6 +29,8 @@ _REAL_BINS, _CATEGORY_BINS = 10, 100
 MOST_VALUES = 1_000_000
 #: Added to each bin of either side, so that an empty one has a logarithm.
 _SMOOTH = 0.5
+#: From where on a population stability index is usually called a large shift.
+DRIFTED = 0.25
 _NAN = math.nan
 
 
@@ -74,6 +78,20 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     #: Share of records with a label above 0.
     positive: float | None
     features: tuple[FeatureProfile, ...]
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a look goes: the first `records` of each of `files` files, `values` of all features together.
+
+    `names`: these features alone; `data` says how the files are read.
+    """
+
+    records: int = 5_000
+    files: int = 8
+    values: int = sys.maxsize
+    names: frozenset[str] | None = None
+    data: Data = LOOK
+    csv_format: CsvFormat = PLAIN
 
 
 class _Column:
@@ -135,13 +153,16 @@ class _Column:
 class _Table:
     """The first records of some files, by feature; none after one has `MOST_VALUES` values."""
 
-    def __init__(self, files: Sequence[SplitFile], records: int, csv_format: CsvFormat) -> None:
+    def __init__(self, files: Sequence[SplitFile], look: Look) -> None:
         self.records = 0
         self.columns: dict[str, _Column] = {}
-        for url, features in first_values(files, LOOK, records, csv_format):
-            if any(column.count >= MOST_VALUES for column in self.columns.values()):
+        total = 0
+        for url, features in first_values(files, look.data, look.records, look.csv_format, look.names):
+            if total >= look.values or any(column.count >= MOST_VALUES for column in self.columns.values()):
                 return
-            for name, values in features.items():
+            chosen = features if look.names is None else {name: features[name] for name in look.names & features.keys()}
+            total += sum(map(len, chosen.values()))
+            for name, values in chosen.items():
                 self.columns.setdefault(name, _Column(name)).add(self.records, values, url)
             self.records += 1
 
@@ -170,11 +191,15 @@ def profile_files(
     without a file and for a label that is none, DataError with file and place for a damaged record.
     """
 
-    def first(globs: Iterable[str]) -> _Table:
-        return _Table(_spread(find_splits(globs), files), records, csv_format)
-
     evaluation = tuple(evaluation)
-    table, other = first(train), first(evaluation) if evaluation else None
+    look = Look(records=records, files=files, csv_format=csv_format)
+    return profile_splits(find_splits(train), find_splits(evaluation) if evaluation else (), label, look)
+
+
+def profile_splits(train: Sequence[SplitFile], evaluation: Sequence[SplitFile], label: str, look: Look) -> Profile:
+    """As `profile_files`, of files that are known."""
+    table = _Table(_spread(train, look.files), look)
+    other = _Table(_spread(evaluation, look.files), look) if evaluation else None
     labels = table.label(label) if label else None
     names = [name for name in sorted({*table.columns, *(other.columns if other else ())}) if name != label]
     return Profile(

@@ -14,6 +14,7 @@ from afo.job import Job
 from afo.jobfile import JobSource
 from afo.smoke import smoke_job
 from afo.user_state import UserState
+from afo_client.feature_statistics import feature_statistics
 from afo_client.first_rows import limited
 from afo_client.inspection import Inspection, inspect_job
 from afo_client.job_ref import JobRef, job_ref
@@ -48,7 +49,8 @@ class Prepared:
 
     def start(self, tell: Callable[[str], None] = lambda _: None) -> JobRef:
         """Start it; it is the user's last job from then on. `tell` hears what was sent to the cluster."""
-        return start_job(self.config, self.submitted, self.schema, tell)
+        statistics = feature_statistics(self.submitted.job, self.found)
+        return start_job(self.config, self.submitted, self.schema, tell, statistics)
 
 
 def look_at(config: Config, job: Job) -> Inspection:

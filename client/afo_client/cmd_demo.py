@@ -20,6 +20,7 @@ from afo.user_state import UserState
 from afo_client.cmd_data import with_progress
 from afo_client.conclusion import conclude
 from afo_client.console import print_json, say
+from afo_client.feature_statistics import feature_statistics
 from afo_client.follow import follow
 from afo_client.inspection import inspect_job
 from afo_client.job_ref import JobRef, job_ref
@@ -108,7 +109,8 @@ def _submit(config: Config, job_file: str, data: str, settings: tuple[str, ...])
     root = config.jobs_root("local")
     UserState(config.state_dir).make_above(root)
     found = inspect_job(job, root)
-    return start_job(config, am_config(config, job, found), found.schema_text.decode())
+    statistics = feature_statistics(job, found)
+    return start_job(config, am_config(config, job, found), found.schema_text.decode(), statistics=statistics)
 
 
 def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: str, as_json: bool) -> int:

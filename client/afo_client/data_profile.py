@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from afo import storage
-from afo.data.profile import QUANTILES, FeatureProfile, Profile, profile_files
+from afo.data.profile import DRIFTED, QUANTILES, FeatureProfile, Profile, profile_files
 from afo_client.console import print_json, print_result, say, table, without_control
 from afo_client.csv_options import csv_format, csv_options
 from afo_client.examples import examples
@@ -17,8 +17,6 @@ _POSITIVE = click.IntRange(min=1)
 _VALUE = 24
 #: A value that is rarer is not among those that are shown.
 _SHARE = 0.005
-#: From where on a population stability index is usually called a large shift.
-DRIFTED = 0.25
 
 
 @click.command(

@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from afo import __version__, jsonfile, storage
 from afo.am_config import AmConfig
-from afo.code_snapshot import CodeSnapshot, encoded, snapshot
+from afo.code_snapshot import encoded, snapshot
 from afo.config import Config, user_name
+from afo.data.profile import Profile
 from afo.errors import AfoError, AlreadyExists
 from afo.job import Job
 from afo.jobfile import JobSource
@@ -52,8 +54,13 @@ def am_config(config: Config, job: Job, found: Inspection, source: JobSource | N
     )
 
 
-def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[str], None] = lambda _: None) -> JobRef:
+def start_job(
+    config: Config, submitted: AmConfig, schema: str, tell: Callable[[str], None] = lambda _: None,
+    statistics: Profile | None = None,
+) -> JobRef:  # fmt: skip
     """Start a job; this user keeps its secret, and it is the last job from now on. `tell` hears what was sent.
+
+    Its code, and the `statistics` of its features, are kept with it.
 
     What this raises says that no job was started, unless it is `ClusterUnreachable`.
     """
@@ -63,7 +70,11 @@ def start_job(config: Config, submitted: AmConfig, schema: str, tell: Callable[[
         job_id = _start(submitted, schema, secret, tell)
         keep(job_id)
     remember(state, job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
-    _keep_code(code, JobPaths(submitted.jobs_root, job_id))
+    paths = JobPaths(submitted.jobs_root, job_id)
+    if code.files:
+        _keep(paths.code, encoded(code))
+    if statistics is not None:
+        _keep(paths.features, msgspec.json.encode(statistics))
     return job_ref(config, job_id)
 
 
@@ -106,15 +117,13 @@ def publish(config: AmConfig) -> None:
         say(f"warning: the history server knows of {config.job_id} once its Application Master runs: {error}")
 
 
-def _keep_code(code: CodeSnapshot, paths: JobPaths) -> None:
-    """For `afo compare` and the history server. The job runs whether this succeeds or not."""
-    if not code.files:
-        return
+def _keep(url: str, data: bytes) -> None:
+    """What the history server shows beside the job. It runs whether this succeeds or not."""
     try:
-        storage.make_dirs(paths.dir, mode=0o700)
-        storage.write_bytes(paths.code, encoded(code))
+        storage.make_dirs(storage.parent(url), mode=0o700)
+        storage.write_bytes(url, data)
     except AfoError as error:
-        say(f"warning: the code of {paths.job_id} is not kept, so it cannot be compared: {error}")
+        say(f"warning: {url} is not kept: {error}")
 
 
 def sent_text(files: "Sequence[StagedFile]") -> str:

@@ -7,6 +7,7 @@ from flask import Blueprint, render_template
 from msgspec import Struct
 
 from afo.annotations import MOST_NOTES
+from afo.data.profile import DRIFTED, QUANTILES, FeatureProfile
 from afo.errors import UsageError
 from afo.events import AnyEvent
 from afo.profile_request import MAX_S
@@ -23,6 +24,8 @@ from afo_history_server.words import event_task, event_type
 MAX_ATTEMPTS = 500
 #: Training files on a page.
 _FILES = 200
+#: Features on a page.
+_FEATURES = 200
 #: Events on a page.
 _EVENTS = 50
 #: Types that this version of afo writes; a job may hold others.
@@ -73,6 +76,18 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
         asked = asked_files(store, job_id)
         return render_template("data.html", job=asked.job, rows=asked.rows, page=asked.page, pages=asked.pages)
 
+    @routes.get("/features")
+    def features(job_id: str) -> str:
+        found, _ = store.job(job_id)
+        profile = store.features(job_id)
+        rows = sorted(profile.features, key=_most_drifted) if profile else []
+        pages = max(1, -(-len(rows) // _FEATURES))
+        page = query.number("page", 1, 1, pages)
+        return render_template(
+            "features.html", job=found, profile=profile, page=page, pages=pages, drifted=DRIFTED,
+            rows=rows[(page - 1) * _FEATURES : page * _FEATURES], quantiles=QUANTILES,
+        )  # fmt: skip
+
     @routes.get("/settings")
     def settings(job_id: str) -> str:
         found, _ = store.job(job_id)
@@ -111,6 +126,10 @@ def asked_events(newest: Sequence[AnyRecord]) -> AskedEvents:
         events=tuple(found[(page - 1) * _EVENTS : page * _EVENTS]), type=kind, task=task,
         types=tuple(here), page=page, pages=pages, total=len(found),
     )  # fmt: skip
+
+
+def _most_drifted(feature: FeatureProfile) -> tuple[float, str]:
+    return -(feature.drift or 0.0), feature.name
 
 
 def _is_of(record: AnyRecord, task: str) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 from msgspec import structs
 
 from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, code_differences, decoded
-from afo.decoding import Malformed
+from afo.data.profile import Profile
+from afo.decoding import Malformed, from_json
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.job import Acls
 from afo.paths import JobPaths, checked_job_id
@@ -27,6 +28,8 @@ from afo_history_server.telemetry import Telemetry
 MAX_JOBS = 20_000
 #: Jobs whose tasks and newest events are remembered.
 MAX_OPEN = 256
+#: Bytes of the statistics of a job's features.
+MAX_FEATURES = 16 << 20
 #: A list younger than this is shown again.
 FRESH_S = 2.0
 
@@ -169,6 +172,17 @@ class JobStore:
             return decoded(self.files.read(url, MOST_BYTES + 1), url)
         except NotFound:
             return None
+
+    def features(self, job_id: str) -> Profile | None:
+        """Statistics of its features as submitted; None where none are kept. Raises as `settings`."""
+        url = self.paths(job_id).features
+        try:
+            data = self.files.read(url, MAX_FEATURES + 1)
+        except NotFound:
+            return None
+        if len(data) > MAX_FEATURES:
+            raise Malformed(f"{url}: larger than {MAX_FEATURES >> 20} MiB")
+        return from_json(data, Profile, url)
 
     def train_files(self, job_id: str) -> tuple[str, ...]:
         """Its training files, by their rows. Raises as `settings`."""

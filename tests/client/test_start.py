@@ -9,6 +9,7 @@ from afo import jsonfile
 from afo.am_config import AmConfig
 from afo.code_snapshot import decoded
 from afo.config import load_config
+from afo.data.profile import Profile
 from afo.errors import PermissionDenied
 from afo.job import Data, Environment, Job, RoleSpec
 from afo.submission import SubmitPlan
@@ -16,6 +17,7 @@ from afo_client import start, yarn
 from afo_client.yarn import Submission
 
 JOB = "application_1_0001"
+STATISTICS = Profile(records=1, evaluation=0, label="click", positive=None, features=())
 
 
 @pytest.fixture
@@ -35,13 +37,13 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AmConfig:
 
 
 def start_it(config: AmConfig) -> None:
-    assert start.start_job(load_config("yarn"), config, "").job_id == JOB
+    assert start.start_job(load_config("yarn"), config, "", statistics=STATISTICS).job_id == JOB
 
 
 def test_the_job_has_its_file_before_its_application_master_runs(submitted: AmConfig, tmp_path: Path) -> None:
     start_it(submitted)
     folder = tmp_path / "jobs" / JOB
-    assert [each.name for each in folder.iterdir()] == ["job.json"]
+    assert sorted(each.name for each in folder.iterdir()) == ["features.json", "job.json"]
     assert folder.stat().st_mode & 0o777 == 0o700
     assert jsonfile.read(str(folder / "job.json"), AmConfig).job_id == JOB
 
@@ -64,7 +66,7 @@ def test_the_code_is_kept_as_it_was_sent(
     kept.unlink()
     kept.mkdir()
     start_it(replace(submitted, job=job))
-    assert f"the code of {JOB} is not kept, so it cannot be compared" in capsys.readouterr().err
+    assert f"{JOB}/code.json is not kept: " in capsys.readouterr().err
 
 
 def test_what_the_application_master_wrote_stays(submitted: AmConfig, tmp_path: Path) -> None:

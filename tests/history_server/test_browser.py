@@ -13,8 +13,9 @@ from job_writer import DONE, FAILED, RUNNING, JobWriter, task_id
 from real_browser import NARROW, WIDE, Watched, chromium
 
 ADDRESSES = (
-    "/", "/?q=nothing", "/nodes", "/fleet?since=2025-01-01&by=tag:team", f"/jobs/{DONE}", f"/jobs/{FAILED}", f"/jobs/{RUNNING}",
-    f"/jobs/{DONE}/data", f"/jobs/{DONE}/settings", f"/jobs/{DONE}/events", f"/compare?job={DONE}&job={RUNNING}",
+    "/", "/?q=nothing", "/nodes", "/fleet?since=2025-01-01&by=tag:team", f"/jobs/{DONE}", f"/jobs/{FAILED}",
+    f"/jobs/{RUNNING}", f"/jobs/{DONE}/data", f"/jobs/{DONE}/features",
+    f"/jobs/{DONE}/settings", f"/jobs/{DONE}/events", f"/compare?job={DONE}&job={RUNNING}",
     f"/jobs/{FAILED}/logs/worker_0/0/stderr", f"/jobs/{FAILED}/logs/worker_0/0/stderr/search?errors=1",
 )  # fmt: skip
 LOG = b"".join(b"2026-11-21 08:%02d:00 INFO step %d %s\n" % (n // 10, n, b"long " * 40) for n in range(100))

@@ -4,11 +4,13 @@ import html
 import re
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
 from afo import event_log, jsonfile, storage
 from afo import events as ev
+from afo.data.profile import FeatureProfile, Profile, TopValue
 from afo.exits import APPLICATION_ATTEMPT_LOST
 from afo.gate import Check
 from afo.profile_request import OPERATORS, STACKS, Operator, Operators
@@ -27,9 +29,15 @@ def page(client: FlaskClient, job: JobWriter, name: str = "") -> str:
 
 
 def test_each_page_of_a_job_leads_to_the_others(client: FlaskClient, done: JobWriter) -> None:
-    for name in ("", "/data", "/settings", "/events"):
+    for name in ("", "/data", "/features", "/settings", "/events"):
         found = page(client, done, name)
-        assert re.findall(rf'href="/jobs/{DONE}(/\w+)?"', found)[:4] == ["", "/data", "/settings", "/events"]
+        assert re.findall(rf'href="/jobs/{DONE}(/\w+)?"', found)[:5] == [
+            "",
+            "/data",
+            "/features",
+            "/settings",
+            "/events",
+        ]
         assert found.count('aria-current="page"') == 2
 
 
@@ -421,3 +429,23 @@ def test_staleness_is_drawn_where_there_is_any(client: FlaskClient, running: Job
     assert "Staleness" not in page(client, running)
     running.log(sample(4, 3.25))
     assert "Staleness, updates <b>3.2500</b>" in page(client, running)
+
+
+def test_statistics_of_features(client: FlaskClient, done: JobWriter) -> None:
+    assert "No statistics of features are kept" in page(client, done, "/features")
+    plain = FeatureProfile(name="b<i>", kind="bytes", coverage=0.5, length=1, distinct=2, drift=0.01,
+                           top=(TopValue("<x>", 0.75),))  # fmt: skip
+    moved = FeatureProfile(name="age", kind="float", coverage=1, length=1, distinct=70, mean=38.5, std=13.25, drift=0.5,
+                           quantiles=(1, 2, 3, 4, 5), not_finite=0.125, correlation=-0.25,
+                           label_info=0.0625)  # fmt: skip
+    profile = Profile(records=2000, evaluation=1000, label="click", positive=0.25, features=(plain, moved))
+    storage.write_bytes(done.paths.features, msgspec.json.encode(profile))
+    shown = words(page(client, done, "/features"))
+    assert "Features 2 Training records looked at 2,000 Evaluation records looked at 1,000" in shown
+    assert "click above 0 25.00 % Drifted 1" in shown
+    rows = shown[shown.index("Most frequent") :]
+    assert "age float 100.0 % 1 70 12.50 % 0.500 6.25 % -0.250 38.5 13.25 1 2 3 4 5" in rows, "the most drifted first"
+    assert "b&lt;i&gt; bytes 50.0 % 1 2 – 0.010 – –" in rows[rows.index("age") :]
+    assert "&lt;x&gt; 75 %" in rows
+    storage.write_bytes(done.paths.features, b"{")
+    assert "features.json: no profile" in client.get(f"/jobs/{DONE}/features").text.lower()
