@@ -38,7 +38,7 @@ class InputFile(Struct, frozen=True):
 class AppliedFile(Struct, frozen=True):
     """How far a file was applied, or the `part` of it that is a split.
 
-    `count` records in epoch `epoch` (from 0) and, of epochs before, all of them.
+    `count` records in epoch `epoch` (from 0) and, of epochs before, all of them; printed from 1 as everywhere.
     `xor` of the hashed sample ids of those records, 16 hexadecimal digits.
     """
 

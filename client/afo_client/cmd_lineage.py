@@ -79,7 +79,7 @@ def _job_text(job: Training) -> list[str]:
             size_text(file.size),
             iso(file.modified) or "",
             f"{file.count:,}",
-            str(file.epoch),
+            str(file.epoch + 1),
             file.xor,
         )
         for file in job.files
