@@ -1,7 +1,10 @@
 """The machines that jobs run on, as they are now."""
 
+import ipaddress
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from functools import lru_cache
 
 from flask import Blueprint, render_template
 from msgspec import Struct
@@ -13,7 +16,7 @@ from afo.resource_manager import ClusterNode
 from afo.storage import hadoop_conf
 from afo.yarn_queues import Queue
 from afo_history_server import query
-from afo_history_server.cluster_view import ClusterView, cluster_view
+from afo_history_server.cluster_view import ClusterView, cluster_view, hosts_of
 from afo_history_server.job_history import JobHistory
 from afo_history_server.job_index import JobList
 from afo_history_server.job_store import JobStore
@@ -93,10 +96,38 @@ def asked_cluster(store: JobStore, yarn: AskedYarn) -> AskedCluster:
     running = _running(visible(store.jobs()))
     jobs = _looked_at(store, running[:MAX_JOBS])
     said = yarn.now()
+    names = called(hosts_of(jobs), said.nodes)
     return AskedCluster(
-        view=cluster_view(jobs, said.nodes, said.queues), asked=said.asked, problem=said.problem,
+        view=cluster_view(jobs, said.nodes, said.queues, names), asked=said.asked, problem=said.problem,
         left_out=len(running) - MAX_JOBS if len(running) > MAX_JOBS else 0,
     )  # fmt: skip
+
+
+def called(hosts: Set[str], nodes: Sequence[ClusterNode]) -> dict[str, str]:
+    """A machine that tasks name by its address → its name in YARN; where all are named alike, no name is resolved."""
+    unknown = hosts - {node.host for node in nodes}
+    addresses = {host for host in unknown if _is_address(host)}
+    if not addresses:
+        return {}
+    by_address = {_address_of(node.host): node.host for node in nodes}
+    return {address: by_address[address] for address in addresses & by_address.keys()}
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _address_of(host: str) -> str:
+    """'' for a name that has none."""
+    try:
+        return socket.gethostbyname(host)
+    except OSError:
+        return ""
 
 
 def _running(found: JobList) -> list[str]:

@@ -1,7 +1,8 @@
 """The machines now: what YARN has on them and what the jobs here run there, and who waits for room. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -52,9 +53,23 @@ class ClusterView(Struct, frozen=True, kw_only=True):
     waiting: tuple[Waiting, ...] = ()
 
 
-def cluster_view(jobs: Sequence[JobHistory], nodes: Iterable[ClusterNode], queues: Iterable[Queue]) -> ClusterView:
-    """Of the `jobs` that run, and what YARN says of its nodes and queues."""
-    by_host = {host: _on(host, jobs) for host in sorted({each.host for job in jobs for each in _running(job)})}
+def hosts_of(jobs: Iterable[JobHistory]) -> set[str]:
+    """Where containers of these jobs are."""
+    return {each.host for job in jobs for each in _running(job)}
+
+
+def cluster_view(
+    jobs: Sequence[JobHistory], nodes: Iterable[ClusterNode], queues: Iterable[Queue],
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> ClusterView:  # fmt: skip
+    """Of the `jobs` that run, and what YARN says of its nodes and queues.
+
+    `called`: a machine as a task names it → as YARN does, where they differ.
+    """
+    names: dict[str, set[str]] = {}
+    for host in hosts_of(jobs):
+        names.setdefault(called.get(host, host), set()).add(host)
+    by_host = {host: _on(hosts, jobs) for host, hosts in sorted(names.items())}
     known = [_node(node, by_host.pop(node.host, ())) for node in nodes]
     others = [Node(host=host, jobs=tasks) for host, tasks in by_host.items()]
     waiting = [each for job in jobs if (each := _waiting(job))]
@@ -68,8 +83,8 @@ def _running(job: JobHistory) -> list[Attempt]:
     return [each for each in job.attempts if each.host and not each.ended]
 
 
-def _on(host: str, jobs: Sequence[JobHistory]) -> tuple[JobTasks, ...]:
-    found = ((job, [each for each in _running(job) if each.host == host]) for job in jobs)
+def _on(hosts: Set[str], jobs: Sequence[JobHistory]) -> tuple[JobTasks, ...]:
+    found = ((job, [each for each in _running(job) if each.host in hosts]) for job in jobs)
     return tuple(_tasks(job, attempts) for job, attempts in found if attempts)
 
 

@@ -111,3 +111,13 @@ def test_jobs_that_one_may_not_see_are_not_there(serve: Callable[..., FlaskClien
     client = serve(**SERVED)
     assert "of bob" not in client.get("/nodes", **by("alice")).text
     assert "of bob" in client.get("/nodes", **by("bob")).text
+
+
+def test_a_machine_that_tasks_name_by_its_address_is_the_one_of_yarn(
+    client: FlaskClient, cluster: FakeResourceManager, writer: Callable[..., JobWriter]
+) -> None:
+    cluster.nodes = [NODE | {"nodeHostName": "localhost"}, NODE | {"nodeHostName": "no.such.host.invalid"}]
+    writer(RUNNING, "ctr").begin().task(WORKER, host="127.0.0.1").task(task_id("ps"), host="localhost")
+    nodes = {each["host"]: each for each in client.get("/api/v1/nodes").json["nodes"]}
+    assert set(nodes) == {"localhost", "no.such.host.invalid"}
+    assert nodes["localhost"]["jobs"][0]["roles"] == {"worker": 1, "ps": 1}
