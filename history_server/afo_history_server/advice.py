@@ -19,6 +19,8 @@ _ROOMY, _TIGHT = 2.0, 0.9
 _RESERVE, _STEP_MIB = 1.25, 256
 #: Shares of the time from which on something is worth a word.
 _SAVING, _WAITING = 0.1, 0.2
+#: A setting that saves beside `checkpoint.every`.
+_EVAL = "train.eval_every"
 #: Of its cores' time, that a task used less of; and seconds below which nothing is said of it.
 _IDLE_CORES, _SETTLED_S = 0.3, 300.0
 _MANY = 3
@@ -93,8 +95,10 @@ def _saving(job: JobHistory) -> Iterator[Advice]:
     saving = sum(each.seconds or 0.0 for each in job.checkpoints)
     total = job.seconds or (job.last_event - job.started)
     if job.started and total > 0 and saving >= _SAVING * total:
+        why = ", or `train.eval_every`: each evaluation has a checkpoint of its own" if _EVAL in job.params else ""
         yield Advice(
-            "checkpoints", f"Checkpoints took {span(saving)} of {span(total)}.", "Save less often: `checkpoint.every`."
+            "checkpoints", f"Checkpoints took {span(saving)} of {span(total)}.",
+            f"Save less often: `checkpoint.every`{why}.",
         )  # fmt: skip
 
 

@@ -449,3 +449,11 @@ def test_statistics_of_features(client: FlaskClient, done: JobWriter) -> None:
     assert "&lt;x&gt; 75 %" in rows
     storage.write_bytes(done.paths.features, b"{")
     assert "features.json: no profile" in client.get(f"/jobs/{DONE}/features").text.lower()
+
+
+def test_saving_is_blamed_on_what_saves(done: JobWriter) -> None:
+    saved = Checkpoint(time=T0, seconds=30.0, step=1, generation=1, manifest="", final=False)
+    job = JobHistory(job_id=DONE, started=T0, seconds=100.0, checkpoints=(saved,))
+    for params, named in (({}, False), ({"train.eval_every": "30s"}, True)):
+        [found] = advice(msgspec.structs.replace(job, params=params))
+        assert ("`train.eval_every`" in found.change, "`checkpoint.every`" in found.change) == (named, True)
