@@ -13,7 +13,7 @@ from afo.data.csv_file import CsvFormat, open_csv
 from afo.data.csv_values import integer, number
 from afo.data.example import Values, encode
 from afo.data.feature import Feature, Kind
-from afo.data.parts import delete_other_parts, part_urls
+from afo.data.parts import check_free, delete_other_parts, part_urls
 from afo.data.schema import Schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError, Unsupported
@@ -35,16 +35,20 @@ def convert_csv(
     compression: Literal["none", "gzip", "zlib"] = "none",
     *,
     indexed: bool = False,
+    overwrite: bool = False,
 ) -> Converted:
     """Writes the rows of CSV files as `files` TFRecord files, in turn, into a directory.
 
-    Other part files that afo wrote into the directory are deleted; with `indexed` each file has its index. If the
+    With `overwrite` they take the place of all part files there that are named as afo names them, else there must be
+    none; with `indexed` each file has its index. If the
     schema asks for a sample id and no column holds it, it is the row's number over all inputs, from 0. Nothing is
     written unless all is right: raises DataError with file and line of the first bad row, or where there is no positive
     row among labels in words, SpecError for a schema or format that does not fit, Unsupported for features of several
-    values without a separator.
+    values without a separator, AlreadyExists.
     """
     _check(schema, csv_format)
+    if not overwrite:
+        check_free(directory)
     urls = part_urls(directory, files, compression)
     row, met = 0, set[str]()
     with ExitStack() as stack:
@@ -91,26 +95,31 @@ class _Columns:
 
     def __init__(self, columns: Sequence[str], schema: Schema, csv_format: CsvFormat, met: set[str]) -> None:
         """`met`: where labels that mean 1 go."""
-        self._columns = columns
+        self._columns = {name: place for place, name in enumerate(columns)}
         self._format = csv_format
+        self._weighed = [(self._position(each.name), self._position(each.weights), each) for each in schema.features
+                         if each.weights]  # fmt: skip
         self._features = [(self._position(feature.name), feature) for feature in schema.features]
         if schema.sample_id is not None and schema.sample_id in columns:
             self._features.append(
                 (self._position(schema.sample_id), Feature(name=schema.sample_id, kind="categorical"))
             )
         self._label_name = schema.label
-        self._label = None if schema.label is None else self._position(csv_format.label or schema.label)
+        self._label_column = csv_format.label or schema.label or ""
+        self._label = self._position(self._label_column) if schema.label is not None else None
         self._met = met
 
     def _position(self, name: str) -> int:
         if name in self._columns:
-            return self._columns.index(name)
+            return self._columns[name]
         near = difflib.get_close_matches(name, self._columns, n=1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(f"there is no column {name!r}; {guess}columns are: {', '.join(self._columns)}")
 
     def parse(self, cells: list[str]) -> dict[str, Values]:
         """Features by name; missing ones are left out."""
+        for place, of_weights, feature in self._weighed:
+            self._check_weights(cells[place], cells[of_weights], feature)
         features: dict[str, Values] = {}
         for position, feature in self._features:
             if found := self._values(cells[position], feature):
@@ -130,8 +139,17 @@ class _Columns:
             )
         return found
 
+    def _check_weights(self, cell: str, weights: str, feature: Feature) -> None:
+        """Both lists lack values at the same places, so that what is left out moves no weight to another value."""
+        missing, without = ([part is None for part in self._format.parts(each)] for each in (cell, weights))
+        if missing != without and not (all(missing) and all(without)):
+            raise DataError(
+                f"column {feature.name!r}: {cell!r} and its weights in column {feature.weights!r}, {weights!r}, are "
+                "not of the same places; leave out a value together with its weight"
+            )
+
     def _label_value(self, cell: str) -> int:
-        column = self._columns[self._label or 0]
+        column = self._label_column
         if not cell or cell in self._format.missing:
             raise DataError(f"column {column!r}: the label is missing ({cell!r})")
         if self._format.positive:

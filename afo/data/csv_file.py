@@ -3,6 +3,7 @@
 import csv
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
@@ -46,8 +47,12 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     def values(self, cell: str) -> list[str]:
         """The values of a cell; none where it is missing."""
+        return [part for part in self.parts(cell) if part is not None]
+
+    def parts(self, cell: str) -> list[str | None]:
+        """The values of a cell by their places in it, None where one is missing."""
         parts = cell.split(self.separator) if self.separator else [cell]
-        return [part for part in parts if part and part not in self.missing]
+        return [part if part and part not in self.missing else None for part in parts]
 
     def is_csv(self, url: str) -> bool:
         """Whether a file is CSV: by its name, or because how it is written is given."""
@@ -79,15 +84,15 @@ class CsvRows:
 
     def __init__(self, file: BinaryIO, csv_format: CsvFormat, delimiter: str) -> None:
         self._format = csv_format
+        #: The line of the file that was read last, or that could not be read, from 1; and where its row began.
+        self.line = self.row_line = 1
         self._reader = csv.reader(
-            _lines(file, csv_format.skip_lines), delimiter=delimiter, skipinitialspace=csv_format.strip, strict=True
+            self._lines(file, csv_format.skip_lines),
+            delimiter=delimiter,
+            skipinitialspace=csv_format.strip,
+            strict=True,
         )
         self.columns = csv_format.columns or ()
-
-    @property
-    def line(self) -> int:
-        """The line of the file that was read last, from 1."""
-        return self._format.skip_lines + self._reader.line_num
 
     def begin(self) -> None:
         """Read the header, if there is one."""
@@ -101,10 +106,31 @@ class CsvRows:
             yield cells
 
     def _rows(self) -> Iterator[list[str]]:
-        for cells in self._reader:
+        begun = self._format.skip_lines
+        while True:
+            self.row_line = begun + self._reader.line_num + 1
+            cells = next(self._reader, None)
+            if cells is None:
+                return
             found = [cell.strip() for cell in cells] if self._format.strip else cells
             if any(found):
                 yield found
+
+    def _lines(self, file: BinaryIO, skipped: int) -> Iterator[str]:
+        number = 0
+        while line := self._line(file, number):
+            number += 1
+            if number == 1:
+                _require_text(line)
+            if number > skipped:
+                yield line.decode("utf-8-sig")
+
+    def _line(self, file: BinaryIO, before: int) -> bytes:
+        line = file.readline(MOST_LINE + 1)
+        self.line = before + 1 if line or not before else before
+        if len(line) > MOST_LINE:
+            raise DataError(f"a line has more than {MOST_LINE:,} bytes")
+        return line
 
 
 @contextmanager
@@ -118,18 +144,8 @@ def open_csv(url: str, csv_format: CsvFormat) -> Iterator[CsvRows]:
             rows.begin()
             yield rows
         except (DataError, csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{url}:{rows.line}: {error}") from error
-
-
-def _lines(file: BinaryIO, skipped: int) -> Iterator[str]:
-    lines = iter(lambda: file.readline(MOST_LINE + 1), b"")
-    for number, line in enumerate(lines):
-        if not number:
-            _require_text(line)
-        if len(line) > MOST_LINE:
-            raise DataError(f"a line has more than {MOST_LINE:,} bytes")
-        if number >= skipped:
-            yield line.decode("utf-8-sig")
+            begun = f"; its row begins in line {rows.row_line:,}" if rows.row_line < rows.line else ""
+            raise DataError(f"{url}:{rows.line}: {error}{begun}") from error
 
 
 def _require_text(first: bytes) -> None:
@@ -139,8 +155,9 @@ def _require_text(first: bytes) -> None:
 
 
 def _header(cells: list[str]) -> tuple[str, ...]:
+    times = Counter(cells)
     for name in cells:
-        if not name or cells.count(name) > 1:
+        if not name or times[name] > 1:
             what = f"column {name!r} is there twice" if name else "a column has no name"
             raise DataError(f"{what}; where the first line names no columns, do so with --columns")
     return tuple(cells)

@@ -1,7 +1,9 @@
 """Values of CSV files that no schema describes yet: each column has the narrowest type that fits what was seen."""
 
 import math
+import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from afo.job import Data
 INT64, FLOAT32_MAX = range(-(1 << 63), 1 << 63), float(np.finfo(np.float32).max)
 
 _Cells = dict[str, list[str]]
+_Fit = Literal["int64", "float", "bytes", "code"]
+_CODE, _DIGITS = re.compile(r"[+-]?0[0-9]+"), re.compile(r"[+-]?[0-9]+")
 
 
 def first_values(
@@ -58,19 +62,29 @@ def _first_cells(url: str, most: int, csv_format: CsvFormat) -> Iterator[_Cells]
 
 
 def _typed(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, dict[str, Values]]]:
-    kinds: dict[str, ListKind] = {}
+    found: dict[str, _Fit] = {}
     for _, cells in rows:
         for name, values in cells.items():
             for value in values:
-                kinds[name] = _wider(kinds.get(name, "int64"), value)
+                found[name] = _wider(found.get(name, "int64"), value)
+    kinds: dict[str, ListKind] = {name: "bytes" if fit == "code" else fit for name, fit in found.items()}
     for url, cells in rows:
         yield url, {name: _values(values, kinds[name]) for name, values in cells.items()}
 
 
-def _wider(kind: ListKind, value: str) -> ListKind:
-    if kind == "int64" and integer(value) is None:
-        kind = "float"
-    return "bytes" if kind == "float" and number(value) is None else kind
+def _wider(fit: _Fit, value: str) -> _Fit:
+    """What both are, whatever the order in which values come."""
+    both = {fit, _fit(value)}
+    return next(each for each in ("bytes", "float", "code", "int64") if each in both)
+
+
+def _fit(value: str) -> _Fit:
+    """`code`: digits that a number would not give back, leading zeros or more than 64 bits: an id, no quantity."""
+    if _CODE.fullmatch(value) or (_DIGITS.fullmatch(value) and integer(value) is None):
+        return "code"
+    if integer(value) is not None:
+        return "int64"
+    return "float" if number(value) is not None else "bytes"
 
 
 def _values(values: list[str], kind: ListKind) -> Values:

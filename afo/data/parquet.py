@@ -85,8 +85,14 @@ def copy_rows(url: str, count: int, target: str) -> None:
 
 
 def batches(file: pq.ParquetFile, columns: Collection[str], most: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows in their order, of the named columns that the file holds; `most` at once, or so many as is quickest."""
+    """The rows in their order, of the named columns that the file holds; `most` at once, or so many as is quickest.
+
+    Raises ArrowInvalid for a column that is there twice, of which Arrow would give none.
+    """
     known = [name for name in file.schema_arrow.names if name in columns]
+    if len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise pa.ArrowInvalid(f"column {twice!r} is there more than once, and which one is meant, nobody can tell")
     # Arrow has as many threads as OMP_NUM_THREADS says, which in a container is its number of cores.
     threads = pa.cpu_count() > 1
     found = file.iter_batches(most or _rows_at_once(file.metadata, known), columns=known, use_threads=threads)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from afo import storage
 from afo.data.record_index import index_url
-from afo.errors import DataError
+from afo.errors import AlreadyExists, DataError
 
 _SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 _OWN = re.compile(rf"part-\d{{5,}}({'|'.join(map(re.escape, _SUFFIX.values()))})")
@@ -27,6 +27,15 @@ def existing_parts(directory: str) -> set[str]:
     """Names of the part files that afo wrote into a directory: those of Spark and Hadoop begin alike."""
     names = {storage.name(each.url) for each in storage.glob(storage.join(directory, "part-*"))}
     return {name for name in names if _OWN.fullmatch(name)}
+
+
+def check_free(directory: str) -> None:
+    """Raises AlreadyExists where part files lie that `delete_other_parts` would delete."""
+    if found := sorted(existing_parts(directory)):
+        more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+        raise AlreadyExists(
+            f"{directory} holds {found[0]}{more}; name another directory, or have them replaced with --overwrite"
+        )
 
 
 def delete_other_parts(directory: str, keep: Sequence[str]) -> None:

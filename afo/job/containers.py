@@ -12,6 +12,7 @@ from afo.units import Memory
 _MOST_INSTANCES = 100_000
 #: What a NodeManager takes; these texts end up in a shell script and in a list separated by commas.
 _DOCKER_NAME = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOCKER_MOUNT = re.compile(r"/[\w./@+-]*:/[\w./@+-]*:(ro|rw)", re.ASCII)
 
 
@@ -90,6 +91,13 @@ class Environment(Section, frozen=True):
     )
     preload: Annotated[str, Meta(description="Allocator library for LD_PRELOAD, e.g. libjemalloc.so.2.")] = ""
     docker: Docker | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.variables.items():
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"`variables` names {name!r}; allowed are letters, digits and `_`, a digit not first")
+            if "\0" in value:
+                raise ValueError(f"`variables.{name}` holds a NUL byte, which no environment can")
 
     @property
     def is_packed(self) -> bool:

@@ -92,6 +92,8 @@ class Job(Section, frozen=True):
             raise ValueError("`roles.evaluator.optional`: `train.early_stop` or `export` goes by its evaluations")
 
     def _check_program(self) -> None:
+        if any("\0" in each for each in self.args):
+            raise ValueError("`args` hold a NUL byte, which no argument can")
         if self.program and self.model != Model():
             raise ValueError("a job has a `model` or a `program`, not both")
         if self.security.tunnel and self.program:

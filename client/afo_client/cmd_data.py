@@ -105,6 +105,7 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
 @click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
 @click.option("--index", "indexed", is_flag=True, help="Write the index of each file, too (`afo data index`).")
+@click.option("--overwrite", is_flag=True, help="Replace all part-NNNNN.tfrecord files in the directory.")
 @_as_json
 def convert(
     files: tuple[str, ...],
@@ -114,6 +115,7 @@ def convert(
     count: int,
     compression: Literal["none", "gzip", "zlib"],
     indexed: bool,
+    overwrite: bool,
     as_json: bool,
     **csv: Any,
 ) -> None:
@@ -122,8 +124,9 @@ def convert(
         raise UsageError(f"--index and --compression {compression}: a compressed file is read from its start alone")
     urls = [split.url for split in find_splits(files)]
     written = convert_csv(
-        urls, directory, read_schema(schema_path), csv_format(label=label, **csv), count, compression, indexed=indexed
-    )
+        urls, directory, read_schema(schema_path), csv_format(label=label, **csv), count, compression, indexed=indexed,
+        overwrite=overwrite,
+    )  # fmt: skip
     for cell in written.unmet:
         say(f"warning: no row has a label of {cell!r} (--positive)")
     if as_json:

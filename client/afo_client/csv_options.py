@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from afo.data.csv_file import CsvFormat
+from afo.errors import UsageError
 
 _OPTIONS = (
     click.option("--columns", help="Of CSV: names of the columns, with commas between; left out: its first line."),
@@ -29,9 +30,14 @@ def csv_format(
     *, columns: str | None, delimiter: str | None, separator: str, skip_lines: int, strip: bool,
     missing: Sequence[str], positive: Sequence[str], label: str | None = None,
 ) -> CsvFormat:  # fmt: skip
-    """`label`: name of its column."""
+    """`label`: name of its column. Raises `UsageError`."""
+    names = None if columns is None else tuple(name.strip() for name in columns.split(","))
+    if names is not None and (not all(names) or len(set(names)) < len(names)):
+        raise UsageError(f"--columns {columns!r}: a name is empty, or stands there twice")
+    if delimiter == "":
+        raise UsageError("--delimiter '': it is one character")
     return CsvFormat(
-        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        columns=names,
         delimiter="\t" if delimiter == r"\t" else delimiter,
         separator="\t" if separator == r"\t" else separator,
         skip_lines=skip_lines,

@@ -10,10 +10,12 @@ from afo.errors import NotFound, SpecError
 from afo.events import JobFinished
 from afo.job import ROW_TYPES, RowType
 from afo.paths import checked_job_id
+from afo.storage.url import parse
 from afo.train import exported
 from afo.train.exported import Exported
 from afo.train.manifest import Manifest, read_manifest
 from afo.train.sources import newest
+from afo_client.console import say
 from afo_client.job_ref import JobRef, find_job, job_ref
 from afo_client.summary import places
 
@@ -74,7 +76,16 @@ def _chosen(ref: JobRef) -> str:
         manifest = decoding.read(ref.paths.verdict, JobFinished).export
     except NotFound:
         return ""
+    if manifest and not _is_of(ref, manifest):
+        say(f"warning: {ref.paths.verdict} names {manifest}, no checkpoint of this job; its newest one is taken")
+        return ""
     return manifest if manifest and storage.exists(manifest) else ""
+
+
+def _is_of(ref: JobRef, manifest: str) -> bool:
+    """A job's checkpoints lie in a directory of its name, wherever that is (`JobPaths.checkpoints`)."""
+    steps = parse(manifest).path.split("/")
+    return ref.job_id in steps and ".." not in steps
 
 
 def is_job(named: str) -> bool:

@@ -182,7 +182,7 @@ def _end_of(code: int) -> str:
 
 
 def _purpose(task: OfflineTask) -> str:
-    of = f" of {task.job.model.entry}" if task.kind == "try" else ""
+    of = f" of {task.job.model.entry or 'the model'}" if task.kind == "try" else ""
     return f"{_PURPOSE.get(task.kind, task.kind)}{of}"
 
 

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 #: The drawing's size, and its margins for the words beside and below the axes.
 WIDTH, HEIGHT = 420.0, 180.0
+#: Of values that are drawn: the largest, and the least difference of two that is one.
+_LARGEST, _LEAST = 1e150, 1e-150
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 8.0, 10.0, 24.0
 #: Points of a line whose values a reader can point at.
 _POINTED = 60
@@ -76,7 +78,7 @@ def chart(
     title: str, lines: Mapping[str, Sequence[Value]], x_words: Words, y_words: Words, marks: Iterable[float] = (),
     x_step: Step = round_step,
 ) -> Chart | None:  # fmt: skip
-    """None where there is nothing to draw. A point without a value, or with one that is not finite, is a gap.
+    """None where there is nothing to draw. A point without a value, or with one beyond `_LARGEST`, is a gap.
 
     `x_step` says how far apart the ticks of the lower axis are that may not be closer than its argument.
     """
@@ -99,7 +101,7 @@ def chart(
 
 
 def _drawn(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+    return value is not None and abs(value) <= _LARGEST  # NaN is not
 
 
 class _Axis:
@@ -107,9 +109,9 @@ class _Axis:
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         self.low, self.high = min(values), max(values)
-        if self.low == self.high:
+        if self.high - self.low < _LEAST:
             half = abs(self.low) / 10
-            self.low, self.high = self.low - half, self.high + (half or 1.0)
+            self.low, self.high = self.low - half, self.high + (half if half > _LEAST else 1.0)
         self._first, self._last = first, last
 
     def place(self, value: float) -> float:

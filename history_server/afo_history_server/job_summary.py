@@ -14,8 +14,9 @@ from afo_history_server.job_history import FINAL, JobHistory, finished
 from afo_history_server.job_settings import said
 
 T = TypeVar("T")
-#: Metrics of one job in the list, and characters of a name.
-_MOST_METRICS, _MOST_NAME = 64, 100
+#: Of one job in the list: metrics, tags, characters of a name and of a sentence. The list holds thousands of jobs, and
+#: what one of them says of itself is to burden nobody else's.
+_MOST_METRICS, _MOST_TAGS, _MOST_NAME, _MOST_WORDS = 64, 64, 200, 2000
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
@@ -131,8 +132,10 @@ def annotated(job: JobHistory, annotations: an.Annotations, problem: str = "") -
 def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
-        job_id=job.job_id, name=job.name, user=job.user, queue=job.queue, runtime=job.runtime, tags=job.tags,
-        notes=job.notes, params=job.params, acls=job.acls, state=job.state, cause=job.cause, waiting=job.waiting,
+        job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue), runtime=job.runtime,
+        tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)}, notes=job.notes,
+        params=job.params, acls=job.acls, state=job.state, cause=_name(job.cause),
+        waiting=_cut(job.waiting, _MOST_WORDS),
         submitted=job.submitted, started=job.started, seconds=job.seconds,
         last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),
         metrics_address="" if job.ended else job.metrics_address, core_hours=job.core_hours, input_wait=job.input_wait,
@@ -142,6 +145,14 @@ def of_history(job: JobHistory) -> JobSummary:
 def of_verdict(before: JobHistory, verdict: ev.JobFinished) -> JobSummary:
     """The line of a job that has ended, without its event log."""
     return of_history(finished(before, verdict))
+
+
+def _name(text: str) -> str:
+    return _cut(text, _MOST_NAME)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from afo_history_server.job_summary import (
 )
 
 #: Bytes of job.json, which names all training files, and of verdict.json; larger ones are refused as damaged.
-MAX_DOCUMENT = 64 << 20
+MAX_DOCUMENT, _MAX_VERDICT = 64 << 20, 4 << 20
 #: How old notes and tags of a job that is looked at may be.
 ANNOTATIONS_EVERY_S = 5.0
 
@@ -48,7 +48,7 @@ def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
 def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
     """The verdict, None while the job has none. Raises `Malformed` and what `afo.storage` raises."""
     try:
-        return decode_verdict(files.read(paths.verdict, MAX_DOCUMENT), paths.verdict)
+        return decode_verdict(files.read(paths.verdict, _MAX_VERDICT), paths.verdict)
     except NotFound:
         return None
 

@@ -328,3 +328,18 @@ def test_the_largest_are_taken(path: Path) -> None:
     job = load_job(path, settings=settings)
     assert job.checkpoint.every == 36500 * 86400
     assert job.roles["ps"].memory == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ('environment.variables={"A=B": c}', r"\$\.environment.*'A=B'; allowed are letters, digits and `_`"),
+        ('environment.variables={"": c}', "names ''; allowed are letters"),
+        ('environment.variables={"1A": c}', "a digit not first"),
+        ('environment.variables={A: "x\\0y"}', r"`variables.A` holds a NUL byte"),
+        ('args=["x\\0y"]', "`args` hold a NUL byte"),
+    ],
+)
+def test_what_no_process_can_be_given_is_refused(path: Path, setting: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        load_job(path, settings=[setting], variables={"out": "hdfs:///o"})

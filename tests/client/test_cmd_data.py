@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from afo.data.schema import parse_schema
-from afo.errors import UsageError
+from afo.errors import AlreadyExists, UsageError
 from afo_client.cmd_data import command
 
 SMALL = ["--train", "100", "--eval", "60", "--train-files", "2", "--eval-files", "1", "--processes", "1"]
@@ -89,9 +89,25 @@ def test_indexes_are_written_beside_the_files(tmp_path: Path) -> None:
     assert (last["url"], last["index"], last["records"], last["bytes"]) == (
         str(out / "part-00002.tfrecord"), str(out / ".part-00002.tfrecord.index"), 10, size,
     )  # fmt: skip
-    assert run(*convert, "2", "--index").exit_code == 0
+    with pytest.raises(AlreadyExists, match="--overwrite"):
+        run(*convert, "2", "--index")
+    assert run(*convert, "2", "--index", "--overwrite").exit_code == 0
     assert sorted(path.name for path in out.iterdir()) == [
         ".part-00000.tfrecord.index", ".part-00001.tfrecord.index", "part-00000.tfrecord", "part-00001.tfrecord",
     ]  # fmt: skip
     with pytest.raises(UsageError, match="--index and --compression gzip"):
         run(*convert, "2", "--index", "--compression", "gzip")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--columns", "label,a,a"), "--columns 'label,a,a': a name is empty, or stands there twice"),
+        (("--columns", ""), "a name is empty"),
+        (("--delimiter", ""), "--delimiter '': it is one character"),
+    ],
+)
+def test_names_of_columns_are_looked_at(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    (tmp_path / "a.csv").write_text("1,2,3\n")
+    with pytest.raises(UsageError, match=words):
+        run("inspect", tmp_path / "a.csv", *options)

@@ -66,7 +66,9 @@ def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str
     assert f"{manifest} (step 20)" in capsys.readouterr().out
 
 
-def test_the_model_of_a_job_is_what_it_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_a_job_is_what_it_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path))
     paths = JobPaths(str(tmp_path), "local_1_2")
     best, last = (
@@ -83,6 +85,12 @@ def test_the_model_of_a_job_is_what_it_exported(tmp_path: Path, monkeypatch: pyt
     )  # fmt: skip
     Path(paths.verdict).write_bytes(jsonfile.encode(finished))
     assert find_model(load_config(), "local_1_2").url == best
+    other = f"{tmp_path}/local_1_3/checkpoints/manifest-g000001-s000000000010.json"
+    for elsewhere in (other, f"{tmp_path}/local_1_2/../local_1_3/x.json", "/etc/passwd"):
+        Path(paths.verdict).write_bytes(jsonfile.encode(replace(finished, export=elsewhere)))
+        assert find_model(load_config(), "local_1_2").url == last
+        assert f"names {elsewhere}, no checkpoint of this job" in capsys.readouterr().err
+    Path(paths.verdict).write_bytes(jsonfile.encode(finished))
     Path(best).unlink()  # by `checkpoint.keep` of a later job, or by hand
     assert find_model(load_config(), "local_1_2").url == last
 

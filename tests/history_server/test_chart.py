@@ -75,3 +75,9 @@ def test_a_long_series_keeps_its_ends_and_its_spread(limit: int, length: int) ->
     assert list(kept[:1] + kept[-1:]) == ([0, length - 1] if length else [])
     apart = {after - before for before, after in pairwise(kept[:-1])}
     assert len(apart) <= 1, "evenly spread, but for the newest"
+
+
+@pytest.mark.parametrize("values", [(0.5, 1e308, -1e308), (1.79e308,), (5e-324, 0.0), (1e150, -1e150), (1e-320,)])
+def test_any_number_that_a_job_says_can_be_drawn_or_is_a_gap(values: tuple[float, ...]) -> None:
+    drawn = draw([(float(x), y) for x, y in enumerate(values)])
+    assert (drawn is None) == all(abs(y) > 1e150 for y in values)

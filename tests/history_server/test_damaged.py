@@ -243,3 +243,19 @@ def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
     fresh = browser(create_app(running.paths.root))
     for address in ("/", f"/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}", f"/api/v1/jobs/{RUNNING}/events"):
         assert fresh.get(address).status_code == 200
+
+
+def test_no_text_of_one_job_burdens_the_list(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:
+    long = "x" * (1 << 20)
+    document = json.loads(storage.read_bytes(done.paths.job))
+    document["job"] |= {"name": long, "queue": long, "tags": {f"{each}{long}": long for each in range(100)}}
+    storage.write_bytes(done.paths.job, json.dumps({**document, "user": long}).encode())
+    verdict = json.loads(storage.read_bytes(done.paths.verdict))
+    metrics = {f"{each}{long[:1000]}": 1.0 for each in range(500)}
+    storage.write_bytes(done.paths.verdict, json.dumps({**verdict, "cause": long, "metrics": metrics}).encode())
+    for address in ("/", "/fleet", "/api/v1/jobs"):
+        assert len(client.get(address).data) < 200_000, address
+    assert len(client.get("/api/v1/jobs").json["jobs"]) == 2
+    storage.write_bytes(failed.paths.verdict, json.dumps({**verdict, "cause": long * 5}).encode())
+    [kept] = [job for job in client.get("/api/v1/jobs").json["jobs"] if job["job_id"] == FAILED]
+    assert kept["cause"] != long * 5

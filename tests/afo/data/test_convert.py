@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afo.data.convert import convert_csv
+from afo.data.convert import _Columns, convert_csv
 from afo.data.csv_file import MOST_LINE, CsvFormat
 from afo.data.example import decode
+from afo.data.feature import Feature
 from afo.data.schema import Schema, parse_schema
 from afo.data.tfrecord import compression_of, read_records
-from afo.errors import DataError, NotFound, SpecError, Unsupported
+from afo.errors import AlreadyExists, DataError, NotFound, SpecError, Unsupported
 
 SCHEMA = parse_schema(
     "label: income\nsample_id: row\nfeatures:\n"
@@ -32,14 +33,15 @@ PLAIN = CsvFormat()
 
 
 def convert(
-    root: Path, *texts: str | bytes, csv_format: CsvFormat = PLAIN, schema: Schema = SCHEMA, files: int = 1
-) -> int:
+    root: Path, *texts: str | bytes, csv_format: CsvFormat = PLAIN, schema: Schema = SCHEMA, files: int = 1,
+    overwrite: bool = False,
+) -> int:  # fmt: skip
     urls = []
     for number, text in enumerate(texts):
         path = root / f"in-{number}.csv"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         urls.append(str(path))
-    return convert_csv(urls, str(root / "out"), schema, csv_format, files).records
+    return convert_csv(urls, str(root / "out"), schema, csv_format, files, overwrite=overwrite).records
 
 
 def rows(root: Path) -> list[dict[str, object]]:
@@ -75,7 +77,7 @@ def test_rows_go_to_the_files_in_turn(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/part-00009.tfrecord").write_bytes(b"of an earlier conversion")
     text = "age,job,city,income\n" + "".join(f"{n},j,1,0\n" for n in range(5))
-    assert convert(tmp_path, text, files=2) == 5
+    assert convert(tmp_path, text, files=2, overwrite=True) == 5
     parts = sorted((tmp_path / "out").iterdir())
     assert [each.name for each in parts] == ["part-00000.tfrecord", "part-00001.tfrecord"]
     ages = [[decode(record)["age"][0] for record in read_records(str(path))] for path in parts]
@@ -148,7 +150,11 @@ def test_part_files_of_others_stay(tmp_path: Path) -> None:
     others = ["part-00000-3f2a.c000.snappy.parquet", "part-r-00001", "part-00003.csv"]
     for name in [*others, "part-00007.tfrecord"]:
         (out / name).write_bytes(b"x")
-    assert convert(tmp_path, "age,job,city,income\n1,a,2,1\n") == 1
+    text = "age,job,city,income\n1,a,2,1\n"
+    with pytest.raises(AlreadyExists, match=r"holds part-00007.tfrecord; .* --overwrite"):
+        convert(tmp_path, text)
+    assert sorted(path.name for path in out.iterdir()) == sorted([*others, "part-00007.tfrecord"])
+    assert convert(tmp_path, text, overwrite=True) == 1
     assert sorted(path.name for path in out.iterdir()) == sorted([*others, "part-00000.tfrecord"])
 
 
@@ -199,3 +205,43 @@ def test_a_label_that_never_occurs_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,job,city,income\n1,a,2,Yes\n3,b,4,No\n")
     form = CsvFormat(positive=("Yes", "yes"))
     assert convert_csv([str(tmp_path / "a.csv")], str(tmp_path / "out"), SCHEMA, form).unmet == ("yes",)
+
+
+WEIGHED = parse_schema(
+    "label: y\nfeatures:\n  - {name: t, kind: string, max_length: 4, weights: w}\n"
+    "  - {name: w, kind: dense, max_length: 4}\n",
+    "s",
+)
+
+
+def test_weights_stay_with_their_values(tmp_path: Path) -> None:
+    form = CsvFormat(separator="|", missing=("NA",))
+    assert convert(tmp_path, "y,t,w\n1,a|NA|c,1||3\n0,,\n0,a,2\n", csv_format=form, schema=WEIGHED) == 3
+    records = [decode(each) for each in read_records(str(tmp_path / "out/part-00000.tfrecord"))]
+    assert [(list(each.get("t", [])), list(each.get("w", []))) for each in records] == [
+        ([b"a", b"c"], [1, 3]), ([], []), ([b"a"], [2]),
+    ]  # fmt: skip
+    for row in ("a||c,1|2|3", "a|b|c,1|NA|3", "a|b|c,1|2", ",1"):
+        with pytest.raises(DataError, match=r"in-0.csv:2: column 't': .* leave out a value together with its weight"):
+            convert(tmp_path, f"y,t,w\n1,{row}\n", csv_format=form, schema=WEIGHED, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (b"age,job,city,income\n1,j,1,0\n1,\xe9,1,0\n", r":3: 'utf-8' codec"),
+        (b"\xff\xfea\0g\0e\0", r":1: 'utf-8' codec"),
+        (b"age,job,city,income\n" + b"x" * (MOST_LINE + 1), ":2: a line has more than"),
+        (b'age,job,city,income\n1,j,1,0\n1,"j,1,0\n' + b"1,j,1,0\n" * 50, ":53: .*; its row begins in line 3$"),
+    ],
+)
+def test_the_line_is_the_one_that_is_wrong(tmp_path: Path, text: bytes, where: str) -> None:
+    with pytest.raises(DataError, match=where):
+        convert(tmp_path, text)
+
+
+def test_many_columns_are_found_at_once() -> None:
+    names = tuple(f"c{each}" for each in range(3_000))
+    schema = Schema(features=tuple(Feature(name=each, kind="dense") for each in names[:1_500]))
+    columns = _Columns(names, schema, PLAIN, set())
+    assert len(columns.parse(["1"] * len(names))) == 1_500

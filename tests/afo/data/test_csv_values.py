@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.data.csv_file import PLAIN, CsvFormat
-from afo.data.csv_values import integer, number
+from afo.data.csv_values import first_values, integer, number
+from afo.data.example import kind_of
+from afo.data.examples import LOOK
 from afo.data.infer import infer_schema
 from afo.data.inspect import inspect_files
 from afo.data.profile import profile_files
+from afo.data.splits import SplitFile
 from afo.errors import DataError
 
 TEXT = """\
@@ -74,3 +77,25 @@ def test_numbers_are_what_a_record_holds(value: object) -> None:
     assert real is None or abs(real) < 3.5e38
     if isinstance(value, int):
         assert whole in (value, None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-2", "+3", "0"], "int64"),
+        (["1", "2.5"], "float"),
+        (["1", str(1 << 63)], "bytes"),
+        ([str(1 << 63), "1"], "bytes"),
+        (["01234", "5"], "bytes"),
+        (["0.5", "01"], "float"),
+        (["01", "0.5"], "float"),
+        (["1.5", str(1 << 63)], "float"),
+        (["1", "x", str(1 << 63)], "bytes"),
+    ],
+)
+def test_an_id_of_many_digits_or_with_leading_zeros_is_text(tmp_path: Path, cells: list[str], kind: str) -> None:
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{each}\n" for each in cells))
+    found = [each["id"] for _, each in first_values([SplitFile(str(tmp_path / "a.csv"), 0)], LOOK, 10, PLAIN)]
+    assert {kind_of(each) for each in found} == {kind}
+    if kind == "bytes":
+        assert [each[0].decode() for each in found] == cells

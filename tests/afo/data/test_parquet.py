@@ -307,3 +307,14 @@ def test_rebatching_keeps_every_row_in_order(sizes: list[int], skip: int, size: 
     assert all(len(block.key) == size for block in out[:-1])
     shuffled = [row for block in mixed(given_blocks, buffer, 1) for row in block.weight.tolist()]
     assert sorted(shuffled) == rows.tolist()
+
+
+def test_a_column_that_is_there_twice_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    column = pa.array([1, 0])
+    url = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table([column, column, column], names=["label", "a", "a"]), url)
+    with pytest.raises(DataError, match=r"a.parquet: .* column 'a' is there more than once"):
+        list(parquet.rows(url))
+    assert [list(each) for each in parquet.rows(url, lambda name: name == "label")] == [["a", "label"]] * 2
+    with parquet.opened(url) as file:
+        assert sum(batch.num_rows for batch in parquet.batches(file, {"label"})) == 2
