@@ -39,6 +39,8 @@ def encoded(annotations: Annotations) -> bytes:
 
 def decoded(data: bytes, where: str) -> Annotations:
     """Of the file `where`. Raises `Malformed`, also for more than anybody may write."""
+    if len(data) > MOST_BYTES:
+        raise Malformed(f"{where}: larger than {MOST_BYTES >> 10} KiB")
     found = decoding.from_json(data, Annotations, where)
     try:
         return checked(found)

@@ -6,7 +6,8 @@ What is kept is text within bounds; of anything else the checksum tells whether 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -18,8 +19,8 @@ from afo.own_code import own_code
 
 #: Files that are named; bytes of a text that is kept, of all of them, and of what is read for checksums.
 MOST_FILES, MOST_TEXT, MOST_TEXTS, MOST_READ = 500, 128 << 10, 1 << 20, 256 << 20
-#: Bytes of a `code.json`: JSON may write a byte as six.
-MOST_BYTES = 8 << 20
+#: Bytes of a `code.json`: JSON may write a byte as six. Lines of one text that are told.
+MOST_BYTES, MOST_LINES = 8 << 20, 10_000
 _SKIPPED = ("__pycache__",)
 
 
@@ -40,7 +41,7 @@ class CodeSnapshot(Struct, frozen=True, kw_only=True):
 
 
 class LineChanges(Struct, frozen=True, kw_only=True):
-    """Lines that one of two texts has and the other has not, with their numbers from 1."""
+    """Lines that one of two texts has and the other has not, with their numbers from 1; the first `MOST_LINES`."""
 
     removed: tuple[tuple[int, str], ...]
     added: tuple[tuple[int, str], ...]
@@ -75,11 +76,25 @@ def decoded(data: bytes, where: str) -> CodeSnapshot:
     """Of the file `where`. Raises `Malformed`, also for one of over MOST_BYTES."""
     if len(data) > MOST_BYTES:
         raise decoding.Malformed(f"{where}: larger than {MOST_BYTES >> 20} MiB")
-    return decoding.from_json(data, CodeSnapshot, where)
+    code = decoding.from_json(data, CodeSnapshot, where)
+    if len(code.files) > MOST_FILES or sum(len(each.text or "") for each in code.files) > MOST_TEXTS:
+        raise decoding.Malformed(f"{where}: more than {MOST_FILES} files, or {MOST_TEXTS >> 20} MiB of their texts")
+    return code
+
+
+def compared(found: Mapping[str, CodeSnapshot | None]) -> tuple[list[CodeDifference] | None, str]:
+    """Files that differ, None where that is not known, and what cannot be told, or ''. By job what was kept of it."""
+    known = {job_id: code for job_id, code in found.items() if code is not None}
+    if not known:
+        return [], ""
+    if without := next((job_id for job_id in found if job_id not in known), ""):
+        return None, f"the code is not compared: {without} was submitted without any, or by an older afo that kept none"
+    cut = [f"{code.left_out:,} files of {job_id} are not compared" for job_id, code in known.items() if code.left_out]
+    return code_differences(list(known.values())), "; ".join(cut)
 
 
 def code_differences(codes: Sequence[CodeSnapshot]) -> list[CodeDifference]:
-    """Files that differ, by their paths. A file whose content nobody read is one that differs."""
+    """Files that differ, by their paths. Where the content was not read the size decides."""
     by_path = [{file.path: file for file in code.files} for code in codes]
     rows = []
     for path in sorted({path for files in by_path for path in files}):
@@ -93,7 +108,8 @@ def code_differences(codes: Sequence[CodeSnapshot]) -> list[CodeDifference]:
 def line_changes(a: str, b: str) -> LineChanges:
     """In linear time, unlike a shortest edit script: lines that only moved are in neither list."""
     left, right = a.splitlines(), b.splitlines()
-    return LineChanges(removed=tuple(_missing(left, right)), added=tuple(_missing(right, left)))
+    removed, added = (islice(_missing(*both), MOST_LINES) for both in ((left, right), (right, left)))
+    return LineChanges(removed=tuple(removed), added=tuple(added))
 
 
 def _missing(lines: Sequence[str], others: Sequence[str]) -> Iterator[tuple[int, str]]:

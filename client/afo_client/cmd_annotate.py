@@ -8,7 +8,7 @@ from msgspec import structs
 from afo import annotations as an
 from afo import storage
 from afo.config import load_config
-from afo.errors import NotFound, UsageError
+from afo.errors import NotFound
 from afo.paths import JobPaths
 from afo_client.console import print_json, print_result
 from afo_client.examples import examples
@@ -65,9 +65,6 @@ def _read(paths: JobPaths) -> an.Annotations:
     """Raises `Malformed` for a file that is damaged."""
     try:
         with storage.open_input(paths.annotations) as file:
-            data = file.read(an.MOST_BYTES + 1)
+            return an.decoded(file.read(an.MOST_BYTES + 1), paths.annotations)
     except NotFound:
         return an.NONE
-    if len(data) > an.MOST_BYTES:
-        raise UsageError(f"{paths.annotations} is larger than {an.MOST_BYTES >> 10} KiB; delete it to write it anew")
-    return an.decoded(data, paths.annotations)

@@ -7,7 +7,7 @@ import msgspec
 
 from afo import storage
 from afo.am_config import AmConfig
-from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, code_differences, decoded
+from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, compared, decoded
 from afo.config import Config, load_config
 from afo.data.schema import parse_schema
 from afo.decoding import Malformed, whole
@@ -73,19 +73,11 @@ def _of_schemas(refs: tuple[JobRef, JobRef]) -> list[Difference]:
 
 
 def _of_code(refs: tuple[JobRef, JobRef]) -> list[CodeDifference] | None:
-    """Files of the user's own code that differ; None where what one of the jobs was submitted with is not known."""
-    kept = [_code(ref) for ref in refs]
-    if all(each is None for each in kept):
-        return []
-    known = [each for each in kept if each is not None]
-    if len(known) < len(kept):
-        ref = next(ref for ref, each in zip(refs, kept, strict=True) if each is None)
-        say(f"the code is not compared: {ref.job_id} was submitted without any, or by an older afo that kept none")
-        return None
-    for ref, each in zip(refs, known, strict=True):
-        if each.left_out:
-            say(f"warning: {each.left_out:,} files of the code of {ref.job_id} are not compared")
-    return code_differences(known)
+    """As `code_snapshot.compared`; a line says what is not compared, and why."""
+    differ, problem = compared({ref.job_id: _code(ref) for ref in refs})
+    if problem:
+        say(problem)
+    return differ
 
 
 def _code(ref: JobRef) -> CodeSnapshot | None:

@@ -4,14 +4,14 @@ They are named as MLflow's search names them: `metrics.auc`, `params.train.batch
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from afo.errors import UsageError
 from afo_history_server.job_summary import JobSummary
 
-#: Of what a column can be.
+#: Of what a column can be: fields of `JobSummary`.
 KINDS = ("metrics", "params", "tags")
 #: Columns at once; names of one kind that are offered.
 MOST, MOST_OFFERED = 12, 60
@@ -32,14 +32,15 @@ class Column(Struct, frozen=True):
         """By which it is asked for."""
         return f"{self.kind}.{self.of}"
 
+    @property
+    def title(self) -> str:
+        """Above its cells."""
+        return "AUC" if self.name == "metrics.auc" else self.of
+
     def value(self, job: JobSummary) -> Cell:
         """What the job has there."""
-        values: dict[str, Callable[[], Cell]] = {
-            "metrics": lambda: job.metrics.get(self.of),
-            "params": lambda: job.params.get(self.of),
-            "tags": lambda: job.tags.get(self.of),
-        }
-        return values[self.kind]()
+        values: Mapping[str, Cell] = getattr(job, self.kind)
+        return values.get(self.of)
 
     def order(self, job: JobSummary) -> tuple[int, float, str] | None:
         """To sort by: numbers before words."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from afo.data.schema import parse_schema
 from afo.decoding import Malformed, from_json
 from afo.errors import SpecError
+from afo_history_server.words import cut
 
 #: Names whose values are not shown.
 _SECRET = re.compile(r"secret|passw(?:or)?d|token|credential|(?:^|[._-])?key$", re.IGNORECASE)
@@ -71,7 +72,7 @@ def said(data: bytes, url: str) -> dict[str, str]:
     except Malformed:
         return {}
     own = (each for each in found if not each.is_default and len(each.path) <= _MAX_NAME)
-    return {sys.intern(each.path): sys.intern(_cut(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
+    return {sys.intern(each.path): sys.intern(cut(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
 
 
 def schema_settings(data: bytes, url: str) -> tuple[Setting, ...]:
@@ -94,11 +95,7 @@ def _shown(steps: tuple[str, ...], value: Any) -> str:
     if value and isinstance(value, str | list) and _SECRET.search(steps[-1]):
         return HIDDEN
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return _cut(text, _MAX_VALUE)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(text, _MAX_VALUE)
 
 
 def _origin(steps: tuple[str, ...], source: _Source) -> str:

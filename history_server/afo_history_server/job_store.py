@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, code_differences, decoded
+from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, compared, decoded
 from afo.data.profile import Profile
 from afo.decoding import Malformed, from_json
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
@@ -153,19 +153,12 @@ class JobStore:
         except (NotFound, PermissionDenied, StorageError, SpecError) as error:
             return nothing, str(error)
 
-    def code(self, job_ids: Sequence[str]) -> tuple[list[CodeDifference], str]:
-        """Files of users' own code that differ, and why they cannot be told, or ''. Raises as `schemas`."""
+    def code(self, job_ids: Sequence[str]) -> tuple[list[CodeDifference] | None, str]:
+        """As `code_snapshot.compared`. Raises as `schemas`."""
         try:
-            found = [self._code(self.paths(each).code) for each in job_ids]
+            return compared({each: self._code(self.paths(each).code) for each in job_ids})
         except (Malformed, PermissionDenied, StorageError) as error:
-            return [], str(error)
-        known = [each for each in found if each is not None]
-        if not known:
-            return [], ""
-        if len(known) < len(found):
-            job_id = job_ids[found.index(None)]
-            return [], f"{job_id} was submitted without any, or by an older afo that kept none"
-        return code_differences(known), ""
+            return None, f"the code is not compared: {error}"
 
     def _code(self, url: str) -> CodeSnapshot | None:
         try:

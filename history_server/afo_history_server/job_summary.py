@@ -12,6 +12,7 @@ from afo.decoding import from_json
 from afo.job import Acls
 from afo_history_server.job_history import FINAL, JobHistory, finished
 from afo_history_server.job_settings import said
+from afo_history_server.words import cut
 
 T = TypeVar("T")
 #: Of one job in the list: metrics, tags, characters of a name and of a sentence. The list holds thousands of jobs, and
@@ -135,7 +136,7 @@ def of_history(job: JobHistory) -> JobSummary:
         job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue), runtime=job.runtime,
         tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)}, notes=job.notes,
         params=job.params, acls=job.acls, state=job.state, cause=_name(job.cause),
-        waiting=_cut(job.waiting, _MOST_WORDS),
+        waiting=cut(job.waiting, _MOST_WORDS),
         submitted=job.submitted, started=job.started, seconds=job.seconds,
         last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),
         metrics_address="" if job.ended else job.metrics_address, core_hours=job.core_hours, input_wait=job.input_wait,
@@ -148,11 +149,7 @@ def of_verdict(before: JobHistory, verdict: ev.JobFinished) -> JobSummary:
 
 
 def _name(text: str) -> str:
-    return _cut(text, _MOST_NAME)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(text, _MOST_NAME)
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

@@ -56,10 +56,7 @@ def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
 def read_annotations(files: JobFiles, paths: JobPaths) -> tuple[an.Annotations, str]:
     """What people said of a job, and why that cannot be read; the rest of it can. Raises `ClusterUnreachable`."""
     try:
-        data = files.read(paths.annotations, an.MOST_BYTES + 1)
-        if len(data) > an.MOST_BYTES:
-            raise Malformed(f"{paths.annotations}: larger than {an.MOST_BYTES >> 10} KiB")
-        return an.decoded(data, paths.annotations), ""
+        return an.decoded(files.read(paths.annotations, an.MOST_BYTES + 1), paths.annotations), ""
     except NotFound:
         return an.NONE, ""
     except (Malformed, PermissionDenied, StorageError) as error:

@@ -106,7 +106,7 @@ def event_task(record: AnyRecord) -> str:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _VALUE_CHARACTERS else text[: _VALUE_CHARACTERS - 1] + "…"
+    return cut(text, _VALUE_CHARACTERS)
 
 
 def _moment(seconds: float | None) -> datetime.datetime | None:
@@ -114,3 +114,8 @@ def _moment(seconds: float | None) -> datetime.datetime | None:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC) if seconds else None
     except (OverflowError, ValueError, OSError):
         return None
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters of it."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -80,6 +80,28 @@ def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
         cs.decoded(data, "code.json")
 
 
+@pytest.mark.parametrize("texts", [(cs.MOST_FILES + 1, "x"), (9, "x" * (cs.MOST_TEXTS // 8))])
+def test_a_file_of_more_than_is_written_is_refused(texts: tuple[int, str]) -> None:
+    number, text = texts
+    code = cs.CodeSnapshot(files=tuple(cs.CodeFile(path=f"{each}", text=text) for each in range(number)))
+    with pytest.raises(Malformed, match=f"more than {cs.MOST_FILES} files, or 1 MiB"):
+        cs.decoded(cs.encoded(code), "code.json")
+
+
+def test_no_more_lines_are_told_than_may_be() -> None:
+    changes = cs.line_changes("a\n" * (cs.MOST_LINES + 5), "b\n")
+    assert (len(changes.removed), len(changes.added)) == (cs.MOST_LINES, 1)
+
+
+def test_what_is_compared() -> None:
+    code = cs.CodeSnapshot(files=(cs.CodeFile(path="a.py", sha256="1"),))
+    assert cs.compared({"A": None, "B": None}) == ([], "")
+    differ, problem = cs.compared({"A": code, "B": None})
+    assert (differ, "B was submitted without any" in problem) == (None, True)
+    differ, problem = cs.compared({"A": code, "B": cs.CodeSnapshot(files=code.files, left_out=7)})
+    assert (differ, problem) == ([], "7 files of B are not compared")
+
+
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
 def test_lines_that_differ_are_those_of_the_multisets(a: list[str], b: list[str]) -> None:
     changes = cs.line_changes("\n".join(a), "\n".join(b))
