@@ -5,7 +5,7 @@ from flask import Blueprint, Response
 
 from afo_history_server import answers as a
 from afo_history_server import query, task_logs
-from afo_history_server.cluster_pages import AskedYarn, asked_cluster
+from afo_history_server.cluster_pages import LiveCluster, asked_cluster
 from afo_history_server.fleet_pages import asked_fleet
 from afo_history_server.history_fold import KEPT_EVENTS
 from afo_history_server.job_history import AnyRecord
@@ -79,7 +79,7 @@ def json_response(answer: a.Answer, status: int = 200) -> Response:
     return Response(msgspec.json.encode(answer), status, mimetype="application/json")
 
 
-def api_blueprint(store: JobStore, yarn: AskedYarn) -> Blueprint:
+def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
     """The routes over one store."""
     routes = Blueprint("api", __name__, url_prefix=PREFIX)
 
@@ -126,8 +126,8 @@ def api_blueprint(store: JobStore, yarn: AskedYarn) -> Blueprint:
 
     @routes.get("/nodes")
     def nodes() -> Response:
-        asked = asked_cluster(store, yarn)
-        return json_response(a.NodesAnswer(**msgspec.structs.asdict(asked.view), problem=asked.problem))
+        asked = asked_cluster(store, cluster)
+        return json_response(a.NodesAnswer(**msgspec.structs.asdict(asked.view), problem=asked.seen.problem))
 
     @routes.get("/fleet")
     def fleet() -> Response:

@@ -13,7 +13,7 @@ from afo_history_server import words
 from afo_history_server.access import Access
 from afo_history_server.action_pages import actions_blueprint
 from afo_history_server.api import api_blueprint, metrics_blueprint
-from afo_history_server.cluster_pages import AskedYarn, cluster_blueprint
+from afo_history_server.cluster_pages import LiveCluster, cluster_blueprint
 from afo_history_server.compare_pages import compare_blueprint
 from afo_history_server.fleet_pages import fleet_blueprint
 from afo_history_server.job_actions import JobActions
@@ -63,12 +63,12 @@ def create_app(
     app.register_blueprint(pages_blueprint(store))
     app.register_blueprint(compare_blueprint(store))
     app.register_blueprint(fleet_blueprint(store))
-    yarn = AskedYarn(clock)
-    app.register_blueprint(cluster_blueprint(store, yarn))
+    cluster = LiveCluster(store)
+    app.register_blueprint(cluster_blueprint(store, cluster))
     app.register_blueprint(job_pages_blueprint(store))
     app.register_blueprint(log_pages_blueprint(store))
     app.register_blueprint(profile_blueprint(store))
-    app.register_blueprint(api_blueprint(store, yarn))
+    app.register_blueprint(api_blueprint(store, cluster))
     app.register_blueprint(metrics_blueprint(store, telemetry))
     boards = TensorBoards()
     app.register_blueprint(tensorboard_blueprint(store, boards))

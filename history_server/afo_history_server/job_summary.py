@@ -134,8 +134,8 @@ def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
         job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue), runtime=job.runtime,
-        tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)}, notes=job.notes,
-        params=job.params, acls=job.acls, state=job.state, cause=_name(job.cause),
+        tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)},
+        notes=cut(job.notes, _MOST_WORDS), params=job.params, acls=job.acls, state=job.state, cause=_name(job.cause),
         waiting=cut(job.waiting, _MOST_WORDS),
         submitted=job.submitted, started=job.started, seconds=job.seconds,
         last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),

@@ -143,3 +143,12 @@ def test_a_link_is_neither_read_nor_written_through(
     assert "secret" not in page
     client.post(f"/api/v1/jobs/{DONE}/annotate", headers=HEADERS, data={"notes": "x"})
     assert other.read_text() == '{"notes": "secret"}'
+
+
+def test_the_list_keeps_the_beginning_of_long_notes(serve: Callable[..., FlaskClient], done: JobWriter) -> None:
+    notes = "a" * 1000 + " needle " + "b" * 8000 + " thread"
+    Path(done.paths.annotations).write_text(json.dumps({"notes": notes}))
+    client = serve()
+    assert len(str(listed(client)[DONE]["notes"])) == 2000
+    assert (set(listed(client, "q=needle")), set(listed(client, "q=thread"))) == ({DONE}, set())
+    assert client.get(f"/api/v1/jobs/{DONE}").json["job"]["notes"] == notes

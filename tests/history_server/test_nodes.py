@@ -7,7 +7,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from afo import events as ev
+from afo_history_server import cluster_pages
 from afo_history_server.cluster_pages import FRESH_S
+from afo_history_server.job_store import JobStore
 from fake_resource_manager import NODE, FakeResourceManager
 from job_writer import DONE, FAILED, RUNNING, JobWriter, task_id
 from pages import SERVED, by, text, words
@@ -121,3 +123,35 @@ def test_a_machine_that_tasks_name_by_its_address_is_the_one_of_yarn(
     nodes = {each["host"]: each for each in client.get("/api/v1/nodes").json["nodes"]}
     assert set(nodes) == {"localhost", "no.such.host.invalid"}
     assert nodes["localhost"]["jobs"][0]["roles"] == {"worker": 1, "ps": 1}
+
+
+def test_one_user_s_jobs_push_nobody_else_s_off_the_page(
+    client: FlaskClient, writer: Callable[..., JobWriter], monkeypatch: pytest.MonkeyPatch, alone: None
+) -> None:
+    monkeypatch.setattr(cluster_pages, "MAX_JOBS", 3)
+    monkeypatch.setattr(JobStore, "owner", lambda self, job_id: "bob" if job_id.endswith("_0001") else "alice")
+    for number in range(1, 9):
+        writer(f"local_{number}_{number:04d}", f"job {number}").begin().task(WORKER, host="n1")
+    shown = words(text(client, "/nodes"))
+    assert "5 older running jobs are not looked at" in shown
+    assert [f"job {number}" in shown for number in (1, 2, 6, 7, 8)] == [True, False, False, True, True]
+
+
+def test_a_name_server_that_is_away_is_asked_little(
+    client: FlaskClient, clock: list[float], cluster: FakeResourceManager, writer: Callable[..., JobWriter],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked: list[str] = []
+
+    def away(address: str) -> None:
+        asked.append(address)
+        raise OSError("no name server")
+
+    monkeypatch.setattr(cluster_pages.socket, "gethostbyaddr", away)
+    job = writer(RUNNING, "ctr").begin()
+    for number in range(10):
+        job.task(task_id("worker", number), host=f"10.0.0.{number}")
+    for looks in (8, 10, 10):
+        assert "10.0.0.9" in text(client, "/nodes")
+        assert len(asked) == looks
+        clock[0] += FRESH_S
