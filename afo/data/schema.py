@@ -6,6 +6,7 @@ ignored.
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -43,11 +44,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         self._check_weights()
 
     def _check_names(self) -> None:
-        names = [name for name in (self.label, self.sample_id) if name is not None]
-        for name in names + [feature.name for feature in self.features]:
-            if names.count(name) > 1 or (name in names and name in self.names):
+        own, times = [name for name in (self.label, self.sample_id) if name is not None], Counter(self.names)
+        for name in (*own, *times):
+            if own.count(name) > 1 or (name in own and times[name]):
                 raise ValueError(f"`{name}` is label or sample_id, so it can be nothing else")
-            if self.names.count(name) > 1:
+            if times[name] > 1:
                 raise ValueError(f"feature `{name}` is given twice; remove one")
 
     def _check_weights(self) -> None:
