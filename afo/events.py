@@ -230,6 +230,8 @@ class Evaluated(Event, frozen=True):
     metrics: dict[str, float]
     final: bool
     falls: tuple[Fall, ...] = ()
+    #: Checkpoints before it that were due and were not evaluated, since newer ones came.
+    passed_over: int = 0
 
 
 class StoppedEarly(Event, frozen=True):

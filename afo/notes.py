@@ -1,9 +1,30 @@
 """What a person should know of how a model came about, out of the events that say it. Pure."""
 
+from dataclasses import dataclass, field
+
 from afo import events as ev
 
 #: Parts that are named one by one; the event has all of them.
 _NAMED = 8
+
+
+@dataclass
+class Notes:
+    """What was said of a job so far, each sentence once: what is said again after a restart is no news."""
+
+    _said: dict[str, None] = field(default_factory=dict)
+    _not_evaluated: int = 0
+
+    def take(self, event: ev.AnyEvent) -> None:
+        """Add an event, in their order."""
+        self._said |= dict.fromkeys(notes_of(event))
+        if isinstance(event, ev.Evaluated):
+            self._not_evaluated += event.passed_over
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """In the order in which they became known; what still grows comes last."""
+        return (*self._said, *not_evaluated(self._not_evaluated))
 
 
 def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -25,6 +46,17 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
             return (*(f"restore: passed over {each}" for each in event.passed_over), *_partly_restored(event))
         case _:
             return ()
+
+
+def not_evaluated(checkpoints: int) -> tuple[str, ...]:
+    """Of so many checkpoints that were due."""
+    if not checkpoints:
+        return ()
+    were = f"{checkpoints:,} checkpoints were" if checkpoints > 1 else "a checkpoint was"
+    return (
+        f"{were} not evaluated, as newer ones came while the evaluator was busy: a larger `train.eval_every` or fewer "
+        "evaluation files give every checkpoint its evaluation",
+    )
 
 
 def _best(event: ev.ExportDecided) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from afo.job import Role
 from afo.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -274,6 +274,8 @@ class EvalReport(Message, frozen=True):
     final: bool = False
     #: Features whose coverage fell most since the model that the training was warm-started from.
     falls: tuple[Fall, ...] = ()
+    #: Checkpoints before it that were due and were not evaluated, since newer ones came.
+    passed_over: int = 0
 
 
 class SavingReport(Message, frozen=True):

@@ -35,11 +35,9 @@ def run(setup: Setup) -> None:
             setup.progress.report(Progress(phase="waiting"))
             time.sleep(POLL_S)
             continue
-        if every.steps is not None:
-            # Of those before the first look an evaluator that died may have measured some.
-            _tell_passed_over([each for each in waiting[:-1] if measured or read_evaluation(each.url) is None])
+        passed_over = _passed_over(waiting, measured) if every.steps is not None else []
         try:
-            evaluator.measure(newest)
+            evaluator.measure(newest, len(passed_over))
         except NotFound:
             # The chief keeps a few checkpoints only; one that went while it was being read is no loss.
             if storage.exists(newest.url):
@@ -56,10 +54,15 @@ def awaited(found: list[Found], measured: Found | None, every: Interval) -> list
     return [each for each, passes in zip(newer, passing, strict=True) if passes or each.final]
 
 
-def _tell_passed_over(checkpoints: list[Found]) -> None:
-    if checkpoints:
-        steps = ", ".join(f"{each.step:,}" for each in checkpoints)
+def _passed_over(waiting: list[Found], measured: Found | None) -> list[Found]:
+    """Those before the newest, which the log names. Of the ones before the first look an evaluator that died may have
+    measured some.
+    """
+    passed_over = [each for each in waiting[:-1] if measured or read_evaluation(each.url) is None]
+    if passed_over:
+        steps = ", ".join(f"{each.step:,}" for each in passed_over)
         LOG.warning("not evaluated, as there are newer checkpoints: step %s; see `train.eval_every`", steps)
+    return passed_over
 
 
 class Evaluator:
@@ -73,8 +76,11 @@ class Evaluator:
         task = setup.task
         self._summaries = Summaries(task.summary_url, f"eval-a{task.attempt}", setup.work_dir)
 
-    def measure(self, found: Found) -> None:
-        """Evaluate one checkpoint and report it. Raises NotFound if it is deleted meanwhile, DataError for bad data."""
+    def measure(self, found: Found, passed_over: int = 0) -> None:
+        """Evaluate one checkpoint and report it, and how many before it were not evaluated.
+
+        Raises NotFound if it is deleted meanwhile, DataError for bad data.
+        """
         setup = self._setup
         setup.progress.report(Progress(phase="evaluating", step=found.step), now=True)
         with CheckpointReader(found.url, setup.work_dir) as reader:
@@ -87,7 +93,7 @@ class Evaluator:
         if storage.exists(found.url):  # else nothing would ever delete it
             write_evaluation(found.url, evaluation)
         before = lineage.before.evaluation if lineage else None
-        self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}))
+        self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}), passed_over)
 
     def _loaded(self, reader: CheckpointReader) -> LocalModel:
         """One model for all checkpoints: with a new one for each the process would grow."""
@@ -97,7 +103,7 @@ class Evaluator:
             self._model.load(reader)
         return self._model
 
-    def _report(self, found: Found, now: Evaluation, before: Evaluation) -> None:
+    def _report(self, found: Found, now: Evaluation, before: Evaluation, passed_over: int) -> None:
         """`before`: of the model that the training was warm-started from."""
         values = compared(now.metrics, now.coverage, before.metrics, before.coverage)
         measured = ", ".join(f"{name} {value:.6g}" for name, value in now.metrics.items())
@@ -113,5 +119,6 @@ class Evaluator:
                 metrics=values,
                 final=found.final,
                 falls=falls(before.coverage, now.coverage, MOST_FALLS),
+                passed_over=passed_over,
             )
         )

@@ -1,7 +1,7 @@
 """How good the model is, and what follows from it: when to stop, what to keep, what to export. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from afo import events as ev
 from afo import gate
 from afo.job import RANKING, EarlyStop, Export
-from afo.notes import notes_of
+from afo.notes import Notes
 from afo.units import Interval
 
 
@@ -31,12 +31,13 @@ class Evaluations:
     stopping: bool = False
     decided: ev.ExportDecided | None = None
     #: What a person should know of how the model came about.
-    notes: tuple[str, ...] = ()
+    notes: Notes = field(default_factory=Notes)
 
     def take(self, event: ev.Evaluated) -> None:
         """A checkpoint was measured. One that is measured again (by a new evaluator) does not count twice."""
         repeated = self.last is not None and self.last.manifest == event.manifest
         self.last = event
+        self.notes.take(event)
         if event.final:
             self.final = event
         if self.best is None or self.best.manifest == event.manifest or self._is_better(event, self.best):
@@ -46,8 +47,7 @@ class Evaluations:
 
     def note(self, event: ev.VariablesReady | ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
         """Something was decided, or became known, that a person should see."""
-        # What is said again after a restart is no news.
-        self.notes += tuple(note for note in notes_of(event) if note not in self.notes)
+        self.notes.take(event)
         if isinstance(event, ev.ExportDecided):
             self.decided = event
         self.stopping = self.stopping or isinstance(event, ev.StoppedEarly)

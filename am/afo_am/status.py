@@ -32,7 +32,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         splits_total=state.splits.total,
         started=state.started,
         restarts=state.restarts,
-        notes=state.evaluations.notes,
+        notes=state.evaluations.notes.sentences,
         master=state.masters.last,
     )
 

@@ -168,7 +168,7 @@ class Trainers:
         self._core.record(
             ev.Evaluated(
                 task=task.id, step=report.step, manifest=report.manifest, metrics=finite, final=report.final,
-                falls=report.falls,
+                falls=report.falls, passed_over=report.passed_over,
             )
         )  # fmt: skip
         self._stop_early(report.step)

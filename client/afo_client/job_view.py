@@ -9,7 +9,7 @@ from afo import events as ev
 from afo.exits import NO_RESTART, SCALED_AWAY
 from afo.input_wait import InputBound
 from afo.master_starts import MasterStarts
-from afo.notes import notes_of
+from afo.notes import Notes
 from afo.rpc.messages import MasterStart, StatusReply, TaskId, TaskStatus
 from afo.train_task import Progress
 from afo_client.ratio import ratio
@@ -163,26 +163,22 @@ class LogReader:
         self._failures: dict[TaskId, Failure] = {}
         self._first: TaskId | None = None
         self._masters = MasterStarts()
+        self._notes = Notes()
 
     def take(self, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> None:
         """Add records in their order."""
         for record in records:
             if isinstance(record, event_log.Record):
                 self._masters.take(record.event, record.time)
-                self._note(record.event)
+                self._notes.take(record.event)
                 self._apply(record.event)
 
     @property
     def view(self) -> JobView:
         """The job after all records taken so far."""
         first = self._failures.get(self._first) if self._first else None
-        return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first, master=self._masters.last)
-
-    def _note(self, event: ev.AnyEvent) -> None:
-        # What is said again after a restart is no news.
-        news = tuple(note for note in notes_of(event) if note not in self._view.notes)
-        if news:
-            self._change(notes=self._view.notes + news)
+        return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first, master=self._masters.last,
+                               notes=self._notes.sentences)  # fmt: skip
 
     def _apply(self, event: ev.AnyEvent) -> None:
         match event:

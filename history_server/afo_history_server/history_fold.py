@@ -147,7 +147,8 @@ class HistoryFold:
                 )  # fmt: skip
             case ev.Evaluated():
                 self._change(metrics=event.metrics)
-                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
+                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final,
+                                   passed_over=event.passed_over)  # fmt: skip
                 self._evaluations.append(point)
                 self._metric_curve.add(point)
             case ev.CheckpointBegun():

@@ -4,11 +4,13 @@ They are named as MLflow's search names them: `metrics.auc`, `params.train.batch
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
-from afo.errors import UsageError
+from afo.errors import SpecError, UsageError
+from afo.units import Duration, Memory
 from afo_history_server.job_summary import JobSummary
 
 #: Of what a column can be: fields of `JobSummary`.
@@ -47,7 +49,7 @@ class Column(Struct, frozen=True):
         value = self.value(job)
         if value is None:
             return None
-        number = _number(value)
+        number = _number(value, (float, Duration.parse, Memory.parse) if self.kind == "params" else (float,))
         return (1, 0.0, str(value).casefold()) if number is None else (0, number, "")
 
 
@@ -94,9 +96,10 @@ def _commonest(names: Counter[str], but: set[str]) -> list[str]:
     return [name for name in ordered if name not in but][:MOST_OFFERED]
 
 
-def _number(value: float | str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if number == number else None
+def _number(value: float | str, ways: Iterable[Callable[[float | str], float]]) -> float | None:
+    """By the first of the ways to read it that can: of a duration its seconds, of an amount of memory its MiB."""
+    for read in ways:
+        with suppress(ValueError, SpecError):
+            number = float(read(value))
+            return number if number == number else None
+    return None

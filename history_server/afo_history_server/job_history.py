@@ -91,6 +91,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     step: int
     metrics: dict[str, float]
     final: bool
+    #: Checkpoints before it that were due and were not evaluated.
+    passed_over: int = 0
 
 
 class CurvePoint(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from afo.annotations import MOST_NOTES
 from afo.data.profile import DRIFTED, QUANTILES, FeatureProfile
 from afo.errors import UsageError
 from afo.events import AnyEvent
+from afo.notes import not_evaluated
 from afo.profile_request import MAX_S
 from afo_history_server import query, task_logs
 from afo_history_server.advice import advice
@@ -68,7 +69,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
             max_profile_s=MAX_S, most_notes=MOST_NOTES, memory_line=memory_line, cores_line=cores_line,
-            cores_of=cores_of,
+            cores_of=cores_of, not_evaluated=not_evaluated(sum(each.passed_over for each in found.evaluations)),
         )  # fmt: skip
 
     @routes.get("/data")

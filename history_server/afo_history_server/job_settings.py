@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +12,8 @@ from msgspec import Struct
 from afo.data.schema import parse_schema
 from afo.decoding import Malformed, from_json
 from afo.errors import SpecError
+from afo.job import Job
+from afo.units import Duration, Interval, Memory
 from afo_history_server.words import cut
 
 #: Names whose values are not shown.
@@ -39,6 +41,25 @@ class Setting(Struct, frozen=True):
         return self.origin == DEFAULT
 
 
+def _quantities(kind: Any, steps: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Settings that are durations or amounts of memory, which JSON has as plain numbers, and intervals."""
+    if kind in (Duration, Memory, Interval):
+        yield steps, kind
+    elif isinstance(kind, type) and issubclass(kind, Struct):
+        for name, inner in get_type_hints(kind).items():
+            yield from _quantities(inner, (*steps, name))
+    elif get_origin(kind) is dict:
+        names, inner = get_args(kind)
+        for name in get_args(names):
+            yield from _quantities(inner, (*steps, name))
+    else:
+        for inner in get_args(kind):
+            yield from _quantities(inner, steps)
+
+
+_QUANTITIES = dict(_quantities(Job))
+
+
 class _Inherited(Struct):
     place: str = ""
 
@@ -58,11 +79,21 @@ def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
     """In the order of the job file. Raises `Malformed` for what is no `job.json`."""
     document = from_json(data, _Document, url, what="job")
     source = document.source or _Source()
-    leaves = (Setting(".".join(steps), _shown(steps, value), _origin(steps, source)) for steps, value in
-              _leaves(document.job, ()))  # fmt: skip
+    leaves = (Setting(".".join(steps), _shown(steps, _as_said(steps, value, source)), _origin(steps, source))
+              for steps, value in _leaves(document.job, ()))  # fmt: skip
     variables = (Setting(f"--var {name}", _shown((name,), value), "command line") for name, value in
                  source.variables.items())  # fmt: skip
     return (*leaves, *variables)
+
+
+def _as_said(steps: tuple[str, ...], value: Any, source: _Source) -> Any:
+    """An interval in samples or epochs beside the steps that the submission made of it."""
+    if _QUANTITIES.get(steps) is not Interval:
+        return value
+    written: Any = source.tree
+    for step in steps:
+        written = written.get(step) if isinstance(written, Mapping) else None
+    return value if not isinstance(written, str) or written == value else f"{written} ({value})"
 
 
 def said(data: bytes, url: str) -> dict[str, str]:
@@ -94,8 +125,12 @@ def _leaves(value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def _shown(steps: tuple[str, ...], value: Any) -> str:
     if value and isinstance(value, str | list) and _SECRET.search(steps[-1]):
         return HIDDEN
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return cut(text, _MAX_VALUE)
+    if isinstance(value, str):
+        return cut(value, _MAX_VALUE)
+    quantity = _QUANTITIES.get(steps)
+    if quantity and isinstance(value, int | float):
+        return str(quantity(value))
+    return cut(msgspec.json.encode(value).decode(), _MAX_VALUE)
 
 
 def _origin(steps: tuple[str, ...], source: _Source) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from afo import events as ev
 from afo.errors import ProtocolError
@@ -43,6 +44,16 @@ def test_the_best_is_the_greatest_auc_or_the_least_log_loss(metric: str, values:
     taken(evaluations, measured(9, final=True, **{metric: values[-1]}))
     assert evaluations.candidate is not None
     assert evaluations.candidate.manifest == best
+
+
+def test_checkpoints_that_were_not_evaluated_are_told_once_with_their_number() -> None:
+    evaluations = Evaluations(Export(), None, OFTEN)
+    taken(evaluations, measured(1, auc=0.7))
+    assert evaluations.notes.sentences == ()
+    for number, passed_over, words in ((4, 1, "a checkpoint was"), (9, 1200, "1,201 checkpoints were")):
+        taken(evaluations, replace(measured(number, auc=0.7), passed_over=passed_over))
+        (note,) = evaluations.notes.sentences
+        assert note.startswith(f"{words} not evaluated, as newer ones came"), note
 
 
 def test_of_equals_the_final_one_is_the_best() -> None:
@@ -146,7 +157,7 @@ def test_max_steps_count_from_the_step_that_a_warm_start_brought(
     assert ready.first_step == 10**9
     (event,) = cluster.events(ev.WarmStarted)
     assert (event.source, event.step, event.made_new) == ("hdfs://x/m", 10**9, ("city: new feature",))
-    assert "1 parts kept; made new: city: new feature" in cluster.core.state.evaluations.notes[0]
+    assert "1 parts kept; made new: city: new feature" in cluster.core.state.evaluations.notes.sentences[0]
 
 
 def asked(cluster: FakeCluster) -> m.ExportReply:

@@ -82,7 +82,7 @@ def test_the_loss_is_what_was_applied_after_the_checkpoint(make_cluster: Make) -
     ready = until_ready(cluster)
     lost = sum(10 + row for row, epoch in cluster.model.applied if (row, epoch) not in saved)
     assert ready.lost_samples == lost > 0
-    (note,) = cluster.core.state.evaluations.notes
+    (note,) = cluster.core.state.evaluations.notes.sentences
     assert f"the updates of {lost:,} samples are missing" in note
     assert "ps:0, ps:1 kept what they held" in note
 

@@ -290,6 +290,29 @@ def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., J
     assert "hush" not in shown
 
 
+def test_settings_have_their_units(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
+    job = writer(DONE)
+    write_settings(job, {"train": {"eval_every": "0.5 epochs"}, "checkpoint": {"every": "300"}}, {})
+    document = msgspec.json.decode(storage.read_bytes(job.paths.job))
+    document["job"]["train"]["eval_every"] = "2000 steps"
+    document["job"]["checkpoint"]["every"] = 300.0
+    storage.write_bytes(job.paths.job, msgspec.json.encode(document))
+    shown = html.unescape(words(page(client, job, "/settings")))
+    for expected in (
+        "train.eval_every 0.5 epochs (2000 steps) job file", "checkpoint.every 5m job file", "worker.memory 2 GiB",
+        "restart.backoff.initial 1s",
+    ):  # fmt: skip
+        assert expected in shown, expected
+
+
+def test_checkpoints_that_were_not_evaluated_are_told(client: FlaskClient, running: JobWriter) -> None:
+    assert "not evaluated" not in page(client, running)
+    for passed_over in (2, 5):
+        running.log(ev.Evaluated(task=task_id("evaluator"), step=800, manifest="m", metrics={"auc": 0.7}, final=False,
+                                 passed_over=passed_over))  # fmt: skip
+    assert "7 checkpoints were not evaluated, as newer ones came" in page(client, running)
+
+
 def test_events_of_one_type_and_of_one_task(client: FlaskClient, running: JobWriter) -> None:
     for row in range(120):
         running.log(ev.SplitLeased(task=task_id("worker", row % 2), row=row, epoch=0, resume=False))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import events as ev
+from afo_history_server.job_columns import column
 from afo_history_server.job_history import STATES
 from afo_history_server.job_index import line_of
 from afo_history_server.job_query import SORTS, JobQuery
@@ -106,6 +107,14 @@ def tried(writer: Callable[..., JobWriter]) -> None:
 
 
 RATE = "params.optimizer.deep.adam.learning_rate"
+
+
+def test_durations_and_memory_are_sorted_by_their_length_and_size() -> None:
+    for values in (("90s", "2m", "1h", "1d"), ("512 MiB", "2 GiB", "10 GiB", "20 GiB")):
+        jobs = [JobSummary(job_id=each, params={"x": each}, tags={"x": each}) for each in values]
+        mixed = [jobs[place] for place in (2, 0, 3, 1)]
+        assert sorted(mixed, key=column("params.x").order) == jobs
+        assert sorted(mixed, key=column("tags.x").order) != jobs
 
 
 @pytest.mark.usefixtures("tried")

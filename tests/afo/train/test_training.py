@@ -80,7 +80,10 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
 
     assert 1 < len(saved) <= final.step // 100
     assert len({step // 100 for step in saved}) == len(saved), "each passes a multiple of 100 steps"
-    assert {report.step for report in run.master.evals} <= {*saved, final.step}
+    measured_steps = {report.step for report in run.master.evals}
+    assert measured_steps <= {*saved, final.step}
+    passed_over = sum(report.passed_over for report in run.master.evals)
+    assert passed_over == len({*saved, final.step} - measured_steps), "each was evaluated or is told of"
     assert (final.hash_tables is None) == (job.model.embedding.storage == "dense")
     assert [(row, count, xor) for row, _, count, xor in final.positions] == [
         (row, *ack) for row, ack in enumerate(expected_acks(FILES, RECORDS))
