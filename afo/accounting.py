@@ -6,6 +6,7 @@ that the model went back to (docs/training.md).
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -13,6 +14,9 @@ from afo import events as ev
 from afo.events import AnyEvent
 from afo.exits import HARMLESS
 from afo.rpc.messages import TaskId
+
+#: Checkpoints whose positions are remembered, the beginning among them: a job goes back to one of the newest.
+_KEPT = 64
 
 #: (row, epoch, count, xor): how far a split was applied.
 Position = tuple[int, int, int, int]
@@ -75,13 +79,13 @@ def completed_at(epoch: int, count: int, xor: int, acknowledged: tuple[int, int]
 
 def account_of(events: Iterable[AnyEvent]) -> Account:
     """The account after these events, which are all of a job in their order."""
-    book = _Book()
+    book = Book()
     for event in events:
         book.take(event)
     return book.account
 
 
-class _Book:
+class Book:
     """Keeps the account while events come."""
 
     def __init__(self) -> None:
@@ -111,6 +115,8 @@ class _Book:
             case ev.CheckpointWritten():
                 account.manifest, account.positions, account.final = event.manifest, event.positions, event.final
                 self._checkpoints[event.manifest] = event.positions, account.interrupted
+                if len(self._checkpoints) > _KEPT:
+                    del self._checkpoints[next(islice(self._checkpoints, 1, None))]
 
     def _ended(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         held = [row for row, task in self._holders.items() if task == event.task]

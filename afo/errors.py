@@ -45,6 +45,12 @@ class ClusterUnreachable(AfoError, ConnectionError):
     exit_code = 6
 
 
+class Orphaned(ClusterUnreachable):
+    """No Application Master answered a Child for `timeouts.orphan`; its container ends."""
+
+    exit_code = 76
+
+
 class WaitTimeout(AfoError, TimeoutError):
     """What was waited for did not happen in the time given."""
 

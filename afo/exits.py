@@ -177,6 +177,11 @@ _ALL = (
         "On YARN the NodeManager's log of that machine says more, elsewhere what its system logs (`dmesg`).",
     ),
     _cause(
+        "orphaned", "cluster", True, "The container ended itself: its Application Master was away for too long.",
+        "The task had waited for `timeouts.orphan`. `afo explain JOB` says when the Application Master was away: its "
+        "machine was frozen, overloaded or cut off from the network.",
+    ),
+    _cause(
         APPLICATION_ATTEMPT_LOST, "cluster", True, "YARN ended the container with the Application Master's own.",
         "The job goes on with the next application attempt. `yarn applicationattempt -list ID` says why the one before "
         "ended: raise `am.memory` if it used too much, and `am.attempts` if its machines come and go.",

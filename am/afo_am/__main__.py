@@ -19,6 +19,7 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import METHODS, read_secret
 from afo.submission import KEYTAB
+from afo_am import pulse
 from afo_am.attempt import application_attempt
 from afo_am.core import Core
 from afo_am.driver import Driver
@@ -48,6 +49,7 @@ def main(argv: list[str]) -> int:
         print("usage: python -m afo_am AM_CONFIG_JSON", file=sys.stderr)
         return 2
     descriptors.raise_limit()
+    pulse.begin()
     try:
         run(read_config(argv[1]))
     except AfoError as error:

@@ -50,7 +50,8 @@ class Containers:
     def _container_over(self, task: Task, info: ContainerInfo) -> None:
         if task.stage in LIVE:
             # The Child's own report is the truth; without one, the container was taken from us.
-            cause, text = cause_of(info.diagnostics), "the container ended without a report of its Child"
+            cause = cause_of(info.diagnostics, info.exit_code)
+            text = "the container ended without a report of its Child"
             if task.stopped and cause == "container_lost":
                 cause, text = STOPPED, CAUSES[STOPPED].summary
             self._core.task_ended(task, cause, info.exit_code, without_frames(info.diagnostics) or text, task.stopped)

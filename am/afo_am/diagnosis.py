@@ -2,6 +2,7 @@
 
 import re
 
+from afo.errors import Orphaned
 from afo.exit_cause import last_exception
 from afo.exits import CAUSES
 from afo.rpc.messages import ExitReport
@@ -16,6 +17,7 @@ _WORDS = (
     # A file that cannot be fetched is told as the exception of what fetches it.
     (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail|FSDownload|ContainerLocalizer", re.I),
      "launch_failed"),
+    (re.compile(rf"exit ?code:? ?{Orphaned.exit_code}\b", re.I), "orphaned"),
 )  # fmt: skip
 _JAVA_FRAME = re.compile(r"\n\s+(at |\.\.\. \d+ more).*")
 
@@ -26,8 +28,10 @@ _EXCEPTION_CHARACTERS = 500
 MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 
 
-def cause_of(diagnostics: str) -> str:
-    """A name of `afo.exits.CAUSES`."""
+def cause_of(diagnostics: str, exit_code: int | None = None) -> str:
+    """A name of `afo.exits.CAUSES`. YARN has the exit code of a container in its words alone."""
+    if exit_code == Orphaned.exit_code:
+        return "orphaned"
     return next((cause for words, cause in _WORDS if words.search(diagnostics)), "container_lost")
 
 

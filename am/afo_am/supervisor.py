@@ -6,6 +6,7 @@ journal, containers and training go on meanwhile. Ends when the AM exits with a 
 - AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
 - What the AM says on stderr is passed on, and on YARN copied to the job's directory. When there is no use in another
   start, YARN gets the end of it as the application's diagnostics, unless the AM has reported a verdict itself.
+- An AM that comes to a halt, by SIGSTOP for one, is killed and started again (`afo_am.pulse`).
 - SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
 - The AM never outlives its supervisor. On YARN the supervisor never outlives the container's main process, which
   started it; a `local` job's supervisor is on its own.
@@ -30,6 +31,7 @@ from afo.logs.capped import LastLines
 from afo.paths import JobPaths
 from afo.process_death import adopt_orphans
 from afo.process_death import command as bound_to_us
+from afo_am import pulse
 from afo_am.attempt import application_attempt
 from afo_am.master_log import DESCRIPTOR, MasterLog, Relay
 
@@ -77,7 +79,7 @@ class Supervisor:
 
     def __init__(
         self, command: list[str], bound: RestartBound, parent: int = 0, stop_s: float = STOP_S,
-        log: MasterLog | None = None,
+        log: MasterLog | None = None, silent_s: float = pulse.SILENT_S,
     ) -> None:  # fmt: skip
         self._command = command
         self._bound = bound
@@ -85,6 +87,7 @@ class Supervisor:
         self._stop_s = stop_s
         self._stopping = False
         self._log = log
+        self._silent_s = silent_s
         self._last = LastLines()
         #: Wakes the loop as soon as a child ends or SIGTERM comes.
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -117,19 +120,25 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         with theirs:
             asks = {DESCRIPTOR: str(theirs.fileno())} if self._log else {}
-            process = subprocess.Popen(
-                bound_to_us(self._command),
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks},
-            )
+            listener = pulse.Listener(self._silent_s)
+            try:
+                process = subprocess.Popen(
+                    bound_to_us(self._command),
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    bufsize=0,
+                    pass_fds=[theirs.fileno(), listener.theirs],
+                    env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks,
+                         pulse.DESCRIPTOR: str(listener.theirs)},
+                )  # fmt: skip
+            finally:
+                os.close(listener.theirs)
         assert process.stderr is not None
         relay = Relay(process.stderr, ours, self._take, self._copy)
         relay.start()
-        code = self._await_end(process)
+        code = self._await_end(process, listener)
         relay.join(_RELAY_S)
+        listener.close()
         return code
 
     @property
@@ -153,13 +162,18 @@ class Supervisor:
             self._log.feed(line)
         _write(1, line)
 
-    def _await_end(self, process: "subprocess.Popen[bytes]") -> int:
-        deadline = None
+    def _await_end(self, process: "subprocess.Popen[bytes]", listener: pulse.Listener) -> int:
+        deadline, halted = None, False
         while (code := self._ended(process)) is None:
             if self._over and deadline is None:
                 process.terminate()
                 deadline = time.monotonic() + self._stop_s
             elif deadline is not None and time.monotonic() > deadline:
+                process.kill()
+            elif not halted and listener.is_silent(time.monotonic()):
+                halted = True
+                state = pulse.state_of(process.pid)
+                self._say(f"the Application Master was silent for {self._silent_s:g} s, in state {state}; killing it")
                 process.kill()
             self._doze(_POLL_S)
         return code
@@ -187,12 +201,26 @@ class Supervisor:
             os.read(self._wake_read, 4096)
 
 
+class _Timeouts(msgspec.Struct):
+    orphan: float
+
+
+class _Job(msgspec.Struct):
+    timeouts: _Timeouts
+
+
 class _Settings(msgspec.Struct):
     """The part of `afo.am_config.AmConfig` that matters here."""
 
     runtime: Literal["local", "yarn"]
     jobs_root: str
+    job: _Job
     job_id: str = ""
+
+    @property
+    def silent_s(self) -> float:
+        """How long the AM may be silent."""
+        return pulse.bound(self.job.timeouts.orphan)
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -214,13 +242,15 @@ def main(arguments: list[str]) -> int:
     """Supervise the AM of one job."""
     settings = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=_Settings)
     command = [sys.executable, "-P", "-m", "afo_am", arguments[0]]
-    return _on_yarn(command, settings) if settings.runtime == "yarn" else Supervisor(command, RestartBound()).run()
+    if settings.runtime == "yarn":
+        return _on_yarn(command, settings)
+    return Supervisor(command, RestartBound(), silent_s=settings.silent_s).run()
 
 
 def _on_yarn(command: list[str], settings: _Settings) -> int:
     paths = JobPaths(settings.jobs_root, settings.job_id or os.environ["SKEIN_APPLICATION_ID"])
     log = MasterLog(Path("am-log"), paths, application_attempt())
-    supervisor = Supervisor(command, RestartBound(), os.getppid(), log=log)
+    supervisor = Supervisor(command, RestartBound(), os.getppid(), log=log, silent_s=settings.silent_s)
     code = supervisor.run()
     log.close()
     if code not in (0, EXIT_TERMINATED):

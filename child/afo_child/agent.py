@@ -6,7 +6,7 @@ import time
 
 from afo import hadoop_tokens
 from afo.child_config import ChildConfig
-from afo.errors import AfoError, ClusterUnreachable, StorageError
+from afo.errors import AfoError, ClusterUnreachable, Orphaned, StorageError
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
@@ -207,7 +207,7 @@ class Agent:
         except (ClusterUnreachable, StorageError) as error:
             silence = time.monotonic() - self._last_contact
             if silence > self._orphan_s:
-                raise ClusterUnreachable(f"orphaned: no answer of the AM for {silence:.0f} s; {error}") from error
+                raise Orphaned(f"orphaned: no answer of the AM for {silence:.0f} s; {error}") from error
 
     def _hear(self, received: m.Directive) -> None:
         self._last_contact = time.monotonic()

@@ -53,11 +53,12 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
 
 def _verdict(watch: JobWatch, view: JobView, words: str) -> JobFinished:
     """What no Application Master is there to write, with the numbers that its log has."""
-    core_hours, memory_gb_hours = watch.costs()
+    spent = watch.costs() or view.costs  # a local job has no runtime that counts
     return JobFinished(
         state="KILLED", cause="killed_by_user", diagnostics=words, metrics=view.metrics, samples=view.samples,
         step=view.step, seconds=max(0.0, time.time() - view.submitted) if view.submitted else 0.0,
-        core_hours=core_hours, memory_gb_hours=memory_gb_hours, restarts=view.restarts,
+        core_hours=spent.core_hours, memory_gb_hours=spent.memory_gb_hours, restarts=view.restarts,
+        train_seconds=view.costs.train_seconds,
     )  # fmt: skip
 
 

@@ -37,8 +37,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     state: str
     cause: str
     diagnostics: str
-    #: The end that decided, or else the last one there was.
+    #: The end that decided (`decided`), or else the last one there was.
     evidence: TaskEnd | None
+    decided: bool
     ends: tuple[TaskEnd, ...]
     #: Each time that its Application Master was lost.
     masters: tuple[MasterStart, ...] = ()
@@ -69,7 +70,7 @@ def explain(view: JobView, records: Iterable[event_log.Record | event_log.Unknow
     evidence = decisive[-1] if decisive else faults[-1] if faults else None
     return Explanation(
         job_id=view.job_id, state=view.state, cause=view.cause, diagnostics=view.message, evidence=evidence,
-        ends=tuple(ends), masters=tuple(lost), notes=view.notes, outages=downtime.outages(),
+        decided=bool(decisive), ends=tuple(ends), masters=tuple(lost), notes=view.notes, outages=downtime.outages(),
         downtime=downtime.of_ended() if view.ended else downtime.downtime(),
     )  # fmt: skip
 

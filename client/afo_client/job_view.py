@@ -6,8 +6,10 @@ from msgspec import Struct, structs
 
 from afo import event_log
 from afo import events as ev
+from afo.accounting import Book
 from afo.exits import NO_RESTART, SCALED_AWAY
 from afo.input_wait import InputBound
+from afo.job_costs import Costs, JobCosts
 from afo.master_starts import MasterStarts
 from afo.notes import Notes
 from afo.rpc.messages import MasterStart, StatusReply, TaskId, TaskStatus
@@ -80,6 +82,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     #: The last time that its Application Master was lost.
     master: MasterStart | None = None
+    #: So far, by the event log.
+    costs: Costs = Costs()
     verdict: ev.JobFinished | None = None
     failure: Failure | None = None
 
@@ -164,6 +168,8 @@ class LogReader:
         self._first: TaskId | None = None
         self._masters = MasterStarts()
         self._notes = Notes()
+        self._book = Book()
+        self._costs = JobCosts()
 
     def take(self, records: Iterable[event_log.Record | event_log.UnknownRecord]) -> None:
         """Add records in their order."""
@@ -171,6 +177,8 @@ class LogReader:
             if isinstance(record, event_log.Record):
                 self._masters.take(record.event, record.time)
                 self._notes.take(record.event)
+                self._book.take(record.event)
+                self._costs.take(record.event, record.time)
                 self._apply(record.event)
 
     @property
@@ -178,7 +186,8 @@ class LogReader:
         """The job after all records taken so far."""
         first = self._failures.get(self._first) if self._first else None
         return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first, master=self._masters.last,
-                               notes=self._notes.sentences)  # fmt: skip
+                               notes=self._notes.sentences,
+                               splits_done=len(self._book.account.acknowledged), costs=self._costs.costs)  # fmt: skip
 
     def _apply(self, event: ev.AnyEvent) -> None:
         match event:
@@ -193,8 +202,6 @@ class LogReader:
                 self._change(metrics=event.metrics)
             case ev.ExportDecided() if event.metrics:
                 self._change(metrics=event.metrics)
-            case ev.SplitDone():
-                self._change(splits_done=self._view.splits_done + 1)
             case ev.GenerationEnded():
                 self._change(generation=event.generation + 1)
             case ev.JobEnding():

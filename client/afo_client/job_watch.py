@@ -9,6 +9,7 @@ from afo import decoding, forced_end, jsonfile, storage
 from afo.am_config import AmConfig
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied
 from afo.events import JobFinished
+from afo.job_costs import Costs
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo.storage.url import LOCAL, parse
@@ -71,13 +72,14 @@ class JobWatch:
         storage.write_bytes(self.ref.paths.kill, forced_end.encoded(user, reason))
         return True
 
-    def costs(self) -> tuple[float, float]:
-        """Core-hours and GB-hours by the runtime's count; 0 where it has none."""
+    def costs(self) -> Costs | None:
+        """Core-hours and GB-hours by the runtime's count; None where it has none."""
         try:
             found = self._runtime.application(self.ref.job_id)
         except (NotFound, ClusterUnreachable):
-            return 0.0, 0.0
-        return found.core_hours, found.memory_gb_hours
+            return None
+        counted = Costs(core_hours=found.core_hours, memory_gb_hours=found.memory_gb_hours)
+        return counted if counted != Costs() else None
 
     def keep_verdict(self, verdict: JobFinished) -> bool:
         """Write the verdict of a job that has no AM to write one; one that is there stays. Raises StorageError.

@@ -9,6 +9,7 @@ from afo.downtime_fold import DowntimeFold
 from afo.event_log import UnknownRecord
 from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
+from afo.job_costs import JobCosts
 from afo.master_starts import MasterStarts
 from afo.rpc.messages import TaskId
 from afo_history_server.data_fold import DataFold
@@ -68,6 +69,7 @@ class HistoryFold:
         self._data = DataFold()
         self._wait = WaitFold(before.runtime)
         self._downtime = DowntimeFold()
+        self._costs = JobCosts()
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
@@ -81,6 +83,7 @@ class HistoryFold:
         for apply in parts:
             apply(record.event, record.time)
         self._wait.take(record.event)
+        self._costs.take(record.event, record.time)
 
     def files(self) -> dict[int, FileProgress]:
         """Row of a training file → the newest pass over it."""
@@ -105,6 +108,7 @@ class HistoryFold:
             curve=self._curve.items(),
             metric_curve=self._metric_curve.items(),
             data=self._data.progress(),
+            costs=self._costs.costs,
         )
 
     def _of_job(self, event: ev.AnyEvent, time: float) -> None:

@@ -9,6 +9,7 @@ from afo.exits import CAUSES, HARMLESS, UNSTARTED, Cause
 from afo.gate import Check
 from afo.input_wait import InputBound
 from afo.job import Acls, Role
+from afo.job_costs import Costs
 from afo.rpc.messages import HashTables, TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
@@ -211,6 +212,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     metrics: dict[str, float] = {}
     core_hours: float | None = None
     memory_gb_hours: float | None = None
+    #: So far, by the event log.
+    costs: Costs = Costs()
     restart_count: int = 0
     first_task: TaskId | None = None
     attempts: tuple[Attempt, ...] = ()

@@ -10,6 +10,7 @@ import msgspec
 from afo import forced_end
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
 from afo.events import JobFinished
+from afo.job_costs import Costs
 from afo.local_job import state_of
 from afo.paths import JobPaths
 from afo.resource_manager import Application
@@ -132,13 +133,15 @@ def closed(job: JobHistory, found: Application | None, forced: str = "") -> JobF
     why = (found.diagnostics.strip() or "YARN gives no reason") if found else _FORGOTTEN
     words = f"the Application Master ended without a verdict: {why}"
     ended = found.finished_ms / 1000 if found and found.finished_ms else job.last_event
+    counted = job.costs
+    if found and found.vcore_seconds:  # a local job has no ResourceManager that counts
+        counted = Costs(core_hours=found.vcore_seconds / 3600, memory_gb_hours=found.memory_seconds / 1024 / 3600)
     return JobFinished(
         state="KILLED" if killed else "FAILED", cause="killed_by_user" if killed else "master_lost",
         diagnostics="; ".join(filter(None, (*told, words))),
         metrics=job.metrics, samples=job.samples, step=job.step,
         seconds=max(0.0, ended - (job.started or job.submitted or ended)),
-        core_hours=found.vcore_seconds / 3600 if found else 0.0,
-        memory_gb_hours=found.memory_seconds / 1024 / 3600 if found else 0.0,
-        restarts=job.restart_count, train_seconds=job.train_seconds, input_wait=job.input_wait or 0.0,
+        core_hours=counted.core_hours, memory_gb_hours=counted.memory_gb_hours,
+        restarts=job.restart_count, train_seconds=job.costs.train_seconds, input_wait=job.input_wait or 0.0,
         bad_records=job.data.bad, export=job.export.manifest if job.export and job.export.allowed else "",
     )  # fmt: skip

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec import structs
 
+from afo import events as ev
 from afo.am_config import AmConfig
+from afo.job_costs import JobCosts
 from afo_am.core import Core
 from fake_cluster import FakeCluster, make_config
 from journaled import journaled
@@ -26,3 +29,14 @@ def make_cluster() -> Iterator[Callable[..., FakeCluster]]:
         for event, wall in cluster.log:
             replayed.replay(event, wall)
         assert journaled(replayed) == journaled(cluster.core)
+        assert_costs_are_told_by_the_log(cluster.log)
+
+
+def assert_costs_are_told_by_the_log(log: list[tuple[ev.AnyEvent, float]]) -> None:
+    """Who writes the verdict in the AM's place must come to its numbers."""
+    costs = JobCosts()
+    for event, wall in log:
+        costs.take(event, wall)
+        if isinstance(event, ev.JobFinished):
+            counted = (event.core_hours, event.memory_gb_hours, event.train_seconds)
+            assert structs.astuple(costs.costs) == pytest.approx(counted)

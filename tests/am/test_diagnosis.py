@@ -48,6 +48,8 @@ Caused by: java.io.IOException: x
     [
         (CHANGED, "launch_failed"),
         ("Exception from container-launch\nExitCode=-1000", "launch_failed"),
+        ("Exception from container-launch.\nExit code: 76\n", "orphaned"),
+        ("Exception from container-launch.\nExit code: 1\n", "container_lost"),
         ("DiskChecker: No space available in any of the local directories\n\tat x.FSDownload.y(Z:1)", "disk_full"),
         ("768.3 MB of 768 MB physical memory used", "memory_limit"),
         ("Container failed during execution, see logs for more information.", "container_lost"),

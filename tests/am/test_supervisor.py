@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from afo.errors import SpecError
+from afo_am import pulse
 from afo_am.supervisor import EXIT_TERMINATED, RestartBound
 
 
@@ -25,14 +26,21 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 def supervise(
-    directory: Path, am: str, *, most: int = 3, stop_s: float = 20, parent: str = "0", redirect: str = ""
+    directory: Path,
+    am: str,
+    *,
+    most: int = 3,
+    stop_s: float = 20,
+    parent: str = "0",
+    redirect: str = "",
+    silent_s: float = 60,
 ) -> "subprocess.Popen[str]":
     """A supervisor of an AM that runs the text `am` in `directory`."""
     program = f"""
         import os, sys
         from afo_am.supervisor import RestartBound, Supervisor
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
-        supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s})
+        supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}, silent_s={silent_s})
         code = supervisor.run()
         print("last words:", supervisor.last_words.splitlines())
         sys.exit(code)
@@ -103,6 +111,32 @@ def gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def test_an_am_that_is_stopped_is_killed_and_started_again(tmp_path: Path) -> None:
+    am = """
+        from afo_am import pulse
+        pulse.begin()
+        assert pulse.DESCRIPTOR not in os.environ
+        if os.environ["AFO_AM_INCARNATION"] == "1":
+            time.sleep(0.5)
+            os.kill(os.getpid(), 19)
+        """
+    supervisor = supervise(tmp_path, NOTE + textwrap.dedent(am), silent_s=7)
+    output, _ = supervisor.communicate(timeout=60)
+    assert (supervisor.returncode, starts(tmp_path)) == (0, ["1", "2"])
+    assert "silent for 7 s, in state T; killing it" in output
+    assert "(start 1) ended with -9" in output
+
+
+def test_an_am_is_killed_before_its_children_are_orphans() -> None:
+    assert [pulse.bound(orphan) for orphan in (5, 33, 120, 3600)] == [10, 16.5, 60, 60]
+
+
+def test_an_am_that_was_never_heard_of_has_time_for_its_start(tmp_path: Path) -> None:
+    supervisor = supervise(tmp_path, NOTE + "time.sleep(3)", silent_s=1)
+    supervisor.communicate(timeout=30)
+    assert (supervisor.returncode, starts(tmp_path)) == (0, ["1"])
 
 
 def test_the_am_dies_with_its_supervisor(tmp_path: Path) -> None:

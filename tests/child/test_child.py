@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo import __version__
+from afo.errors import Orphaned
 from afo.rpc import messages as m
 from fake_master import FakeMaster, until
 
@@ -306,7 +307,7 @@ def test_an_orphan_ends_itself(container, master: FakeMaster) -> None:
     master.say("run", ps=("h1:1",))
     pid = int(container.marked("up"))
     master.silent.set()
-    assert child.wait(60) == 6
+    assert child.wait(60) == Orphaned.exit_code
     assert not _runs(pid)
     assert "orphaned" in container.said
 

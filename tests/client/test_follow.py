@@ -251,6 +251,24 @@ def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> Non
     assert told.startswith("worker:0 (attempt 0): disk_full: again\n  what to do: ")
 
 
+def test_files_that_a_return_to_a_checkpoint_undid_are_not_done(
+    ref: JobRef, watch: JobWatch, runtime: FakeRuntime
+) -> None:
+    done = [ev.SplitDone(task=WORKER, row=row, epoch=0, count=1, xor=1) for row in range(3)]
+    saved = ev.CheckpointWritten(
+        task=WORKER, generation=1, step=1, manifest="m", positions=((0, 0, 1, 1), (1, 0, 1, 1)), final=False
+    )
+    back = [
+        ev.GenerationEnded(generation=1, reason="ps:0 was lost", manifest="m"),
+        ev.VariablesReady(task=WORKER, generation=2, restored="m", step=1),
+    ]
+    log(ref, started(), *done[:2], saved, done[2], *back)
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    assert watch.look().splits_done == 2
+    log(ref, done[2], first=7)
+    assert watch.look().splits_done == 3
+
+
 def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:
     log(ref, started(), ev.SplitDone(task=WORKER, row=0, epoch=0, count=1, xor=1))
     finish(ref)
@@ -376,6 +394,22 @@ def test_a_master_that_outlives_its_verdict_is_left_to_its_last_command_and_told
     assert ending.end_job(watch, "why").state == "KILLED"
     assert runtime.killed == []
     assert "has its verdict, and its Application Master has not ended" in capsys.readouterr().err
+
+
+def test_a_local_job_that_is_ended_by_force_has_its_costs(ref: JobRef, watch: JobWatch, runtime: FakeRuntime) -> None:
+    Path(ref.paths.job).write_text("{}")
+    log(
+        ref,
+        started(),
+        ev.ContainerRequested(task=WORKER, memory=2048, vcores=3600),
+        ev.ContainerRunning(task=WORKER, handle="c", container="c", host="h"),
+        *[ev.Sample(step=9, samples=80, samples_per_s=1.0, input_wait=0.1, loss=0.5)] * 4,
+    )
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    view = ending.end_job(watch, "stuck")
+    assert view.verdict is not None
+    assert view.verdict.core_hours == pytest.approx(4.0)
+    assert view.verdict.memory_gb_hours == pytest.approx(8 / 3600)
 
 
 def test_a_job_that_waits_has_nobody_to_be_asked(

@@ -72,6 +72,19 @@ def wait_for_attempt(job: LiveJob, number: int) -> None:
     job.wait(lambda: len(workers()) == number, f"attempt {number} of the worker")
 
 
+@pytest.mark.slow
+def test_an_am_that_is_stopped_is_started_again_and_so_are_tasks_that_did_not_wait(write: Write) -> None:
+    job = submit(write(FOREVER, timeouts={"orphan": "5s"}))
+    wait_for_attempt(job, 1)
+    job.master().suspend()
+    wait_for_attempt(job, 2)
+    assert [event.incarnation for event in job.events(ev.AmStarted)] == [1, 2]
+    assert causes(job, "worker") == ["orphaned"], job.story()
+    afo("kill", job.id)
+    assert job.verdict().cause == "killed_by_user"
+    job.wait_for_no_process()
+
+
 def test_a_job_that_takes_too_long(write: Write) -> None:
     job = submit(write(FOREVER, timeouts={"job": "3s"}))
     verdict = job.verdict()
