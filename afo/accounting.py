@@ -69,6 +69,15 @@ class Account(Struct, kw_only=True):
         return sum(each.count for each in self.acknowledged.values())
 
 
+def records_at(account: Account, positions: Iterable[Position]) -> int:
+    """Records that were applied up to these positions, those of the epochs before included."""
+    done = account.acknowledged
+    return sum(
+        count + sum(done[row, before].count for before in range(min(epoch, account.epochs)) if (row, before) in done)
+        for row, epoch, count, _ in positions
+    )
+
+
 def completed_at(epoch: int, count: int, xor: int, acknowledged: tuple[int, int] | None) -> int:
     """How many epochs of a split a checkpoint holds whole whose position of it is (epoch, count, xor).
 

@@ -24,6 +24,8 @@ class Outage(Struct, frozen=True, kw_only=True):
     lost: float
     host: str = ""
     in_place: bool = False
+    #: When the Application Master knew, where that was later: a task that hung, or was silent.
+    noticed: float = 0.0
     requested: float = 0.0
     started: float = 0.0
     registered: float = 0.0
@@ -48,11 +50,12 @@ class Outage(Struct, frozen=True, kw_only=True):
     def phases(self) -> tuple[tuple[str, float], ...]:
         """What the time away went to, in its order, with seconds, as far as the moments between are known.
 
-        Until the container was requested, until it ran, until its Child was up, until the first step.
+        Until the loss was noticed, the container was requested, until it ran, until its Child was up, until the first
+        step.
         """
         moments = (
-            ("request", self.requested), ("container", self.started), ("start", self.registered),
-            ("first step", self.trained),
+            ("detection", self.noticed), ("request", self.requested), ("container", self.started),
+            ("start", self.registered), ("first step", self.trained),
         )  # fmt: skip
         known = [(name, time) for name, time in moments if time]
         before = (self.lost, *(time for _, time in known))

@@ -41,6 +41,8 @@ class DowntimeFold:
         self._start, self._last, self._heard = (0, 0), 0.0, 0.0
         self._master_host, self._with_master = "", 0
         self._ready = False
+        #: When somebody was last seen to begin work, and since then the last of them was lost.
+        self._moved = self._left = 0.0
         #: The first return to a checkpoint that is not prepared yet, and the row that it belongs to.
         self._back: ev.GenerationEnded | None = None
         self._back_row = 0
@@ -138,24 +140,31 @@ class DowntimeFold:
         self._last_cause[key] = event.cause
         stood = not self._at_work
         self._at_work.discard(key)
+        since = time
         if event.cause == APPLICATION_ATTEMPT_LOST:
             self._with_master += 1
-            self._back_row, time = 0, self._heard or time
+            self._back_row, since = 0, self._heard or time
         elif event.cause in HARMLESS:
             self._over(key, time, trained=False)
             return
         elif event.cause not in NO_RESTART:
-            self._lose(event.task, event.cause, event.message, time, in_place=isinstance(event, ev.ProcessEnded))
+            since = time - event.idle_s if isinstance(event, ev.TaskEnded) else time
+            self._lose(event.task, event.cause, event.message, since, noticed=time * (since != time),
+                       in_place=isinstance(event, ev.ProcessEnded))  # fmt: skip
+        if key[0] in ("chief", "worker"):
+            self._left = max(self._left, since)
         if not stood:
-            self._stands(time)
+            self._stands(self._left or since)
 
-    def _lose(self, task: TaskId, cause: str, message: str, time: float, *, in_place: bool = False) -> None:
+    def _lose(
+        self, task: TaskId, cause: str, message: str, time: float, *, noticed: float = 0.0, in_place: bool = False
+    ) -> None:
         self._over(_key(task), time, trained=False)
         host = self._hosts.pop(_key(task), "") if not in_place else self._hosts.get(_key(task), "")
         self._of[_key(task)] = self._add(
             Outage(
-                what=str(task), attempt=task.attempt, cause=cause, message=message, lost=time, host=host,
-                in_place=in_place, now_on=host if in_place else "",
+                what=str(task), attempt=task.attempt, cause=cause, message=message, lost=time, noticed=noticed,
+                host=host, in_place=in_place, now_on=host if in_place else "",
             )
         )  # fmt: skip
 
@@ -169,13 +178,20 @@ class DowntimeFold:
                 stood = not self._at_work
                 self._at_work.clear()
                 if not stood:
-                    self._stands(self._heard if self._with_master and self._heard else time)
+                    self._stands(self._gone_since(time))
             case ev.VariablesReady():
                 self._ready = True
                 self._restored = self._newest
                 self._tell_what_was_lost(event)
             case _:
                 return
+
+    def _gone_since(self, time: float) -> float:
+        """When nobody could train any more, of a generation that ended at `time`."""
+        if self._with_master and self._heard:
+            return self._heard
+        lost = self._rows.get(self._newest)
+        return lost.lost if lost is not None and lost.noticed == time else time
 
     def _tell_what_was_lost(self, event: ev.VariablesReady) -> None:
         back, number = self._back, self._back_row
@@ -207,9 +223,10 @@ class DowntimeFold:
     def _stands(self, time: float) -> None:
         """Somebody who was at work is lost: was it the last one?"""
         if not self._at_work and not self._sum.still_since and not self._sum.ended:
-            self._sum = structs.replace(self._sum, still_since=time)
+            self._sum = structs.replace(self._sum, still_since=max(time, self._moved))
 
     def _moves(self, time: float) -> None:
+        self._moved, self._left = time, 0.0
         if self._sum.still_since:
             self._sum = structs.replace(self._sum, still_s=self._sum.seconds(time), still_since=0.0)
 

@@ -269,6 +269,8 @@ class TaskEnded(Event, frozen=True):
     tail: str = ""
     progress: Progress | None = None
     usage: Usage = Usage()
+    #: Seconds before this event in which it had made no step, had not been heard of, or had been gone already.
+    idle_s: float = 0.0
 
 
 class TaskGivenUp(Event, frozen=True):

@@ -196,7 +196,7 @@ _ALL = (
     ),
     _cause(
         "unresponsive", "cluster", True,
-        "A parameter server did not answer while all workers hung, or a worker was stopped by a signal.",
+        "A parameter server did not answer while all workers hung, or a worker or evaluator was stopped by a signal.",
         "Its process was stopped, or hangs in the kernel or in native code: the message has its state, "
         "`afo events JOB` its stacks (TaskStalled). A state of D is a disk or a network file system of that machine.",
     ),

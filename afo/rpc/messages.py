@@ -120,6 +120,8 @@ class HeartbeatRequest(Message, frozen=True):
     generation: int
     address: str = ""
     process_alive: bool = False
+    #: That somebody has stopped its process, in words; '' if nobody has.
+    halted: str = ""
     progress: Progress | None = None
     usage: Usage = Usage()
     log_bytes: int = 0

@@ -63,7 +63,7 @@ class Children:
         if task is None or task.stage is not Stage.REGISTERED:
             return self._directive_end("this attempt is not wanted any more")
         task.last_seen = self._core.now
-        task.process_alive, task.usage = request.process_alive, request.usage
+        task.process_alive, task.usage, task.halted = request.process_alive, request.usage, request.halted
         if request.progress is not None:
             self._core.rates.take(task.id, request.progress, self._core.now)
             task.progress = request.progress

@@ -54,10 +54,17 @@ class Containers:
             text = "the container ended without a report of its Child"
             if task.stopped and cause == "container_lost":
                 cause, text = STOPPED, CAUSES[STOPPED].summary
-            self._core.task_ended(task, cause, info.exit_code, without_frames(info.diagnostics) or text, task.stopped)
+            self._core.task_ended(
+                task, cause, info.exit_code, without_frames(info.diagnostics) or text, task.stopped,
+                self._orphan_s(task) if cause == "orphaned" else 0.0,
+            )  # fmt: skip
         self._core.record(
             ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
         )
+
+    def _orphan_s(self, task: Task) -> float:
+        """How long ago it ended itself: it had waited for so long since it was heard of."""
+        return max(0.0, self._core.unheard_s(task) - self._core.state.config.job.timeouts.orphan)
 
     def failed(self, failed: c.CommandFailed) -> None:
         """The runtime refuses a container."""

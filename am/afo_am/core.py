@@ -74,6 +74,8 @@ class Core:
         #: Handles already asked to end, so that one kill is sent once.
         self._killed: set[str] = set()
         self._begun = now
+        #: The last word of the start before, on the wall clock; 0 for the first.
+        self._heard_before = 0.0
         self._last_sample = now
         #: Seconds from the last `Sample` to the next.
         self._sample_pause = 0.0
@@ -131,6 +133,7 @@ class Core:
         self._now, self._wall, self._out = now, wall, Outcome()
         if not self.state.started:
             self.record(self._job_started(job_id))
+        self._heard_before = self.state.heard
         if started.am_attempt > self.state.am_attempt > 0:
             self._end_containers_of_earlier_attempt()
         self.record(started)
@@ -221,15 +224,22 @@ class Core:
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
-    def task_lost(self, task: Task, cause: str, text: str) -> None:
+    def unheard_s(self, task: Task) -> float:
+        """Seconds since a task was heard of, by this start of the AM or, as it may be, the one before."""
+        if task.last_seen > self._begun or not self._heard_before:
+            return self._now - task.last_seen
+        return max(0.0, self._wall - self._heard_before)
+
+    def task_lost(self, task: Task, cause: str, text: str, idle_s: float = 0.0) -> None:
         """A task is given up by the AM itself: its container is killed and replaced."""
         self.kill_container(task)
-        self.task_ended(task, cause, None, text)
+        self.task_ended(task, cause, None, text, idle_s=idle_s)
 
     def task_ended(
-        self, task: Task, cause: str, code: int | None, message: str, report: m.ExitReport | None = None
-    ) -> None:
-        """An attempt is over: it is replaced, or the job fails."""
+        self, task: Task, cause: str, code: int | None, message: str, report: m.ExitReport | None = None,
+        idle_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """An attempt is over, as it was in effect for `idle_s` before: it is replaced, or the job fails."""
         if self.state.verdict and cause != SUCCEEDED:
             cause, message = ENDED_WITH_JOB, CAUSES[ENDED_WITH_JOB].summary
         elif task.leaving and cause != SUCCEEDED:  # whatever it is that it ended with
@@ -239,7 +249,7 @@ class Core:
                 task=task.id, cause=cause, code=code, message=message,
                 tail=report.tail if report else "",
                 progress=report.progress if report else task.progress,
-                usage=report.usage if report else task.usage,
+                usage=report.usage if report else task.usage, idle_s=round(idle_s, 3),
             )
         )  # fmt: skip
         self.orders.task_ended(task.id, cause)

@@ -150,7 +150,7 @@ class Ending:
         elif task.stopped and silent > STOPPED_S:
             core.task_ended(task, STOPPED, task.stopped.code, CAUSES[STOPPED].summary, task.stopped)
         elif task.stage is Stage.REGISTERED and silent > SILENCE_S + 3 * beat:
-            core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s")
+            core.task_lost(task, "child_silent", f"no heartbeat for {silent:.0f} s", silent)
 
     def not_allocated(self, missing: list[Task], releases: int = 0) -> None:
         """The job has waited for too long, and gave back so often what it held."""

@@ -1,7 +1,8 @@
 """Tasks that are busy and make no step: their stacks are taken once, so that it can be seen where they hang. Pure.
 
 A worker that hangs for longer, while the others train, is replaced: the file that it holds would keep the job waiting.
-So is, where all workers hang, a parameter server that does not answer: they wait for it.
+So is, where all workers hang, a parameter server that does not answer: they wait for it. An evaluator that was stopped
+by a signal keeps nobody waiting, and nobody would miss it: it is replaced as well.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Stalls:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._seen: dict[m.TaskId, _Seen] = {}
+        #: Evaluators whose processes are stopped, since when (monotonic clock).
+        self._halted: dict[m.TaskId, float] = {}
 
     def look(self) -> None:
         """Ask for the stacks of what has stood still for `timeouts.hang`."""
@@ -55,18 +58,29 @@ class Stalls:
         trainers = [task for task in tasks if task.id.role in ("chief", "worker")]
         servers = [task for task in tasks if task.id.role == "ps" and task.process_alive]
         if trainers and all(task in hanging for task in trainers):
-            self._look_at_servers(servers)
+            still = self._core.now - max(self._seen[task.id].since for task in trainers)
+            self._look_at_servers(servers, still)
         else:
             moved = max((self._seen[task.id].since for task in trainers), default=self._core.now)
             self._seen |= {server.id: _Seen(server.progress, moved) for server in servers}
             self._replace([task for task in trainers if task in hanging])
 
-    def _look_at_servers(self, servers: list[Task]) -> None:
-        """All trainers may be waiting for one of them."""
+        self._look_at_evaluators([task for task in tasks if task.id.role == "evaluator"])
+
+    def _look_at_evaluators(self, evaluators: list[Task]) -> None:
+        now, patience = self._core.now, _PATIENCE * self._core.state.config.job.timeouts.hang
+        self._halted = {task.id: self._halted.get(task.id, now) for task in evaluators if task.halted}
+        for task in evaluators:
+            still = now - self._halted.get(task.id, now)
+            if still > patience:
+                self._core.task_lost(task, "unresponsive", f"{task.halted}, for {still:.0f} s", still)
+
+    def _look_at_servers(self, servers: list[Task], still: float) -> None:
+        """All trainers may be waiting for one of them, for `still` seconds now."""
         for server in servers:
             self._ask(server)
             if words := self._seen[server.id].unresponsive:
-                self._core.task_lost(server, "unresponsive", f"{words}, and all workers wait")
+                self._core.task_lost(server, "unresponsive", f"{words}, and all workers wait", still)
 
     def _replace(self, hanging: list[Task]) -> None:
         """Those that have hung for long; with all of them the fault may lie elsewhere."""
@@ -77,7 +91,7 @@ class Stalls:
             patience = _PATIENCE * self._core.state.config.job.timeouts.hang
             if training and still > patience and not self._is_being_read(task.id, seen):
                 cause, why = _why(seen)
-                self._core.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}")
+                self._core.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
 
     def _updated(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)

@@ -121,6 +121,8 @@ class Task:
     address: str = ""
     address_generation: int = 0
     process_alive: bool = False
+    #: That its process is stopped, in words.
+    halted: str = ""
     #: `TaskAtWork` was told of its present process.
     at_work: bool = False
     progress: Progress | None = None

@@ -10,6 +10,7 @@ from afo.errors import AfoError, ClusterUnreachable, Orphaned, StorageError
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
+from afo_child import ports
 from afo_child.launch import Way
 from afo_child.model_dir import ModelDir
 from afo_child.orders import Orders
@@ -196,6 +197,7 @@ class Agent:
             generation=generation,
             address=self._port.address if self._port and self._port.generation == generation else "",
             process_alive=self._trainer.pid is not None,
+            halted=ports.stopped(self._trainer.pid) if self._trainer.pid is not None else "",
             progress=progress,
             usage=self._meter.sample(),
             log_bytes=self._output.total,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from afo import decoding, jsonfile, storage
-from afo.accounting import Account, Position, account_of
+from afo.accounting import Account, Position, account_of, records_at
 from afo.am_config import AmConfig
 from afo.config import load_config
 from afo.data.byte_range import named
@@ -126,6 +126,9 @@ def _lines(found: Findings, batch_size: int) -> list[str]:
         lines.append(
             f"read again after {counted(account.rollbacks, 'rollback')}: {account.given_back:,} epochs of splits"
         )
+    if not account.final:
+        saved = records_at(account, account.positions)
+        lines.append(f"saved: the newest checkpoint holds {saved:,} records" if account.manifest else "saved: nothing")
     lines.append(_twice(account, batch_size))
     if account.lost_samples:
         lines.append(f"updates missing in restored parts: of {account.lost_samples:,} records")
@@ -152,5 +155,6 @@ def _fields(job_id: str, found: Findings, batch_size: int) -> dict[str, object]:
         "not_acknowledged": account.number_missing, "recounted_splits": found.recounted,
         "given_back": account.given_back, "rollbacks": account.rollbacks, "restored_checkpoints": account.restored,
         "interrupted": account.interrupted, "twice_at_most": account.interrupted * batch_size,
-        "lost_samples": account.lost_samples, "manifest": account.manifest, "problems": list(found.problems),
+        "lost_samples": account.lost_samples, "manifest": account.manifest,
+        "saved_records": records_at(account, account.positions), "problems": list(found.problems),
     }  # fmt: skip

@@ -108,7 +108,7 @@ def _text(found: Explanation, job: Job | None) -> list[str]:
     lines = [f"{found.job_id} {found.state}" + (f": {found.cause}: {cause.summary}" if found.cause and cause else "")]
     lines += [without_control(line) for line in found.diagnostics.splitlines()[:10] if found.state != "SUCCEEDED"]
     if found.evidence:
-        lines += _evidence_lines(found.evidence, "first task that failed" if found.decided else "last task that ended")
+        lines += _evidence_lines(found.evidence, "failed task" if found.decided else "last task that ended")
     if cause and found.state not in ("SUCCEEDED", "KILLED"):
         lines += _lines(cause, _budget(cause, found, job))
     if not found.ends and not cause:

@@ -42,7 +42,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """The end of the first task that failed."""
+    """The end of the failed task."""
 
     task: TaskId
     cause: str

@@ -71,7 +71,7 @@ def _why(view: JobView) -> list[str]:
 
 def _failure_lines(failure: Failure) -> list[str]:
     tail = [f"  | {without_control(line)}" for line in failure.tail.splitlines()[-TAIL_LINES:]]
-    head = f"first task that failed: {attempt_text(str(failure.task), failure.task.attempt, failure.host)}"
+    head = f"failed task: {attempt_text(str(failure.task), failure.task.attempt, failure.host)}"
     return [f"{head}: {without_control(failure.message)}", *tail]
 
 

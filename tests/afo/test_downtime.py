@@ -87,6 +87,32 @@ def test_a_parameter_server_stops_all_and_what_was_trained_since_the_checkpoint_
     assert told.seconds(9999.0) == 25.0
 
 
+def test_a_task_that_hung_was_away_since_its_last_step() -> None:
+    hung = ev.TaskEnded(task=OTHER, cause="hung", code=None, message="no step for 80 s", idle_s=80.0)
+    log, again = Log().at(100, hung), task_id("worker", 1, 1)
+    log.container(101, again, "node-2")
+    log.at(110, _work(again))
+    row = log.only()
+    assert (row.away, row.phases[:2]) == (90.0, (("detection", 80.0), ("request", 1.0)))
+    assert log.fold.downtime().seconds(2000.0) == 0.0, "the other trained"
+
+
+def test_all_stood_still_for_as_long_as_a_parameter_server_was_silent() -> None:
+    silent = ev.TaskEnded(task=PS, cause="unresponsive", code=None, message="stopped", idle_s=40.0)
+    log = Log().at(100, silent, ev.GenerationEnded(generation=1, reason="gone", manifest="m", step=250, samples=2500))
+    log.container(101, task_id("ps", 0, 1), "node-2")
+    log.at(110, _ready(2, 2000, restored="m")).at(115, _work(WORKER, 2))
+    assert log.only().away == log.fold.downtime().seconds(2000.0) == 55.0
+
+
+def test_training_stands_still_from_the_last_worker_that_ended_itself() -> None:
+    log = Log()
+    for task, idle in ((WORKER, 20.0), (OTHER, 25.0)):
+        log.at(100, ev.TaskEnded(task=task, cause="orphaned", code=76, message="alone", idle_s=idle))
+    log.at(130, _work(task_id("worker", 0, 1)))
+    assert log.fold.downtime().seconds(2000.0) == 50.0
+
+
 def test_with_a_partial_recovery_updates_are_missing_and_nothing_comes_again() -> None:
     log = Log().at(10, _end(PS, "container_lost"))
     log.at(10, ev.GenerationEnded(generation=1, reason="gone", manifest="m", kept=(1,), step=9, samples=90))

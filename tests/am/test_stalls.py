@@ -28,7 +28,7 @@ def cluster(make_cluster: Make) -> FakeCluster:
 
 def beat(
     cluster: FakeCluster, step: int, phase: Phase = "training", stuck: tuple[str, ...] = (), silent: str = "",
-    answering: bool = True,
+    answering: bool = True, halted: str = "",
 ) -> None:  # fmt: skip
     """A heartbeat of every task; those of `stuck` say what they said at step 0.
 
@@ -38,7 +38,12 @@ def beat(
         still = child.id.role == "ps" or str(child.id) in stuck
         at = Progress(phase="serving" if child.id.role == "ps" else phase, step=0 if still else step)
         heartbeat = m.HeartbeatRequest(
-            task=child.id, generation=1, process_alive=True, progress=at, orders=tuple(o.order for o in child.orders)
+            task=child.id,
+            generation=1,
+            process_alive=True,
+            progress=at,
+            orders=tuple(o.order for o in child.orders),
+            halted="its process stands still" if str(child.id) == halted else "",
         )
         reply = cluster.tell(heartbeat)
         assert isinstance(reply, m.Directive)
@@ -65,6 +70,20 @@ def pass_time(cluster: FakeCluster, seconds: int, **kinds: object) -> None:
 def stalled(cluster: FakeCluster) -> list[str]:
     """Tasks whose stalls were told."""
     return [str(event.task) for event in cluster.events(ev.TaskStalled) if isinstance(event, ev.TaskStalled)]
+
+
+def test_an_evaluator_that_is_stopped_is_replaced(make_cluster: Make) -> None:
+    made = make_cluster(make_config(files=200, evaluator=True, timeouts=Timeouts(hang=Duration(60))))
+    while not made.core.state.ready:
+        made.turn()
+    pass_time(made, 170, halted="evaluator:0")
+    pass_time(made, 10)
+    pass_time(made, 200, halted="evaluator:0")
+    assert made.events(ev.TaskEnded) == [], "it went on in between"
+    pass_time(made, 10, halted="evaluator:0")
+    (ended,) = made.events(ev.TaskEnded)
+    assert (str(ended.task), ended.cause, ended.idle_s) == ("evaluator:0", "unresponsive", 190.0)
+    assert ended.message == "its process stands still, for 190 s"
 
 
 def test_a_task_that_stands_still_among_others_is_looked_at_once(cluster: FakeCluster) -> None:

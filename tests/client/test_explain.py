@@ -48,7 +48,7 @@ def test_the_first_failing_task_with_its_evidence_and_advice(
     failed(job)
     text = out(capsys, "explain")
     assert f"{JOB} FAILED: out_of_memory: The task needed more memory than it was given." in text
-    assert "first task that failed: worker:0 (attempt 0) on node-1: out_of_memory: killed at 2 GiB" in text
+    assert "failed task: worker:0 (attempt 0) on node-1: out_of_memory: killed at 2 GiB" in text
     assert "  | ValueError: no feature <b>age</b>\n" in text  # the escape sequence is gone
     assert "fault of: user" in text
     assert "uses the budget `restart.worker`: 5 in 1h" in text
@@ -65,7 +65,7 @@ def test_a_process_that_failed_in_its_container_is_the_evidence_too(
     job.task(task).log(end, end)
     job.end("FAILED", "user_exception", "worker:0: ValueError: no", first=task, leaves=task)
     text = out(capsys, "explain")
-    assert "first task that failed: worker:0 (attempt 0) on node-1: user_exception: ValueError: no" in text
+    assert "failed task: worker:0 (attempt 0) on node-1: user_exception: ValueError: no" in text
     assert "  | ValueError: no feature <b>age</b>\n" in text
     assert "2 ends of tasks before their time" in text
 

@@ -298,7 +298,7 @@ def test_a_failed_job_shows_its_first_failure(watch: JobWatch, ref: JobRef) -> N
     finish(ref, msgspec.structs.replace(FINISHED, state="FAILED", cause="user_exception", diagnostics="why"))
     view = watch.look()
     text = summary_text(view, places(ref))
-    assert "first task that failed: worker:0 (attempt 0) on h: it raised" in text
+    assert "failed task: worker:0 (attempt 0) on h: it raised" in text
     assert "  | ValueError: x" in text
     assert "The program raised an exception." in text
     fields = summary_json(view, places(ref), 1)

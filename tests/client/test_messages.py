@@ -39,7 +39,7 @@ def test_the_summary_and_afo_explain(job: JobWriter, cause: str) -> None:
     reader = LogReader(job.paths.job_id)
     reader.take(records)
     for text in (summary_text(reader.view, {"logs": "l"}), "\n".join(_text(explain(reader.view, records), None))):
-        assert "first task that failed: worker:1 (attempt 2) on node-7: " in text
+        assert "failed task: worker:1 (attempt 2) on node-7: " in text
         assert f"words of {cause}" in text
         assert "  | ValueError: no feature <b>age</b>\n" in text
         assert CAUSES[cause].advice in text

@@ -4,7 +4,7 @@ from afo_am.core import Core
 
 _VOLATILE = {
     "last_seen", "waiting_since", "leaves_since", "not_before", "address", "address_generation", "process_alive",
-    "at_work", "progress", "usage", "stopped",
+    "at_work", "halted", "progress", "usage", "stopped",
 }  # fmt: skip
 
 
