@@ -48,7 +48,10 @@ def start(port: int, root: str | None, runtime: str | None, foreground: bool) ->
         say(f"history server started over {server.root}; end it with `afo history stop`")
         say("`afo history login` prints an address that signs you in, to kill and delete jobs from their pages")
     elif server.command != arguments:
-        say(f"a history server runs already over {server.root}; `afo history stop` ends it")
+        say(
+            f"a history server runs already at {server.address} over {server.root}, not as this command would start "
+            "it; `afo history stop` ends it"
+        )
     print_result(server.address)
 
 

@@ -59,7 +59,7 @@ def _made(directory: Path) -> Iterator[None]:
             shutil.rmtree(directory, ignore_errors=True)
             raise
     except OSError as error:
-        raise unwritable(error, f"cannot start a job in {directory}: {error}") from error
+        raise unwritable(error, f"cannot start a job in {directory}: {error.strerror or error}") from error
 
 
 def dry_run(config: AmConfig) -> dict[str, Any]:

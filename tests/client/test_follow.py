@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -267,6 +268,15 @@ def test_files_that_a_return_to_a_checkpoint_undid_are_not_done(
     assert watch.look().splits_done == 2
     log(ref, done[2], first=7)
     assert watch.look().splits_done == 3
+
+
+def test_who_is_terminated_while_he_follows_says_that_the_job_goes_on(
+    watch: JobWatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(follow, "await_end", lambda *_: sys.exit(143))
+    with pytest.raises(SystemExit, match="143"):
+        follow.follow(watch)
+    assert f"detached; {JOB} goes on: `afo wait {JOB}` follows it again" in capsys.readouterr().err
 
 
 def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:

@@ -150,7 +150,8 @@ def _info(directory: Path) -> ContainerInfo:
         return msgspec.structs.replace(info, state="running" if locked_process.pid_of(lock) else "requested")
     end = _exit(directory / container_files.EXIT)
     if end is None:
-        return msgspec.structs.replace(info, diagnostics="its process was killed or never started")
+        ran = locked_process.pid_of(lock) is not None
+        return msgspec.structs.replace(info, diagnostics=f"its process {'was killed' if ran else 'never started'}")
     return msgspec.structs.replace(info, exit_code=end.code, diagnostics=end.diagnostics)
 
 
