@@ -47,7 +47,7 @@ class LocalJobs:
             return known
         if state == "ORPHANED":
             words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
-            return replace(known, state="ORPHANED", diagnostics=words)
+            return replace(known, state="ORPHANED", diagnostics=f"{words}; its last words: {_last_error(paths)}")
         return _ended(known, paths, folder)
 
     def applications(self) -> list[Application]:
@@ -115,6 +115,12 @@ def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
         return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)
     words = f"the Application Master ended without a verdict; the end of its log:\n{_last_lines(paths)}"
     return replace(known, state="FAILED", final="FAILED", diagnostics=words)
+
+
+def _last_error(paths: JobPaths) -> str:
+    """The reason that it gave for its end, else its last line."""
+    lines = _last_lines(paths).splitlines()
+    return next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "none")
 
 
 def _last_lines(paths: JobPaths) -> str:

@@ -136,7 +136,7 @@ def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
 def test_kill_ends_supervisor_and_containers(
     config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs, orphaned: bool
 ) -> None:
-    fake_am("import time; time.sleep(600)")
+    fake_am("import sys, time; print('error: the journal is damaged', file=sys.stderr, flush=True); time.sleep(600)")
     job_id = local_run.start(config, schema="", secret=SECRET)
     container = root / job_id / "containers" / "worker-0-0"
     container.mkdir(parents=True)
@@ -146,10 +146,11 @@ def test_kill_ends_supervisor_and_containers(
     until(lambda: locked_process.pid_of(container / "lock"))
     if orphaned:
         lock = root / job_id / "am" / "lock"
-        until(lambda: locked_process.pid_of(lock))
+        until(lambda: "damaged" in (lock.parent.parent / "logs/am/1/stderr").read_text())
         locked_process.send_signal(lock, signal.SIGKILL)
         until(lambda: jobs.application(job_id).state == "ORPHANED")
         assert jobs.application(job_id).final == ""
+        assert "its last words: error: the journal is damaged" in jobs.application(job_id).diagnostics
     jobs.kill(job_id)
     assert not locked_process.alive(container / "lock")
     assert jobs.application(job_id).final == "KILLED"
