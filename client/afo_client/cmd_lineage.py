@@ -71,7 +71,7 @@ def _text(lineage: Lineage) -> list[str]:
 def _job_text(job: Training) -> list[str]:
     head = (
         f"{job.name} ({job.job_id}), steps {job.first_step:,} to {job.step:,}: {counted(job.totals.files, 'file')}, "
-        f"{counted(job.totals.records, 'record')}{_measured(job)}"
+        f"{counted(job.totals.records, 'record')}{_epochs(job)}{_measured(job)}"
     )
     rows = [
         (
@@ -86,6 +86,14 @@ def _job_text(job: Training) -> list[str]:
     ]
     titles = ("  FILE", "SIZE", "MODIFIED", "RECORDS", "EPOCH", "XOR OF IDS")
     return [head, table(titles, rows)] if rows else [head]
+
+
+def _epochs(job: Training) -> str:
+    """Whose records are counted: those of the epochs before are in the model as well."""
+    epochs = sorted({file.epoch + 1 for file in job.files})
+    if not epochs or epochs[-1] == 1:
+        return ""
+    return f" of epoch {epochs[-1]}" if len(epochs) == 1 else f" of epochs {epochs[0]} to {epochs[-1]}"
 
 
 def _measured(job: Training) -> str:

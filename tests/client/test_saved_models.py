@@ -16,6 +16,7 @@ from afo.job import Data, Job, Model, RoleSpec
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.paths import JobPaths
 from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
+from afo_client import cmd_lineage
 from afo_client.main import run
 from afo_client.model_ref import find_model
 from afo_client.offline import saved_model
@@ -57,6 +58,16 @@ def test_a_lineage_names_every_file_through_the_warm_start(model: Path, capsys: 
     assert "clicks (local_1_1), steps 0 to 10: 1 file, 1,500 records, AUC 0.8100" in text
     assert text.index("tuesday") < text.index("monday")
     assert text.count("0000000000000abc") == 2
+
+
+@pytest.mark.parametrize(("epochs", "words"), [((0, 0), ""), ((5, 5), " of epoch 6"), ((4, 5), " of epochs 5 to 6")])
+def test_records_are_those_of_the_epoch_that_files_are_in(tmp_path: Path, epochs: tuple[int, int], words: str) -> None:
+    files = [tmp_path / name for name in ("monday", "tuesday")]
+    for file in files:
+        file.write_bytes(b"records")
+    own = training("local_1_1", tuple(files))
+    own = replace(own, files=tuple(replace(f, epoch=e) for f, e in zip(own.files, epochs, strict=True)))
+    assert cmd_lineage._job_text(own)[0].endswith(f"2 files, 3,000 records{words}")
 
 
 def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
