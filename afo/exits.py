@@ -37,8 +37,8 @@ _ALL = (
     _cause("ended_with_job", "nobody", False, "It was ended because its job had its verdict.", "Nothing to do."),
     _cause(
         "master_lost", "cluster", False, "The Application Master ended without a verdict, in its last attempt.",
-        "YARN's words say why, and `afo logs JOB am` its last ones. Raise `am.attempts` if its machine was lost, and "
-        "`am.memory` if it used too much.",
+        "`afo logs JOB am` has its last words, and on a cluster YARN's say why. There, raise `am.attempts` if its "
+        "machine was lost, and `am.memory` if it used too much.",
     ),
     # The program of the task.
     _cause(

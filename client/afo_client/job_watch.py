@@ -124,6 +124,11 @@ class JobWatch:
             return decoding.read(self.ref.paths.verdict, JobFinished)
         except NotFound:
             return None
+        except decoding.Malformed:  # half written, or by another version: the event log has it, too
+            logged = self._logged().verdict
+            if logged is None:
+                raise
+            return logged
 
     def _ask_master(self) -> JobView | None:
         if self._master is None:
@@ -146,6 +151,8 @@ class JobWatch:
     def _without_master(self, application: Application) -> JobView:
         """No verdict and no AM: it waits to be started, is being restarted, or died without a word."""
         view = self._logged()
+        if application.final and view.verdict:
+            return view  # its file is gone, and the event log has it, too
         if application.final:
             state = application.final if application.final in FINAL else "FAILED"
             told = [view.message, self._forced()] if state == "KILLED" else [view.message, application.diagnostics]

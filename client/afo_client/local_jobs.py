@@ -24,6 +24,8 @@ from afo_client.runtimes import Application
 _GRACE_S = 25.0
 _POLL_S = 0.05
 _LAST_LINES = 15
+#: How an AM begins the line that says why it ends.
+_ERROR = "error: "
 #: Of which they are taken: a log may be of any size.
 _LAST_BYTES = 64 << 10
 
@@ -113,14 +115,16 @@ def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
     if killed.exists():
         words = "ended by force, without its Application Master"
         return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)
-    words = f"the Application Master ended without a verdict; the end of its log:\n{_last_lines(paths)}"
+    error = _last_error(paths)
+    told = error if error.startswith(_ERROR) else f"the end of its log:\n{_last_lines(paths)}"
+    words = f"the Application Master ended without a verdict; {told}"
     return replace(known, state="FAILED", final="FAILED", diagnostics=words)
 
 
 def _last_error(paths: JobPaths) -> str:
     """The reason that it gave for its end, else its last line."""
     lines = _last_lines(paths).splitlines()
-    return next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "none")
+    return next((line for line in reversed(lines) if line.startswith(_ERROR)), lines[-1] if lines else "none")
 
 
 def _last_lines(paths: JobPaths) -> str:

@@ -270,6 +270,21 @@ def test_files_that_a_return_to_a_checkpoint_undid_are_not_done(
     assert watch.look().splits_done == 3
 
 
+@pytest.mark.parametrize("left", [None, b'{"state": "SUCC'])
+def test_a_verdict_that_is_gone_or_damaged_is_taken_from_the_event_log(
+    watch: JobWatch, ref: JobRef, runtime: FakeRuntime, left: bytes | None
+) -> None:
+    log(ref, started())
+    runtime.answer = Application(job_id=JOB, state="FAILED", final="FAILED", diagnostics="ended without a verdict")
+    if left is not None:
+        Path(ref.paths.verdict).write_bytes(left)
+        with pytest.raises(decoding.Malformed):
+            watch.look()
+    log(ref, FINISHED, first=1)
+    view = watch.look()
+    assert (view.state, view.cause, view.verdict) == ("SUCCEEDED", "succeeded", FINISHED)
+
+
 def test_who_is_terminated_while_he_follows_says_that_the_job_goes_on(
     watch: JobWatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
