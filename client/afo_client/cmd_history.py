@@ -141,7 +141,7 @@ def list_jobs(
         if page.total > len(page.jobs):
             say(f"{page.total - len(page.jobs)} more; name a larger --limit, or more of what you look for")
     else:
-        say("no job is like that")
+        say("the server's directory of jobs does not exist" if page.missing else "no job is like that")
 
 
 def _api(server: str | None) -> HistoryApi:

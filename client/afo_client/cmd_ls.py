@@ -1,7 +1,7 @@
 """`afo ls`."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import click
 from msgspec import structs
@@ -41,7 +41,17 @@ def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json:
         head = ("JOB", "NAME", "USER", "STATE", "STEP", "AUC", "LOG LOSS", "CALIBRATION", "SUBMITTED")
         print_result(table(head, [_row(view) for view in chosen]))
     else:
-        say("no jobs")
+        say(f"no jobs{''.join(f'; {root} does not exist' for root in _missing(config, runtime))}")
+
+
+def _missing(config: Config, runtime: RuntimeName | None) -> list[str]:
+    """Directories of jobs that are not there: before the first job, or not mounted."""
+    found = []
+    for name in _runtimes(config, runtime):
+        with suppress(AfoError):  # no cluster, or it was named already
+            root = config.jobs_root(name)
+            found += [] if storage.exists(root) else [root]
+    return found
 
 
 def _runtimes(config: Config, asked: RuntimeName | None) -> Sequence[RuntimeName]:

@@ -35,11 +35,12 @@ class ListedJob(Struct, frozen=True):
 
 
 class JobsPage(Struct, frozen=True):
-    """`total` jobs were asked for; `problem` says why the list is older than it should be."""
+    """`total` jobs were asked for; `problem` says why the list is old; the directory of jobs may be `missing`."""
 
     jobs: tuple[ListedJob, ...]
     total: int
     problem: str = ""
+    missing: bool = False
     columns: tuple[str, ...] = ()
     #: Of each job its values in these columns.
     cells: tuple[tuple[float | str | None, ...], ...] = ()

@@ -30,6 +30,7 @@ class JobsAnswer(Answer, frozen=True):
 
     `cells`: of each of the `jobs` its values in `columns`, null where it has none.
     `left_out` older ones are on no page. `problem`: why the list is older than it should be, '' if it is not.
+    `missing`: the directory of jobs is not there.
     """
 
     jobs: tuple[JobSummary, ...]
@@ -41,6 +42,7 @@ class JobsAnswer(Answer, frozen=True):
     left_out: int
     scanned: float
     problem: str = ""
+    missing: bool = False
     columns: tuple[str, ...] = ()
     cells: tuple[tuple[float | str | None, ...], ...] = ()
 

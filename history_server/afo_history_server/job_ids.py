@@ -25,15 +25,23 @@ class JobIds:
         self._owners: dict[str, str] = {}
         self._changed: dict[str, float] = {}
         self._modified = -1.0
+        #: The root is not there, and was not before: its first job makes it.
+        self.missing = False
         #: Looks since the root's time changed.
         self._looks = 0
 
     def now(self) -> Sequence[str]:
-        """The ids, newest first; the same object where nothing changed. Raises what `afo.storage` raises."""
+        """The ids, newest first; the same object where nothing changed.
+
+        Raises what `afo.storage` raises, and so `NotFound` for a root that is gone with the jobs that it had.
+        """
+        self.missing = False
         try:
             modified = storage.info(self._files.root).modified
         except NotFound:
-            modified = 0.0
+            if self._ids:
+                raise
+            self.missing, modified = True, 0.0
         self._looks = self._looks + 1 if modified == self._modified else 0
         if self._looks < _SURE or self._looks % _ANYWAY == 0:
             found = self._listed()

@@ -41,6 +41,8 @@ class JobList(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     scanned: float
     left_out: int = 0
+    #: The directory of jobs is not there.
+    missing: bool = False
     #: Why no newer list could be made.
     problem: str = ""
 
@@ -80,7 +82,8 @@ class JobIndex:
         others = [line for line, _ in self._others.values()]
         # Two sorted runs for the most part, so this takes little more than a walk.
         lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
-        return JobList(lines=tuple(lines), scanned=self._clock(), left_out=len(ids) - len(self._wanted))
+        return JobList(lines=tuple(lines), scanned=self._clock(), left_out=len(ids) - len(self._wanted),
+                       missing=self._ids.missing)  # fmt: skip
 
     def owner(self, job_id: str) -> str:
         """Whose directory a job has, as of the last scan."""

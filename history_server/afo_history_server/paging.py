@@ -18,6 +18,6 @@ def page_of(found: JobList, wanted: JobQuery) -> JobsAnswer:
     return JobsAnswer(
         jobs=tuple(jobs[begin : begin + size]), page=page, pages=max(1, -(-len(jobs) // size)), size=size,
         total=len(jobs), known=len(found.lines), left_out=found.left_out, scanned=found.scanned,
-        problem=found.problem, columns=tuple(each.name for each in wanted.columns),
+        problem=found.problem, missing=found.missing, columns=tuple(each.name for each in wanted.columns),
         cells=tuple(tuple(each.value(job) for each in wanted.columns) for job in jobs[begin : begin + size]),
     )  # fmt: skip

@@ -45,6 +45,28 @@ def ids(client: FlaskClient) -> list[str]:
     return [job["job_id"] for job in client.get("/api/v1/jobs").json["jobs"]]
 
 
+def test_a_directory_of_jobs_that_does_not_exist_yet(client: FlaskClient, root: str) -> None:
+    Path(root).rmdir()
+    assert f"<code>{root}</code> does not exist" in client.get("/").text
+    assert client.get("/api/v1/jobs").json["missing"] is True
+
+
+@pytest.mark.usefixtures("done", "failed")
+def test_jobs_whose_directory_is_gone_are_kept_and_it_is_told(
+    client: FlaskClient, clock: list[float], root: str
+) -> None:
+    assert ids(client) == [FAILED, DONE]
+    Path(root).rename(f"{root}-unmounted")
+    clock[0] += 10
+    answer = client.get("/api/v1/jobs").json
+    assert [job["job_id"] for job in answer["jobs"]] == [FAILED, DONE]
+    assert "no such file or directory" in answer["problem"]
+    assert "nothing newer can be" in client.get("/").text
+    Path(f"{root}-unmounted").rename(root)
+    clock[0] += 10
+    assert client.get("/api/v1/jobs").json["problem"] == ""
+
+
 @pytest.mark.usefixtures("done", "failed")
 def test_a_scan_reads_no_ended_job_again_and_lists_the_root_rarely(
     client: FlaskClient, clock: list[float], root: str, opened: list[str], listed: list[str]
