@@ -38,7 +38,7 @@ def shell(
         ("$AFO --help >/dev/full", 74, b"error: cannot write to stdout: No space left on device\n"),
         ("$AFO config --json >&-", 74, b"error: cannot write to stdout: it is closed\n"),
         ("$AFO config >&- 2>&- <&-", 74, b""),
-        ("$AFO ls >&-", 0, b"no jobs\n"),
+        ("$AFO ls >&-", 0, b"no jobs; "),
         ("$AFO config 2>&- >/dev/null", 0, b""),
         ("$AFO wait local_1_0001 2>/dev/full", 5, b""),
         ("$AFO wait local_1_0001 2>&-", 5, b""),
