@@ -43,6 +43,7 @@ def end_job(watch: JobWatch, reason: str) -> JobView:
     if not view.ended:
         raise WaitTimeout(f"{watch.ref.job_id} is still {view.state} {FORCE_S:.0f} s after it was ended by force")
     watch.close_log()
+    view = watch.look(ask_master=False)  # once more: of a log that was open the end could not be read
     if view.verdict is not None or view.state != "KILLED":
         return view
     words = f"killed by {user_name()} before it had an Application Master: {reason}" if waited else view.message

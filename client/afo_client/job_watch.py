@@ -92,11 +92,14 @@ class JobWatch:
             storage.write_bytes(self.ref.paths.verdict, jsonfile.encode(verdict), overwrite=False)
         return True
 
-    def look(self) -> JobView:
-        """The job now. Raises `ClusterUnreachable` or what `afo.storage` raises."""
+    def look(self, *, ask_master: bool = True) -> JobView:
+        """The job now; one whose AM is gone for good asks it no more.
+
+        Raises `ClusterUnreachable` or what `afo.storage` raises.
+        """
         verdict = self._verdict()
         if verdict is None:
-            answer = self._ask_master()
+            answer = self._ask_master() if ask_master else None
             if answer is not None:
                 return answer
             application = self._runtime.application(self.ref.job_id)

@@ -369,10 +369,10 @@ def test_ctrl_c_answered_with_kill(watch: JobWatch, runtime: FakeRuntime, monkey
     looks = iter([KeyboardInterrupt()])
     real = watch.look
 
-    def look() -> JobView:
+    def look(**asked: bool) -> JobView:
         for error in looks:
             raise error
-        return real()
+        return real(**asked)
 
     monkeypatch.setattr(watch, "look", look)
     assert follow.follow(watch).state == "KILLED"
