@@ -262,6 +262,8 @@ class CheckpointReader:
 
         Raises NotFound, or DataError for damaged files, a table that is not there, or one of another width.
         """
+        if not dims:  # a model of real numbers alone has none, and neither has its checkpoint
+            return {}
         tables = read_rows(self.tables_url, self.directory)
         for name, dim in dims.items():
             found = tables[name].weights.shape[1] if name in tables else None

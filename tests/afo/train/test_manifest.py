@@ -160,6 +160,9 @@ class TestReading:
                 reader.table("deep", 5, 3)
             with pytest.raises(DataError, match="holds no `wide`"):
                 reader.table("wide", 5, 1)
+            with pytest.raises(DataError, match="holds no hash tables"):
+                reader.hash_tables({"deep/city": 2})
+            assert reader.hash_tables({}) == {}, "a model of numbers alone"
         assert not (tmp_path / "restore").exists()
 
     @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest", "manifest"])
