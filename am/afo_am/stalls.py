@@ -130,7 +130,9 @@ class Stalls:
 
     def places(self) -> str:
         """Where the tasks hang whose stacks were taken; '' if none were."""
-        silent = [f"{task}: {seen.unresponsive}" for task, seen in self._seen.items() if seen.unresponsive]
+        tasks = self._core.state.tasks.values()
+        silent = [f"{task.id}: {task.halted}" for task in tasks if task.halted and task.id in self._halted]
+        silent += [f"{task}: {seen.unresponsive}" for task, seen in self._seen.items() if seen.unresponsive]
         known = [f"{task} stands in {seen.place}" for task, seen in self._seen.items() if seen.place]
         return "; ".join((silent + known)[:3])
 

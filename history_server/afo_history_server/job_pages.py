@@ -55,6 +55,10 @@ class AskedEvents(Struct, frozen=True, kw_only=True):
     total: int
 
 
+#: A job that trains and writes nothing for so long is spoken of; its Application Master does so every 30 s.
+_SILENT_S = 90.0
+
+
 def job_pages_blueprint(store: JobStore) -> Blueprint:
     """The routes over one store."""
     routes = Blueprint("job", __name__, url_prefix="/jobs/<job_id>")
@@ -69,7 +73,8 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
             max_profile_s=MAX_S, most_notes=MOST_NOTES, memory_line=memory_line, cores_line=cores_line,
-            cores_of=cores_of, not_evaluated=not_evaluated(sum(each.passed_over for each in found.evaluations)),
+            cores_of=cores_of, silent_s=_SILENT_S,
+            not_evaluated=not_evaluated(sum(each.passed_over for each in found.evaluations)),
         )  # fmt: skip
 
     @routes.get("/data")

@@ -86,6 +86,15 @@ def test_an_evaluator_that_is_stopped_is_replaced(make_cluster: Make) -> None:
     assert ended.message == "its process stands still, for 190 s"
 
 
+def test_a_job_whose_evaluator_is_stopped_names_it_when_it_stalls(make_cluster: Make) -> None:
+    made = make_cluster(make_config(files=200, timeouts=Timeouts(hang=Duration(600), stall=Duration(300))))
+    while not made.core.state.ready:
+        made.turn()
+    pass_time(made, 330, stuck=(*EVERYBODY, "evaluator:0"), halted="evaluator:0")
+    (verdict,) = made.events(ev.JobEnding)
+    assert (verdict.cause, "evaluator:0: its process stands still" in verdict.diagnostics) == ("stalled", True)
+
+
 def test_a_task_that_stands_still_among_others_is_looked_at_once(cluster: FakeCluster) -> None:
     pass_time(cluster, 200, stuck=("worker:1",))
     (event,) = cluster.events(ev.TaskStalled)

@@ -305,6 +305,16 @@ def test_settings_have_their_units(client: FlaskClient, writer: Callable[..., Jo
         assert expected in shown, expected
 
 
+def test_a_job_that_trains_and_is_silent_is_spoken_of(
+    client: FlaskClient, running: JobWriter, clock: list[float]
+) -> None:
+    running.log(ev.Sample(step=9, samples=900, samples_per_s=1.0, input_wait=0.0, loss=0.5))
+    clock[0] = running.at + 80
+    assert "Nothing was heard of this job" not in page(client, running)
+    clock[0] = running.at + 200
+    assert "Nothing was heard of this job for 3 min 20 s" in words(page(client, running))
+
+
 def test_checkpoints_that_were_not_evaluated_are_told(client: FlaskClient, running: JobWriter) -> None:
     assert "not evaluated" not in page(client, running)
     for passed_over in (2, 5):

@@ -65,7 +65,7 @@ def test_a_failed_job_says_why_first(client: FlaskClient, failed: JobWriter) -> 
         "The program raised an exception. user_exception",
         "worker:0 raised an exception",
         "What to do. The last lines of its stderr name the place",
-        "First failing task. worker:0 , attempt 0, on node-1: user_exception , exit code 1",
+        "Failing task. worker:0 , attempt 0, on node-1: user_exception , exit code 1",
         "ValueError: no feature &lt;b&gt;age&lt;/b&gt;",
     ):
         assert expected in diagnosis
@@ -154,7 +154,7 @@ def test_a_failed_job_names_task_host_evidence_and_advice(
     job.end("FAILED", cause, f"worker:1 on node-7: words of {cause}", first=task)
     page = text(client, f"/jobs/{FAILED}")
     diagnosis = words(page[page.index('id="diagnosis"') : page.index("</section>")])
-    for part in ("First failing task. worker:1 , attempt 2, on node-7", f"words of {cause}", "no feature"):
+    for part in ("Failing task. worker:1 , attempt 2, on node-7", f"words of {cause}", "no feature"):
         assert part in diagnosis
     for prose in (entry.summary, entry.advice):
         assert "".join(prose.replace("`", "").split()) in "".join(html.unescape(diagnosis).split())

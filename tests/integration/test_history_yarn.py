@@ -133,7 +133,7 @@ def test_a_failed_job_is_found_and_says_why_above_the_fold(page: Page, server: s
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_role("link", name="ctr without age").click()
-    for words in ("FAILED", "no feature 'age' in the schema", "First failing task."):
+    for words in ("FAILED", "no feature 'age' in the schema", "Failing task."):
         place = page.get_by_text(words).first.bounding_box()
         assert place is not None, words
         assert place["y"] + place["height"] < 800, words

@@ -164,7 +164,7 @@ def client(folder: Folder) -> Iterator[FlaskClient]:
 #: Job, question, the page's part of the address, and the answer as it stands there.
 QUESTIONS = (
     ("user exception", "Why did it fail?", "", "ValueError: price is negative in row 7"),
-    ("user exception", "Which task was the first?", "", r"First failing task\. worker:1 , attempt 0"),
+    ("user exception", "Which task was the first?", "", r"Failing task\. worker:1 , attempt 0"),
     ("user exception", "In which line?", "", r'user exception\.py", line 4'),
     ("too long", "Why did it fail?", "", r"job_timeout .*`?timeouts\.job`?"),
     ("too long", "What to change?", "", r"What to do\. Raise the timeout"),
