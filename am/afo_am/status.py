@@ -8,6 +8,9 @@ from afo_am.progress import progress_of, seconds_left
 from afo_am.state import JobState
 from afo_am.tasks import LIVE, Stage, Task
 
+#: Stopped tasks that the job's line names.
+_MOST_HALTED = 3
+
 
 def status_of(core: Core, job_id: str, now: float) -> StatusReply:
     """A picture of the job at `now` (monotonic seconds)."""
@@ -51,7 +54,8 @@ def _phase(core: Core) -> str:
 def _waiting_for(core: Core) -> str:
     starting = [task for task in core.state.tasks.values() if task.stage is Stage.ALLOCATED]
     waits = core.waiting.words() or (f"starting {names(starting)}" if starting else "")
-    return "; ".join(part for part in (repair.words(core.state, core.wall), waits) if part)
+    halted = [f"{task.id}: {task.halted}" for task in core.state.tasks.values() if task.halted]
+    return "; ".join(part for part in (repair.words(core.state, core.wall), waits, *halted[:_MOST_HALTED]) if part)
 
 
 def _state_of(state: JobState, task: Task) -> str:

@@ -17,6 +17,8 @@ from afo.train_task import Progress
 from afo_client.ratio import ratio
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
+#: States of a task that has a container or waits for one.
+RUNNING = ("requested", "allocated", "registered", "leaving")
 #: States of a worker that the job does not want any more.
 NOT_WANTED = ("leaving", "scaled away")
 

@@ -15,7 +15,7 @@ from afo.rpc.master import Master
 from afo.storage.url import LOCAL, parse
 from afo_client.event_tail import EventTail
 from afo_client.job_ref import JobRef
-from afo_client.job_view import FINAL, JobView, LogReader, from_status
+from afo_client.job_view import FINAL, RUNNING, JobView, LogReader, from_status
 from afo_client.runtimes import Application, ClientRuntime
 
 #: Free bytes of a disk on which a job can write no event any more.
@@ -106,7 +106,7 @@ class JobWatch:
             verdict = self._verdict()  # it may have come between the first look and the last question
             if verdict is None:
                 return self._without_master(application)
-        return structs.replace(
+        return _over(
             self._logged(), state=verdict.state, message=verdict.diagnostics, verdict=verdict, metrics=verdict.metrics,
             step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
@@ -161,7 +161,7 @@ class JobWatch:
             told = [view.message, self._forced()] if state == "KILLED" else [view.message, application.diagnostics]
             message = "; ".join(filter(None, told)) or application.diagnostics
             message = message or "the application ended without a verdict and without diagnostics"
-            return structs.replace(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
+            return _over(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
         return structs.replace(view, state=application.state, message=message)
 
@@ -203,3 +203,9 @@ class JobWatch:
         if free > NO_ROOM_BYTES:
             return ""
         return f"the disk of {location.path} is full, and the Application Master waits for room; make some"
+
+
+def _over(view: JobView, **fields: object) -> JobView:
+    """The view of a job that has ended, and with it the tasks whose ends nobody was left to write down."""
+    tasks = [structs.replace(each, state="ended") if each.state in RUNNING else each for each in view.tasks]
+    return structs.replace(view, tasks=tuple(tasks), **fields)

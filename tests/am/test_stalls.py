@@ -9,6 +9,7 @@ from afo.job import Timeouts
 from afo.rpc import messages as m
 from afo.train_task import Phase, Progress
 from afo.units import Duration
+from afo_am.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]
@@ -77,6 +78,7 @@ def test_an_evaluator_that_is_stopped_is_replaced(make_cluster: Make) -> None:
     while not made.core.state.ready:
         made.turn()
     pass_time(made, 170, halted="evaluator:0")
+    assert status_of(made.core, "j", made.time).message == "evaluator:0: its process stands still"
     pass_time(made, 10)
     pass_time(made, 200, halted="evaluator:0")
     assert made.events(ev.TaskEnded) == [], "it went on in between"

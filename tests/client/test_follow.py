@@ -433,6 +433,7 @@ def test_a_local_job_that_is_ended_by_force_has_its_costs(ref: JobRef, watch: Jo
     runtime.answer = Application(job_id=JOB, state="RUNNING")
     view = ending.end_job(watch, "stuck")
     assert view.verdict is not None
+    assert [task.state for task in view.tasks] == ["ended"], "nobody was left to write it down"
     assert view.verdict.core_hours == pytest.approx(4.0)
     assert view.verdict.memory_gb_hours == pytest.approx(8 / 3600)
 
