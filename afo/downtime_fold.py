@@ -90,10 +90,11 @@ class DowntimeFold:
 
     def _master_again(self, event: ev.AmStarted, time: float) -> None:
         alone = not self._with_master
+        cause = event.waited_for or ("" if alone else APPLICATION_ATTEMPT_LOST)
         number = self._add(
             Outage(
                 what=MASTER, attempt=event.am_attempt - (not alone), lost=self._heard or time,
-                cause="" if alone else APPLICATION_ATTEMPT_LOST, host=self._master_host, started=time,
+                cause=cause, host=self._master_host, started=time,
                 now_on=event.host, tasks=self._with_master, in_place=alone,
             )
         )  # fmt: skip

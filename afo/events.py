@@ -39,6 +39,8 @@ class AmStarted(Event, frozen=True):
     pid: int
     #: Where it answers `/metrics`; '' where it does not.
     metrics: str = ""
+    #: The cause for which it had to wait before it could write: `disk_full` or `storage_unreachable`.
+    waited_for: str = ""
 
 
 class ContainerRequested(Event, frozen=True):

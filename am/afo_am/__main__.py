@@ -79,7 +79,7 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     paths = JobPaths(config.jobs_root, config.job_id or os.environ["SKEIN_APPLICATION_ID"])
     am_attempt, incarnation = application_attempt(), int(os.environ.get("AFO_AM_INCARNATION", "1"))
     # A start that ended at once would be counted, and the next one would find the same disk full.
-    await_room(paths.dir, PATIENCE_S)
+    waited_for = await_room(paths.dir, PATIENCE_S)
     core = Core(config, now=time.monotonic())
     # Likewise of a NameNode that is away.
     earlier = storage.patiently(lambda: read_earlier(paths, config.job.checkpoint.dir), PATIENCE_S)
@@ -101,7 +101,7 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
             driver.run(
                 ev.AmStarted(
                     am_attempt=am_attempt, incarnation=incarnation, address=server.address, host=host, pid=os.getpid(),
-                    metrics=metrics,
+                    metrics=metrics, waited_for=waited_for,
                 )
             )  # fmt: skip
     finally:

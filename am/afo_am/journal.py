@@ -58,14 +58,30 @@ class Journal:
         )
 
 
-def await_room(directory: str, patience_s: float) -> None:
+def await_room(directory: str, patience_s: float) -> str:
     """Return once there is room for a journal in `directory`, which is made if need be, for its owner alone.
+
+    What it waited for is a cause of `afo.exits`, '' where nothing was in the way.
 
     An AM that finds its disk full ends, for a part of a line may have been written; without this its further starts
     would be over within a minute. Raises `NoSpaceLeft` or `ClusterUnreachable` after `patience_s`, and what else
     `afo.storage` raises.
     """
-    storage.patiently(lambda: _require_room(directory), patience_s, (ClusterUnreachable, NoSpaceLeft))
+    waited_for = ""
+
+    def require_room() -> None:
+        nonlocal waited_for
+        try:
+            _require_room(directory)
+        except NoSpaceLeft:
+            waited_for = "disk_full"
+            raise
+        except ClusterUnreachable:
+            waited_for = "storage_unreachable"
+            raise
+
+    storage.patiently(require_room, patience_s, (ClusterUnreachable, NoSpaceLeft))
+    return waited_for
 
 
 def _require_room(directory: str) -> None:

@@ -15,7 +15,7 @@ class Log:
     """Takes events at their seconds."""
 
     def __init__(self, version: int = VERSION) -> None:
-        self.fold, self._version, self.attempt = DowntimeFold(), version, 1
+        self.fold, self._version, self.attempt, self.incarnation = DowntimeFold(), version, 1, 1
         self.at(0, _started())
         for task in (PS, WORKER, OTHER):
             self.container(1, task, "node-1")
@@ -24,7 +24,14 @@ class Log:
     def at(self, time: float, *events: ev.AnyEvent) -> "Log":
         for event in events:
             self.fold.take(
-                Record(v=self._version, seq=1, am_attempt=self.attempt, incarnation=1, time=1000.0 + time, event=event)
+                Record(
+                    v=self._version,
+                    seq=1,
+                    am_attempt=self.attempt,
+                    incarnation=self.incarnation,
+                    time=1000.0 + time,
+                    event=event,
+                )
             )
         return self
 
@@ -133,6 +140,13 @@ def test_a_lost_application_master_is_one_row_from_its_last_word() -> None:
     assert (row.what, row.host, row.now_on, row.tasks, row.away) == (MASTER, "node-9", "node-8", 3, 60.0)
     assert row.redone == Redone(steps=10, samples=None), "how far it had come is known by its step alone"
     assert log.fold.downtime().seconds(2000.0) == 60.0
+
+
+def test_an_application_master_that_waited_for_room_says_so() -> None:
+    log = Log().at(50, ev.AmStarted(am_attempt=1, incarnation=1, address="", host="h", pid=1))
+    log.incarnation = 2
+    log.at(90, ev.AmStarted(am_attempt=1, incarnation=2, address="", host="h", pid=2, waited_for="disk_full"))
+    assert (log.only().what, log.only().cause, log.only().away) == (MASTER, "disk_full", 40.0)
 
 
 def test_a_process_that_fails_again_and_ends_the_job_was_away_until_then() -> None:

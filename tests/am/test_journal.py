@@ -57,7 +57,8 @@ def test_a_start_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pyte
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", with_room)
-    journal.await_room(str(directory), 60.0)
+    assert journal.await_room(str(directory), 60.0) == "disk_full"
+    assert journal.await_room(str(directory), 60.0) == ""
     assert not full
     assert (stat.S_IMODE(directory.stat().st_mode), list(directory.iterdir())) == (0o700, [])
     full += [True] * 1000
