@@ -30,7 +30,7 @@ from afo.errors import NotFound
 from afo.paths import JobPaths
 from afo.resource_manager import from_configuration
 from afo_client.hadoop import Cluster, ClusterSpec
-from afo_client.yarn.staging import cache_url
+from afo_client.runtimes.yarn.staging import cache_url
 
 AFO = [sys.executable, "-m", "afo_client"]
 JOB_FILE = Path(__file__).parent.parent / "conf" / "jobs" / "demo.yaml"
@@ -41,7 +41,7 @@ _DEADLINE_S = 300.0
 #: Submits an application whose driver script notes the time, as early as anything can run there.
 BARE = """
 import sys
-from afo_client.yarn.skein_driver import submit
+from afo_client.runtimes.yarn.skein_driver import submit
 script = f"date +%s.%N > {sys.argv[1]}.new && mv {sys.argv[1]}.new {sys.argv[1]}"
 print(submit({"name": "bare", "master": {"resources": {"memory": 768, "vcores": 1}, "script": script}}))
 """

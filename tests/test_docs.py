@@ -10,7 +10,7 @@ import pytest
 
 from afo.data.schema import parse_schema
 from afo.jobfile import load_job
-from afo_client.main import afo
+from afo_client.cli.main import afo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

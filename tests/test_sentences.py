@@ -11,7 +11,7 @@ import pytest
 import report_ages
 from afo.job import Job
 from afo_am.runtime.base import Runtime
-from afo_client.main import afo
+from afo_client.cli.main import afo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

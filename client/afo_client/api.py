@@ -16,14 +16,14 @@ from afo.config import Config, load_config
 from afo.errors import AfoError
 from afo.jobfile import read_job
 from afo.user_state import UserState
-from afo_client.begin import Key, begin
-from afo_client.ending import end_job
-from afo_client.follow import await_end
-from afo_client.job_ref import JobRef, find_job
-from afo_client.job_view import JobView
-from afo_client.job_watch import JobWatch
-from afo_client.runtimes import runtime_for
-from afo_client.summary import places
+from afo_client.jobs.follow import await_end
+from afo_client.jobs.kill import end_job
+from afo_client.jobs.ref import JobRef, find_job
+from afo_client.jobs.summary import places
+from afo_client.jobs.view import JobView
+from afo_client.jobs.watch import JobWatch
+from afo_client.runtimes.choice import runtime_for
+from afo_client.submission.begin import Key, begin
 
 
 class JobFailed(AfoError):

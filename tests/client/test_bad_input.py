@@ -8,9 +8,9 @@ import pytest
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.jobfile import load_job
-from afo_client import cmd_validate
-from afo_client.inspection import on_this_machine
-from afo_client.main import run
+from afo_client.cli import validate
+from afo_client.cli.main import run
+from afo_client.submission.inspection import on_this_machine
 from fake_resource_manager import FakeResourceManager
 
 SCHEMA = """label: click
@@ -244,7 +244,7 @@ def test_a_bug_is_reported_in_a_file(
     def broken(path: str, **options: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(cmd_validate, "read_job", broken)
+    monkeypatch.setattr(validate, "read_job", broken)
     refused(capsys, 70, ["validate", "job.yaml"], "a bug in afo: ZeroDivisionError: oh", "please report it")
 
 
@@ -252,7 +252,7 @@ def test_ctrl_c_and_a_closed_pipe(capsys: pytest.CaptureFixture[str], monkeypatc
     def interrupted(path: str, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cmd_validate, "read_job", interrupted)
+    monkeypatch.setattr(validate, "read_job", interrupted)
     assert run(["validate", "job.yaml"]) == 130
     assert "interrupted" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from afo.data.schema import parse_schema
 from afo.errors import AlreadyExists, UsageError
-from afo_client.cmd_data import command
+from afo_client.cli.data import command
 
 SMALL = ["--train", "100", "--eval", "60", "--train-files", "2", "--eval-files", "1", "--processes", "1"]
 COLUMNS = (

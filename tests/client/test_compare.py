@@ -15,8 +15,8 @@ from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
 from afo.paths import JobPaths
 from afo.units import Memory
 from afo.user_state import UserState
-from afo_client.comparison import Difference, differences
-from afo_client.main import run
+from afo_client.cli.main import run
+from afo_client.jobs.comparison import Difference, differences
 from job_writer import JobWriter
 
 A, B = "local_1763000000000_0001", "local_1763000000000_0002"

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo.errors import NotFound
-from afo_client import main
-from afo_client.console import (
+from afo_client.cli import main
+from afo_client.terminal.console import (
     counted,
     iso,
     json_line,

@@ -7,7 +7,7 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
-from afo_client.main import run
+from afo_client.cli.main import run
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from afo_client.main import run
+from afo_client.cli.main import run
 from fake_resource_manager import FakeResourceManager
 from pretender import small_job
 

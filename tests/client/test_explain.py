@@ -8,7 +8,7 @@ import pytest
 from afo import events as ev
 from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES
 from afo.user_state import UserState
-from afo_client.main import run
+from afo_client.cli.main import run
 from job_writer import LAST_WORDS, JobWriter, task_id
 
 JOB = "local_1763000000000_0001"

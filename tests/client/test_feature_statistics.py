@@ -8,8 +8,8 @@ from afo.data.example import encode
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import RecordWriter
 from afo.job import Data, Job, RoleSpec
-from afo_client import feature_statistics as fs
-from afo_client.inspection import Inspection
+from afo_client.submission import feature_statistics as fs
+from afo_client.submission.inspection import Inspection
 
 SCHEMA = b"{features: [{name: age, kind: dense}], label: click}"
 

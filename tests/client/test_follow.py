@@ -25,16 +25,17 @@ from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
-from afo_client import ending, follow, job_watch
-from afo_client.event_tail import EventTail
-from afo_client.explanation import explain
-from afo_client.job_ref import JobRef
-from afo_client.job_view import JobView, from_status
-from afo_client.job_watch import CALL_S, JobWatch
-from afo_client.mishaps import Mishaps
-from afo_client.runtimes import Application
-from afo_client.status_line import status_line
-from afo_client.summary import places, summary_json, summary_text
+from afo_client.jobs import follow, kill
+from afo_client.jobs import watch as watching
+from afo_client.jobs.event_tail import EventTail
+from afo_client.jobs.explanation import explain
+from afo_client.jobs.failures import Mishaps
+from afo_client.jobs.ref import JobRef
+from afo_client.jobs.status_line import status_line
+from afo_client.jobs.summary import places, summary_json, summary_text
+from afo_client.jobs.view import JobView, from_status
+from afo_client.jobs.watch import CALL_S, JobWatch
+from afo_client.runtimes.application import Application
 
 JOB = "application_1_0001"
 WORKER = m.TaskId(role="worker", index=0, attempt=0)
@@ -69,9 +70,9 @@ class FakeRuntime:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "POLL_S", 0.01)
-    monkeypatch.setattr(ending, "GRACE_S", 0.2)
-    monkeypatch.setattr(ending, "FORCE_S", 0.2)
-    monkeypatch.setattr(ending, "GONE_S", 0.2)
+    monkeypatch.setattr(kill, "GRACE_S", 0.2)
+    monkeypatch.setattr(kill, "FORCE_S", 0.2)
+    monkeypatch.setattr(kill, "GONE_S", 0.2)
 
 
 @pytest.fixture
@@ -181,11 +182,11 @@ def test_that_its_disk_is_full_is_said(
 ) -> None:
     runtime.answer = Application(job_id=JOB, state="RUNNING")
     usage = shutil.disk_usage(ref.paths.dir)
-    monkeypatch.setattr(job_watch.shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    monkeypatch.setattr(watching.shutil, "disk_usage", lambda _: usage._replace(free=4096))
     assert watch.look().message == (
         f"the disk of {ref.paths.dir} is full, and the Application Master waits for room; make some"
     )
-    monkeypatch.setattr(job_watch.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    monkeypatch.setattr(watching.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
     assert watch.look().message == ""
 
 
@@ -202,7 +203,7 @@ def test_a_master_that_is_not_reached_from_here_does_not_hold_up(
         assert time.monotonic() - began < CALL_S + 1
         assert (view.state, view.splits_done) == ("RUNNING", 1)
         assert f"no answer from the Application Master at {address}; this is what its event log" in status_line(view)
-        assert ending.end_job(watch, "why").state == "KILLED"
+        assert kill.end_job(watch, "why").state == "KILLED"
         assert watch.master is not None
         with pytest.raises(ClusterUnreachable, match="does not answer"):
             watch.master.scale(m.ScaleRequest(user="ann", workers=2))
@@ -389,7 +390,7 @@ def test_kill_asks_the_master_first(watch: JobWatch, ref: JobRef, master: FakeMa
         runtime.answer = runtime.on_kill
 
     master.on_kill = end
-    assert ending.end_job(watch, "why").state == "KILLED"
+    assert kill.end_job(watch, "why").state == "KILLED"
     assert [kill.reason for kill in master.kills] == ["why"]
     assert runtime.killed == []
 
@@ -397,7 +398,7 @@ def test_kill_asks_the_master_first(watch: JobWatch, ref: JobRef, master: FakeMa
 def test_kill_waits_until_the_runtime_has_ended_the_job_too(
     watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "GONE_S", 30.0)
+    monkeypatch.setattr(kill, "GONE_S", 30.0)
     looks: Iterator[bool | ClusterUnreachable] = iter([False, ClusterUnreachable("it restarts"), True])
 
     def is_gone() -> bool:
@@ -407,7 +408,7 @@ def test_kill_waits_until_the_runtime_has_ended_the_job_too(
 
     monkeypatch.setattr(watch, "is_gone", is_gone)
     master.on_kill = lambda: killed(ref)
-    assert ending.end_job(watch, "why").state == "KILLED"
+    assert kill.end_job(watch, "why").state == "KILLED"
     assert next(looks, None) is None
     assert runtime.killed == []
 
@@ -416,7 +417,7 @@ def test_a_master_that_outlives_its_verdict_is_left_to_its_last_command_and_told
     watch: JobWatch, ref: JobRef, master: FakeMaster, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     master.on_kill = lambda: killed(ref)
-    assert ending.end_job(watch, "why").state == "KILLED"
+    assert kill.end_job(watch, "why").state == "KILLED"
     assert runtime.killed == []
     assert "has its verdict, and its Application Master has not ended" in capsys.readouterr().err
 
@@ -431,7 +432,7 @@ def test_a_local_job_that_is_ended_by_force_has_its_costs(ref: JobRef, watch: Jo
         *[ev.Sample(step=9, samples=80, samples_per_s=1.0, input_wait=0.1, loss=0.5)] * 4,
     )
     runtime.answer = Application(job_id=JOB, state="RUNNING")
-    view = ending.end_job(watch, "stuck")
+    view = kill.end_job(watch, "stuck")
     assert view.verdict is not None
     assert [task.state for task in view.tasks] == ["ended"], "nobody was left to write it down"
     assert view.verdict.core_hours == pytest.approx(4.0)
@@ -442,7 +443,7 @@ def test_a_job_that_waits_has_nobody_to_be_asked(
     watch: JobWatch, ref: JobRef, runtime: FakeRuntime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(ref.paths.job).write_text("{}")
-    view = ending.end_job(watch, "wrong queue")
+    view = kill.end_job(watch, "wrong queue")
     assert (view.state, runtime.killed) == ("KILLED", [JOB])
     assert view.message == f"killed by {user_name()} before it had an Application Master: wrong queue"
     assert decoding.read(ref.paths.verdict, ev.JobFinished).cause == "killed_by_user"
@@ -463,7 +464,7 @@ def test_who_ends_a_job_by_force_and_why_stays_with_it(
         job_id=JOB, state="KILLED", final="KILLED", diagnostics="Application killed by user", core_hours=2.5
     )
     with contextlib.closing(JobWatch(JobRef(JOB, "yarn", ref.paths, secret), runtime)) as watch:
-        view = ending.end_job(watch, "too slow")
+        view = kill.end_job(watch, "too slow")
         told = explain(view, EventTail(ref.paths.events).poll())
     assert (view.state, view.message) == ("KILLED", f"killed by {user_name()} by force: too slow")
     assert (told.cause, told.diagnostics) == ("killed_by_user", view.message)
@@ -489,13 +490,13 @@ def test_kill_uses_force_when_the_master_does_not_end_it(
     watch: JobWatch, master: FakeMaster, runtime: FakeRuntime
 ) -> None:
     with pytest.raises(WaitTimeout):  # this master goes on answering
-        ending.end_job(watch, "why")
+        kill.end_job(watch, "why")
     assert runtime.killed == [JOB]
 
 
 def test_kill_of_an_ended_job_changes_nothing(watch: JobWatch, ref: JobRef, runtime: FakeRuntime) -> None:
     finish(ref)
-    assert ending.end_job(watch, "why").state == "SUCCEEDED"
+    assert kill.end_job(watch, "why").state == "SUCCEEDED"
     assert runtime.killed == []
 
 

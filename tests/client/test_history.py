@@ -15,7 +15,7 @@ import pytest
 from job_writer import DONE, FAILED, JobWriter
 from refusing_proxy import refusing_proxy
 
-ENTRY = "from afo_client.main import main; main()"
+ENTRY = "from afo_client.cli.main import main; main()"
 
 
 class History:

@@ -9,8 +9,8 @@ from afo.data.example import encode
 from afo.data.schema import read_schema
 from afo.data.tfrecord import RecordWriter
 from afo.jobfile import load_job
-from afo_client.main import run
-from afo_client.new_job import Size, size_for
+from afo_client.cli.main import run
+from afo_client.submission.new_job import Size, size_for
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from afo.errors import DataError, SpecError
 from afo.job import Job, Model
 from afo.jobfile import load_job
 from afo.units import Memory
-from afo_client.cmd_validate import plan_text
-from afo_client.first_rows import limited
-from afo_client.inspection import Inspection, inspect_job
-from afo_client.main import run
-from afo_client.start import am_config
+from afo_client.cli.main import run
+from afo_client.cli.validate import plan_text
+from afo_client.submission.first_rows import limited
+from afo_client.submission.inspection import Inspection, inspect_job
+from afo_client.submission.start import am_config
 from pretender import pretend, small_job
 
 

@@ -9,7 +9,7 @@ from afo import events as ev
 from afo.job import Timeouts
 from afo.units import Duration
 from afo_am.status import status_of
-from afo_client.job_view import LogReader, from_status
+from afo_client.jobs.view import LogReader, from_status
 from fake_cluster import FakeCluster, make_config
 
 

@@ -14,11 +14,11 @@ from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
 from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo.units import Interval
-from afo_client import job_warnings as module
-from afo_client.inspection import Inspection
-from afo_client.job_warnings import job_warnings
-from afo_client.main import run
-from afo_client.record_count import trained_records
+from afo_client.cli.main import run
+from afo_client.submission import job_warnings as module
+from afo_client.submission.inspection import Inspection
+from afo_client.submission.job_warnings import job_warnings
+from afo_client.submission.record_count import trained_records
 from pretender import small_job
 
 

@@ -7,9 +7,9 @@ import pytest
 from afo import kerberos
 from afo.errors import PermissionDenied
 from afo.kerberos import Ticket
-from afo_client.finding import Finding
-from afo_client.identity_checks import proxy_user
-from afo_client.kerberos_checks import kerberos_checks
+from afo_client.doctor.finding import Finding
+from afo_client.doctor.identity import proxy_user
+from afo_client.doctor.kerberos import kerberos_checks
 
 
 @pytest.fixture

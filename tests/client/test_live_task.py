@@ -12,10 +12,10 @@ from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.train_task import Progress
-from afo_client.job_view import JobView, TaskView
-from afo_client.live_task import TaskName, parse_task
-from afo_client.main import run
-from afo_client.task_rates import rates
+from afo_client.cli.main import run
+from afo_client.jobs.live_task import TaskName, parse_task
+from afo_client.jobs.task_rates import rates
+from afo_client.jobs.view import JobView, TaskView
 
 JOB = "local_1_0001"
 WORKER = m.TaskId(role="worker", index=0, attempt=0)

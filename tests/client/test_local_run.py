@@ -22,8 +22,8 @@ from afo.errors import NoSpaceLeft, NotFound, SpecError, StorageError
 from afo.job import Environment, Job
 from afo.local_job import am_lock
 from afo.paths import JobPaths
-from afo_client import local_run
-from afo_client.local_jobs import LocalJobs
+from afo_client.runtimes.local import run
+from afo_client.runtimes.local.jobs import LocalJobs
 
 SECRET = "ab" * 32
 
@@ -75,7 +75,7 @@ def test_a_job_that_has_no_room_leaves_nothing(root: Path, config: AmConfig, mon
 
     monkeypatch.setattr(jsonfile, "write_private", without_room)
     with pytest.raises(NoSpaceLeft, match=r"cannot start a job in .+No space left on device"):
-        local_run.start(config, schema="", secret=SECRET)
+        run.start(config, schema="", secret=SECRET)
     assert list(root.iterdir()) == []
 
 
@@ -84,7 +84,7 @@ def fake_am(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     """Puts a supervisor and AM of one line of Python in place of ours."""
 
     def install(code: str) -> None:
-        monkeypatch.setattr(local_run, "_command", lambda folder: [sys.executable, "-c", code, str(folder)])
+        monkeypatch.setattr(run, "_command", lambda folder: [sys.executable, "-c", code, str(folder)])
 
     yield install
     until(lambda: not [each for each in psutil.process_iter() if _works_for(each, tmp_path)])
@@ -101,7 +101,7 @@ def test_what_is_started_is_private_and_complete(
     config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs
 ) -> None:
     fake_am("print('hello')")
-    job_id = local_run.start(config, schema="features: {}\n", secret=SECRET)
+    job_id = run.start(config, schema="features: {}\n", secret=SECRET)
     folder = root / job_id / "am"
     written = jsonfile.read(folder / "am-config.json", AmConfig)
     assert written.job_id == job_id
@@ -118,7 +118,7 @@ def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
     config: AmConfig, fake_am: Callable[[str], None], jobs: LocalJobs
 ) -> None:
     fake_am("import os, sys, time; print('the reason', file=sys.stderr, flush=True); time.sleep(600)")
-    job_id = local_run.start(config, schema="", secret=SECRET)
+    job_id = run.start(config, schema="", secret=SECRET)
     lock = am_lock(JobPaths(config.jobs_root, job_id))
     until(lambda: locked_process.pid_of(lock))
     assert jobs.application(job_id).state == "RUNNING"
@@ -137,7 +137,7 @@ def test_kill_ends_supervisor_and_containers(
     config: AmConfig, root: Path, fake_am: Callable[[str], None], jobs: LocalJobs, orphaned: bool
 ) -> None:
     fake_am("import sys, time; print('error: the journal is damaged', file=sys.stderr, flush=True); time.sleep(600)")
-    job_id = local_run.start(config, schema="", secret=SECRET)
+    job_id = run.start(config, schema="", secret=SECRET)
     container = root / job_id / "containers" / "worker-0-0"
     container.mkdir(parents=True)
     command = [sys.executable, "-c", "import time; time.sleep(600)", str(container)]
@@ -164,11 +164,11 @@ def test_unknown_and_foreign_jobs(config: AmConfig, jobs: LocalJobs) -> None:
     with pytest.raises(NotFound, match="local_1_1"):
         jobs.kill("local_1_1")
     with pytest.raises(StorageError, match=r"jobs_root\.local"):
-        local_run.start(msgspec.structs.replace(config, jobs_root="hdfs://h:1/jobs"), schema="", secret=SECRET)
+        run.start(msgspec.structs.replace(config, jobs_root="hdfs://h:1/jobs"), schema="", secret=SECRET)
 
 
 def test_dry_run_writes_nothing(config: AmConfig, root: Path) -> None:
-    context = local_run.dry_run(config)
+    context = run.dry_run(config)
     child = msgspec.convert(context["child_config"], ChildConfig, dec_hook=units.parse_quantity)
     assert child.runtime == "local"
     assert SECRET not in str(context)
@@ -191,4 +191,4 @@ def test_dry_run_writes_nothing(config: AmConfig, root: Path) -> None:
 def test_what_only_yarn_does_is_refused(config: AmConfig, environment: dict[str, Any], message: str) -> None:
     job = replace(config.job, environment=msgspec.convert(environment, Environment))
     with pytest.raises(SpecError, match=message):
-        local_run.dry_run(replace(config, job=job))
+        run.dry_run(replace(config, job=job))

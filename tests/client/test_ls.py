@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from afo import storage, submission
 from afo.errors import AfoError, StorageError
 from afo.paths import JobPaths
-from afo_client.job_view import JobView
-from afo_client.job_watch import JobWatch
-from afo_client.main import afo
+from afo_client.cli.main import afo
+from afo_client.jobs.view import JobView
+from afo_client.jobs.watch import JobWatch
 from damage import HOSTILE
 from job_writer import DONE, RUNNING, JobWriter
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from afo import events as ev
 from afo.exits import CAUSES, HARMLESS
-from afo_client.cmd_explain import _text
-from afo_client.event_tail import EventTail
-from afo_client.explanation import explain
-from afo_client.job_view import LogReader
-from afo_client.mishaps import Mishaps
-from afo_client.summary import summary_text
+from afo_client.cli.explain import _text
+from afo_client.jobs.event_tail import EventTail
+from afo_client.jobs.explanation import explain
+from afo_client.jobs.failures import Mishaps
+from afo_client.jobs.summary import summary_text
+from afo_client.jobs.view import LogReader
 from job_writer import LAST_WORDS, JobWriter, task_id
 
 WORKER = task_id("worker", 1, 2)

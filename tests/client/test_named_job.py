@@ -9,8 +9,8 @@ import pytest
 from click.shell_completion import BashComplete
 
 from afo.user_state import UserState
-from afo_client.main import afo, run
-from afo_client.named_job import confirmed
+from afo_client.cli.job_argument import confirmed
+from afo_client.cli.main import afo, run
 
 OLD, NEW = "local_1_0001", "application_2_0002"
 

@@ -6,9 +6,9 @@ import pytest
 
 from afo import events as ev
 from afo.notes import notes_of
-from afo_client.event_tail import EventTail
-from afo_client.job_view import LogReader
-from afo_client.summary import summary_json, summary_text
+from afo_client.jobs.event_tail import EventTail
+from afo_client.jobs.summary import summary_json, summary_text
+from afo_client.jobs.view import LogReader
 from job_writer import DONE, JobWriter, task_id
 
 

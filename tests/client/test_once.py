@@ -10,9 +10,9 @@ import pytest
 
 from afo import storage, user_state
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NoSpaceLeft, PermissionDenied, UsageError
-from afo_client import once
-from afo_client.main import run
-from afo_client.once import Once
+from afo_client.cli.main import run
+from afo_client.submission import once
+from afo_client.submission.once import Once
 from pretender import Pretender, pretend, small_job
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, Unsupported, UsageError
-from afo_client.main import run
+from afo_client.cli.main import run
 from afo_client.packing import distributions, pack
 from afo_client.packing.check import check
 from afo_client.packing.distributions import Package, choose

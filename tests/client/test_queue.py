@@ -9,8 +9,8 @@ import pytest
 from afo.job import Data, Job, MasterSpec, RoleSpec
 from afo.resource_manager import ClusterNode
 from afo.units import Memory
-from afo_client.main import run
-from afo_client.room import rooms, verdict
+from afo_client.cli.main import run
+from afo_client.jobs.capacity import rooms, verdict
 from fake_resource_manager import NODE, QUEUES, FakeResourceManager
 from job_writer import JobWriter
 

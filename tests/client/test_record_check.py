@@ -12,8 +12,8 @@ from afo.lineage import InputFile
 from afo.offline_task import RecountedSplit
 from afo.rpc.messages import TaskId
 from afo.train.manifest import FORMAT_VERSION, Manifest, commit
-from afo_client.main import run
-from afo_client.record_check import NAMED, findings
+from afo_client.cli.main import run
+from afo_client.jobs.record_check import NAMED, findings
 from job_writer import DONE, JobWriter
 
 CHIEF, WORKER = TaskId("chief", 0, 0), TaskId("worker", 0, 0)

@@ -15,9 +15,9 @@ from afo.data.tfrecord import RecordWriter
 from afo.errors import SpecError
 from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo.units import Interval
-from afo_client.inspection import Inspection
-from afo_client.record_count import eval_interval, scheduled, steps_of, trained_records
-from afo_client.start import am_config
+from afo_client.submission.inspection import Inspection
+from afo_client.submission.record_count import eval_interval, scheduled, steps_of, trained_records
+from afo_client.submission.start import am_config
 
 
 def write(folder: Path, counts: tuple[int, ...]) -> Data:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from afo.user_state import UserState
-from afo_client.main import run
+from afo_client.cli.main import run
 from pretender import Pretender, pretend, small_job
 
 

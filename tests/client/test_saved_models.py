@@ -16,10 +16,10 @@ from afo.job import Data, Job, Model, RoleSpec
 from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.paths import JobPaths
 from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
-from afo_client import cmd_lineage
-from afo_client.main import run
-from afo_client.model_ref import find_model
-from afo_client.offline import saved_model
+from afo_client.cli import lineage as verb
+from afo_client.cli.main import run
+from afo_client.models.model_ref import find_model
+from afo_client.models.offline import saved_model
 
 
 def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
@@ -67,7 +67,7 @@ def test_records_are_those_of_the_epoch_that_files_are_in(tmp_path: Path, epochs
         file.write_bytes(b"records")
     own = training("local_1_1", tuple(files))
     own = replace(own, files=tuple(replace(f, epoch=e) for f, e in zip(own.files, epochs, strict=True)))
-    assert cmd_lineage._job_text(own)[0].endswith(f"2 files, 3,000 records{words}")
+    assert verb._job_text(own)[0].endswith(f"2 files, 3,000 records{words}")
 
 
 def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

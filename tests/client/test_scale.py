@@ -14,9 +14,9 @@ from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.user_state import UserState
-from afo_client.cmd_scale import split_words
-from afo_client.job_view import JobView, LogReader
-from afo_client.main import run
+from afo_client.cli.main import run
+from afo_client.cli.scale import split_words
+from afo_client.jobs.view import JobView, LogReader
 
 JOB = "local_1_0001"
 PLACE = "worker=9: `roles.worker.instances` of the job file allows 1 to 4"
@@ -79,7 +79,7 @@ def test_what_the_job_file_does_not_allow_is_said_with_place_and_bounds(
 def test_who_does_not_hold_the_secret_may_not(
     master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("afo_client.job_watch.JobWatch.look", lambda _: JobView(job_id=JOB, state="RUNNING"))
+    monkeypatch.setattr("afo_client.jobs.watch.JobWatch.look", lambda _: JobView(job_id=JOB, state="RUNNING"))
     UserState(tmp_path / "state").forget_secret(JOB)
     assert run(["scale", JOB, "worker=3"]) == 4
     assert "secret" in capsys.readouterr().err

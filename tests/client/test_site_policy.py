@@ -13,7 +13,7 @@ from afo.config import load_config
 from afo.errors import SpecError
 from afo.job import Job
 from afo_client import api
-from afo_client.main import run
+from afo_client.cli.main import run
 from pretender import pretend, small_job
 
 LIMITS = """limits:

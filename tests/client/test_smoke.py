@@ -18,7 +18,7 @@ from afo.data.tfrecord import RecordWriter, compression_of, read_records
 from afo.errors import DataError, UsageError
 from afo.job import Data, Job
 from afo.smoke import smoke_job
-from afo_client.main import run
+from afo_client.cli.main import run
 from pretender import pretend, small_job
 
 

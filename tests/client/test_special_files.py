@@ -17,10 +17,10 @@ from afo.events import JobFinished
 from afo.jobfile import load_job
 from afo.paths import JobPaths
 from afo.regular_file import read_end, read_regular
-from afo_client.archive import write_archive
-from afo_client.event_tail import EventTail
-from afo_client.local_jobs import LocalJobs
-from afo_client.main import run
+from afo_client.cli.main import run
+from afo_client.jobs.event_tail import EventTail
+from afo_client.packing.archive import write_archive
+from afo_client.runtimes.local.jobs import LocalJobs
 from job_writer import JobWriter
 from pretender import small_job
 
@@ -72,7 +72,7 @@ def test_a_directory_is_named_as_one(folder: Path, capsys: pytest.CaptureFixture
 
 def test_a_stream_of_this_process_is_read(folder: Path) -> None:
     """Its paths are relative to the working directory."""
-    program = "from afo_client.main import main; main()"
+    program = "from afo_client.cli.main import main; main()"
     command = [sys.executable, "-c", program, "validate", "--no-trial", "--var", "dt=1"]
     text = (folder / "job.yaml").read_text()
     done = subprocess.run([*command, "/dev/stdin"], input=text, capture_output=True, text=True, timeout=60, check=False)

@@ -14,9 +14,9 @@ from afo.job import Job
 from afo.resource_manager import ClusterNode
 from afo.submission import SubmitPlan, submit_plan
 from afo.yarn_queues import Queue, Resource
-from afo_client.yarn.preflight import check_queue, check_sizes
-from afo_client.yarn.staging import StagedFile, stage
-from afo_client.yarn.submit import private_files
+from afo_client.runtimes.yarn.preflight import check_queue, check_sizes
+from afo_client.runtimes.yarn.staging import StagedFile, stage
+from afo_client.runtimes.yarn.submit import private_files
 
 
 def job(python: str = "", label: str = "", gpus: int = 0) -> Job:

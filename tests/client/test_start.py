@@ -13,8 +13,9 @@ from afo.data.profile import Profile
 from afo.errors import PermissionDenied
 from afo.job import Data, Environment, Job, RoleSpec
 from afo.submission import SubmitPlan
-from afo_client import start, yarn
-from afo_client.yarn import Submission
+from afo_client.runtimes import yarn
+from afo_client.runtimes.yarn import Submission
+from afo_client.submission import start
 
 JOB = "application_1_0001"
 STATISTICS = Profile(records=1, evaluation=0, label="click", positive=None, features=())

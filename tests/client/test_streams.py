@@ -10,10 +10,10 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
-from afo_client.main import run
+from afo_client.cli.main import run
 
 #: `$AFO` is the command.
-AFO = f"{sys.executable} -c 'from afo_client.main import main; main()'"
+AFO = f"{sys.executable} -c 'from afo_client.cli.main import main; main()'"
 
 
 def shell(

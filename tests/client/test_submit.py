@@ -10,9 +10,9 @@ import pytest
 from afo.am_config import AmConfig
 from afo.errors import PermissionDenied
 from afo.user_state import UserState
-from afo_client import start
-from afo_client.main import run
-from afo_client.yarn.staging import StagedFile
+from afo_client.cli.main import run
+from afo_client.runtimes.yarn.staging import StagedFile
+from afo_client.submission import start
 from pretender import pretend, small_job
 
 JOB = "local_1_0001"

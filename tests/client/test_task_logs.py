@@ -5,8 +5,8 @@ import pytest
 
 from afo.errors import NotFound, UsageError
 from afo.paths import JobPaths
-from afo_client import task_logs
-from afo_client.task_logs import GrowingLog, LogFile, find_logs, is_task
+from afo_client.jobs import task_logs
+from afo_client.jobs.task_logs import GrowingLog, LogFile, find_logs, is_task
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from afo.errors import AfoError
 from afo.paths import JobPaths
 from afo.tensorboard_process import tensorboard
-from afo_client.main import run
+from afo_client.cli.main import run
 
 JOB = "local_1_0001"
 SUMMARIES = """

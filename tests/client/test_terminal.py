@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """
 from afo_client import ending, follow
-from afo_client.job_view import JobView
+from afo_client.jobs.view import JobView
 
 class Watch:
     master = None

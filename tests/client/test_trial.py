@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from afo.errors import ModelError, StorageError, TrainingError, Unsupported
 from afo.job import Docker, Environment, Job
 from afo.jobfile import load_job
-from afo_client import offline, trial
-from afo_client.inspection import inspect_job
-from afo_client.main import run
-from afo_client.trial import tried
+from afo_client.cli.main import run
+from afo_client.models import offline
+from afo_client.submission import trial
+from afo_client.submission.inspection import inspect_job
+from afo_client.submission.trial import tried
 from pretender import pretend, small_job
 
 pytestmark = pytest.mark.tensorflow
@@ -141,7 +142,7 @@ def test_nothing_of_it_outlives_the_command(folder: Path, number: signal.Signals
         f"environment.python={python}",
     ]
     command = subprocess.Popen(
-        [sys.executable, "-c", "from afo_client.main import main; main()", "validate", *arguments],
+        [sys.executable, "-c", "from afo_client.cli.main import main; main()", "validate", *arguments],
         env={**os.environ, "TMPDIR": str(temporary), "AFO_STATE_DIR": str(folder / "state")}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     while not started.exists():

@@ -16,9 +16,9 @@ from afo import events as ev
 from afo.paths import JobPaths
 from afo.rpc.messages import TaskId
 from afo.user_state import UserState
-from afo_client import checks
-from afo_client.main import VERBS, run
-from afo_client.runtimes import Application
+from afo_client.cli.main import VERBS, run
+from afo_client.doctor import checks
+from afo_client.runtimes.application import Application
 
 JOB = "application_1_0001"
 OTHER = "application_1_0002"
@@ -47,7 +47,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobPaths:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    monkeypatch.setattr("afo_client.yarn_jobs.YarnJobs", FakeYarn)
+    monkeypatch.setattr("afo_client.runtimes.yarn.jobs.YarnJobs", FakeYarn)
     paths = JobPaths(str(tmp_path / "jobs"), JOB)
     write_job(paths)
     UserState(tmp_path / "state").remember_last(JOB)

@@ -8,8 +8,8 @@ import pytest
 
 from afo.errors import NotFound
 from afo.submission import mark_tag
-from afo_client.main import run
-from afo_client.yarn_jobs import YarnJobs
+from afo_client.cli.main import run
+from afo_client.runtimes.yarn.jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager
 from job_writer import JobWriter
 

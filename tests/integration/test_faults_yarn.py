@@ -16,7 +16,7 @@ from afo import storage
 from afo.config import load_config, user_name
 from afo.resource_manager import FINAL_STATES
 from afo.user_state import UserState
-from afo_client.yarn.staging import cache_url
+from afo_client.runtimes.yarn.staging import cache_url
 from live_job import AFO, LiveJob, afo
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL
 from yarn_view import YarnView

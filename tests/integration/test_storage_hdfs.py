@@ -19,10 +19,10 @@ from afo.storage import hdfs as hdfs_module
 from afo.storage import patience
 from afo.storage.backend import BLOCK
 from afo.storage.hadoop_conf import read_properties
-from afo_client import event_tail
-from afo_client.event_tail import EventTail
 from afo_client.hadoop import Cluster
 from afo_client.hadoop.site import write_site
+from afo_client.jobs import event_tail
+from afo_client.jobs.event_tail import EventTail
 
 pytestmark = pytest.mark.hadoop
 

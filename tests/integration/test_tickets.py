@@ -13,9 +13,9 @@ import kerberos as kdc
 from afo import auth_to_local, kerberos
 from afo.config import user_name
 from afo.errors import NotFound, PermissionDenied, UsageError
-from afo_client import identity_checks
+from afo_client.doctor import identity
 from afo_client.hadoop.jars import resolve_jars
-from afo_client.keytab import signed_in
+from afo_client.runtimes.yarn.keytab import signed_in
 from live_job import afo
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(120)]
@@ -127,7 +127,7 @@ def test_hadoop_itself_says_whom_it_takes_a_ticket_for(
         lines = realm.config.read_text().splitlines()
         (tmp_path / "krb5.conf").write_text("\n".join(line for line in lines if "default_realm" not in line))
         monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
-    finding = identity_checks.user(ticket, f"{tmp_path}:{resolve_jars()}/*")
+    finding = identity.user(ticket, f"{tmp_path}:{resolve_jars()}/*")
     assert finding.level == level
     assert words in finding.text
 
@@ -159,7 +159,7 @@ def test_the_rules_are_read_as_hadoop_reads_them(
     )
     class_path = f"{tmp_path}:{resolve_jars()}/*"
     for principal in PRINCIPALS:
-        said = identity_checks._hadoop_says(principal, class_path)
+        said = identity._hadoop_says(principal, class_path)
         ours = auth_to_local.user(principal, rules, kdc.REALM)
         if ours is None:
             assert "NoMatchingRule" in said, said

@@ -11,8 +11,9 @@ from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.jsonfile import encode as encode_json
 from afo.paths import JobPaths
-from afo_client import begin, launch, start
-from afo_client.runtimes import Application
+from afo_client.cli import launch
+from afo_client.runtimes.application import Application
+from afo_client.submission import begin, start
 
 JOB_FILE = """name: clicks
 roles: {ps: {instances: 2, memory: 1 GiB}, worker: {memory: 2 GiB, vcores: 3}, evaluator: {}}

@@ -20,16 +20,21 @@ _JOB = (*_TRAINING, "afo/rpc", "afo/storage", "am", "child")
 #: Of each report, folders and files whose change makes it older.
 SPEAKS_OF = {
     "bench-part8.md": (*_JOB, "benchmarks"),
-    "bridge-part7.md": ("am/afo_am/runtime", "client/afo_client/yarn", "benchmarks/bench_bridge.py"),
+    "bridge-part7.md": ("am/afo_am/runtime", "client/afo_client/runtimes/yarn", "benchmarks/bench_bridge.py"),
     "equivalence-part2.md": (*_TRAINING, "conf/models"),
     "faults-part3.md": _JOB,
-    "pairs-part7.md": ("afo/storage", "am", "child", "client/afo_client/yarn"),
+    "pairs-part7.md": ("afo/storage", "am", "child", "client/afo_client/runtimes/yarn"),
     "secured-faults-part7.md": (*_JOB, "afo/kerberos.py", "afo/hadoop_tokens.py"),
     "soak-part1.md": _JOB,
     "soak-part3.md": _JOB,
     "stock-tensorflow-part3.md": _JOB,
     "suite-part8.md": ("tests", ".ci", "Makefile"),
-    "versions-part7.md": ("afo/storage", "am/afo_am/runtime", "client/afo_client/yarn", "client/afo_client/hadoop"),
+    "versions-part7.md": (
+        "afo/storage",
+        "am/afo_am/runtime",
+        "client/afo_client/runtimes/yarn",
+        "client/afo_client/hadoop",
+    ),
 }
 _COMMIT = re.compile(r"\bcommit ([0-9a-f]{7,40})\b", re.I)
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from afo import __version__
 from afo.errors import AfoError, UsageError, unwritable
-from afo_client.archive import write_archive
 from afo_client.packing import interpreter, libraries
+from afo_client.packing.archive import write_archive
 from afo_client.packing.check import check
 from afo_client.packing.distributions import Package, choose
 from afo_client.packing.layout import MANIFEST, PYTHON, PYTHON_NAMES, SITE, STDLIB, SYSTEM, PackedFile, put

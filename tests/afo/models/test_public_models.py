@@ -12,7 +12,7 @@ import pytest
 
 from afo.data.schema import read_schema
 from afo.jobfile import load_job
-from afo_client.main import run
+from afo_client.cli.main import run
 from own_models import MODELS, NAMES, is_sequence_model, write_small
 
 each_model = pytest.mark.parametrize("name", NAMES)

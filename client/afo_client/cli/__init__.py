@@ -1,0 +1,1 @@
+"""The `afo` command: a module a verb, and what their options share."""

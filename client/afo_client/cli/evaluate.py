@@ -1,0 +1,37 @@
+"""`afo evaluate`."""
+
+import click
+
+from afo.config import load_config
+from afo.errors import UsageError
+from afo.job import ROW_TYPES, RowType
+from afo_client.cli.help import examples
+from afo_client.models.offline import input_files, run, saved_model
+from afo_client.terminal.console import print_json, print_result, table
+
+
+@click.command(
+    help="Measure a saved model on this machine: AUC, log loss, calibration, and the share of the records that hold "
+    "each feature. MODEL is a job, a directory of checkpoints, a manifest or an exported model; left out: the job "
+    "submitted last. An exported model is measured with its embedding tables as it keeps them.",
+    epilog=examples("afo evaluate", "afo evaluate models/2026-11-07 --data 'clicks/2026-11-08/part-*' --json"),
+)
+@click.argument("model", required=False)
+@click.option("--data", "globs", multiple=True, metavar="GLOB", help="Files; left out: those in the job's data.eval.")
+@click.option("--rows", type=click.Choice(ROW_TYPES), help="Measure it with embedding tables that are kept like this.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, as_json: bool) -> None:
+    """Print the metrics; the exit code does not depend on them."""
+    found = saved_model(load_config(), model)
+    if not (globs or found.job.data.eval):
+        raise UsageError("the job of this model has no `data.eval`; name the files with --data")
+    files = input_files(globs or found.job.data.eval)
+    [result] = run(found, "evaluate", files, rows=rows)
+    if as_json:
+        print_json({"manifest": found.ref.url, "step": found.ref.manifest.step, "files": [file.url for file in files],
+                    "rows": rows or found.ref.rows, "metrics": result.metrics,
+                    "coverage": result.coverage})  # fmt: skip
+        return
+    lines = [(name, f"{value:.6g}") for name, value in result.metrics.items()]
+    lines += [(f"coverage of {name}", f"{share:.2%}") for name, share in result.coverage.items()]
+    print_result(f"{found.ref.url} (step {found.ref.manifest.step:,})\n{table(('METRIC', 'VALUE'), lines)}")

@@ -1,0 +1,123 @@
+"""From a resolved job to one that runs and is followed to its end: what `submit` and `resubmit` have in common."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from afo.config import RUNTIMES, Config
+from afo.errors import UsageError
+from afo.job import Job
+from afo.jobfile import JobSource, places_of
+from afo_client.cli.conclusion import conclude
+from afo_client.cli.time_option import time_option
+from afo_client.cli.validate import plan_text
+from afo_client.jobs.follow import DeferredInterrupt, answer_interrupt, follow
+from afo_client.jobs.ref import JobRef
+from afo_client.jobs.watch import JobWatch
+from afo_client.runtimes.choice import runtime_for
+from afo_client.runtimes.yarn.keytab import keytab_options
+from afo_client.submission.begin import Key, Prepared, begin, prepare
+from afo_client.submission.start import dry_run
+from afo_client.terminal.console import print_json, print_result, say
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_CHANGES = (
+    click.option("--set", "settings", multiple=True, metavar="a.b=c", help="Replace a value of the job file."),
+    click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file."),
+    click.option("--runtime", type=click.Choice(RUNTIMES), help="Where the job runs."),
+)
+_MANNER = (
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="A smoke run over the first N records."),
+    click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
+    click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
+    click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
+    click.option("--trial/--no-trial", default=True, help="Try the first step of an own model before (default)."),
+    time_option("--timeout", "Stop following after this time, e.g. 2h (exit code 7)."),
+    click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking."),
+    click.option("--dry-run", "only_plan", is_flag=True, help="Print what would be submitted as JSON, submit nothing."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the id."),
+)  # fmt: skip
+
+
+class Manner(Struct, frozen=True, kw_only=True):
+    """How a job is submitted and followed; times in seconds."""
+
+    detach: bool = False
+    timeout_s: float | None = None
+    kill_on_interrupt: bool = False
+    only_plan: bool = False
+    as_json: bool = False
+    key: Key | None = None
+    #: A smoke run over so many records.
+    limit: int | None = None
+    #: Try the first step of a model of `model.entry` before anything starts.
+    trial: bool = True
+
+
+def manner_of(*, timeout: float | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
+    """The values of the options as `Manner`. Raises `UsageError`."""
+    if retry and key is None:
+        raise UsageError("--retry says what a second submission with the same --idempotency-key does; give a key")
+    return Manner(timeout_s=timeout, key=None if key is None else Key(key, retry), limit=limit, **flags)
+
+
+def submit_options(function: _Function) -> _Function:
+    """The options of a verb that starts a job: `settings`, `variables`, `runtime`, and those of `manner_of`."""
+    function = keytab_options(function)
+    for option in reversed((*_CHANGES, *_MANNER)):
+        function = option(function)
+    return function
+
+
+def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
+    """Check, start, follow; returns the exit code, which says how the job ended."""
+    if manner.only_plan:
+        prepared = prepare(config, job, source, limit=manner.limit, write=False)
+        print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
+        return 0
+    start = _Announced(manner)
+    ref, new = begin(config, job, source, manner.key, start, say, manner.limit, manner.trial)
+    if not new:
+        say(f"{ref.job_id} was submitted with this idempotency key before")
+        _announce(ref, manner, new=False)
+    if manner.detach and not start.interrupted:
+        return 0
+    return _accompany(config, ref, manner, interrupted=start.interrupted)
+
+
+class _Announced:
+    """Starts a job and prints its id. Ctrl-C does not break it, else it could leave a job whose id nobody knows."""
+
+    def __init__(self, manner: Manner) -> None:
+        self._manner = manner
+        self.interrupted = False
+
+    def __call__(self, prepared: Prepared) -> JobRef:
+        say(plan_text(prepared.submitted.job, prepared.found, prepared.config.runtime.value))
+        with DeferredInterrupt() as interrupt:
+            ref = prepared.start(say)
+            _announce(ref, self._manner, new=True)
+        self.interrupted = interrupt.came
+        return ref
+
+
+def _announce(ref: JobRef, manner: Manner, *, new: bool) -> None:
+    if not manner.as_json:
+        print_result(ref.job_id)
+    elif manner.detach:
+        print_json({"application_id": ref.job_id, "state": "SUBMITTED", "new": new})
+
+
+def _accompany(config: Config, ref: JobRef, manner: Manner, *, interrupted: bool) -> int:
+    watch = JobWatch(ref, runtime_for(ref.runtime, config))
+    try:
+        if interrupted:
+            view = answer_interrupt(watch, manner.kill_on_interrupt)
+        else:
+            view = follow(watch, timeout_s=manner.timeout_s, kill_on_interrupt=manner.kill_on_interrupt)
+    finally:
+        watch.close()
+    return conclude(config, ref, view, as_json=manner.as_json)

@@ -1,0 +1,76 @@
+"""`afo predict`."""
+
+import os
+import secrets
+
+import click
+import msgspec
+
+from afo import storage
+from afo.config import load_config
+from afo.errors import AlreadyExists, NotFound, UsageError
+from afo.offline_task import ScoredFile
+from afo_client.cli.help import examples
+from afo_client.models.offline import SavedModel, input_files, run, saved_model
+from afo_client.terminal.console import counted, print_json, print_result, say
+
+#: In the output: what was scored with which model; last of all, that everything is there.
+MODEL, SUCCESS = "_model.json", "_SUCCESS"
+
+
+@click.command(
+    help="Score files with a saved model on this machine, and write CSV files to a directory here or in HDFS, which "
+    "appears whole or not at all. MODEL is a job, a directory of checkpoints, a manifest or an exported model.",
+    epilog=examples(
+        "afo predict models/2026-11-07 --data 'clicks/2026-11-08/part-*' --out scores/2026-11-08",
+        "afo predict hdfs://ns1/models/2026-11-07 --data 'hdfs://ns1/clicks/2026-11-08/*' "
+        "--out hdfs://ns1/scores/2026-11-08 --overwrite",
+    ),
+)
+@click.argument("model")
+@click.option("--data", "globs", multiple=True, required=True, metavar="GLOB", help="Files to score; may be repeated.")
+@click.option("--out", "output", required=True, metavar="DIRECTORY", help="Where the scores go.")
+@click.option("--overwrite", is_flag=True, help="Replace what is in the directory.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(min=1), help="Files scored at a time.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    model: str, globs: tuple[str, ...], output: str, overwrite: bool, processes: int, as_json: bool
+) -> None:  # fmt: skip
+    """Score everything, then let the directory appear."""
+    output = output.rstrip("/") if "://" in output else os.path.abspath(os.path.expanduser(output))
+    _check_free(output, overwrite)
+    found = saved_model(load_config(), model)
+    files = input_files(globs)
+    say(f"{counted(len(files), 'file')} with {found.ref.url}")
+    hidden = storage.join(storage.parent(output), f".{storage.name(output)}.{secrets.token_hex(6)}.tmp")
+    storage.make_dirs(hidden)
+    try:
+        parts = [part for result in run(found, "predict", files, hidden, processes) for part in result.parts]
+        _finish(found, sorted(parts, key=lambda part: part.part), hidden, output, overwrite)
+    finally:
+        storage.delete(hidden, recursive=True)
+    records = sum(part.records for part in parts)
+    if as_json:
+        print_json({"output": output, "manifest": found.ref.url, "files": len(parts), "records": records})
+    else:
+        print_result(f"{output}: {counted(records, 'record')} in {counted(len(parts), 'file')}")
+
+
+def _check_free(output: str, overwrite: bool) -> None:
+    try:
+        taken = bool(storage.list_dir(output))
+    except NotFound:
+        return
+    if taken and not overwrite:
+        raise AlreadyExists(f"{output} holds something; name another directory, or replace it with --overwrite")
+    if storage.parent(output) == output:
+        raise UsageError(f"{output} is the root of a file system; name a directory in it")
+
+
+def _finish(model: SavedModel, parts: list[ScoredFile], hidden: str, output: str, overwrite: bool) -> None:
+    about = {"manifest": model.ref.url, "step": model.ref.manifest.step, "parts": msgspec.to_builtins(parts)}
+    storage.write_bytes(storage.join(hidden, MODEL), msgspec.json.encode(about))
+    storage.write_bytes(storage.join(hidden, SUCCESS), b"")
+    if overwrite:
+        storage.delete(output, recursive=True)
+    storage.rename(hidden, output)

@@ -1,0 +1,34 @@
+"""`afo submit`."""
+
+from typing import Any
+
+import click
+
+from afo.config import load_config
+from afo.jobfile import parse_variables, read_job
+from afo_client.cli.help import examples
+from afo_client.cli.launch import launch, manner_of, submit_options
+
+
+@click.command(
+    help="Start a training job, print its id, and follow it to its end.",
+    epilog=examples(
+        "afo submit job.yaml",
+        "afo submit job.yaml --var dt=2026-11-19 --set data.epochs=2",
+        "afo submit job.yaml --detach",
+        "afo submit job.yaml --json > result.json",
+        "afo submit job.yaml --dry-run",
+        "afo submit job.yaml --limit 5000",
+    ),
+)
+@click.argument("job_file", metavar="JOB_FILE", type=click.Path())
+@submit_options
+def command(
+    job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, **options: Any
+) -> int:  # fmt: skip
+    """Check, start, follow; the exit code says how the job ended."""
+    manner = manner_of(**options)
+    config = load_config(runtime)
+    given = parse_variables(variables)
+    job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
+    return launch(config, job, source, manner)

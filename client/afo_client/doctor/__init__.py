@@ -1,0 +1,1 @@
+"""What `afo doctor` looks at on this machine and the cluster."""

@@ -1,0 +1,1 @@
+"""This user's own history server, and the API of any."""

@@ -1,0 +1,1 @@
+"""Jobs that were submitted: found, looked at, followed, explained, ended."""

@@ -1,0 +1,49 @@
+"""Which job a command means, and where it lies."""
+
+from dataclasses import dataclass
+
+from afo import storage
+from afo.config import Config, RuntimeName, runtime_of
+from afo.errors import NotFound, SpecError, UsageError
+from afo.paths import JobPaths, checked_job_id
+from afo.user_state import UserState
+from afo_client.runtimes.choice import runtime_for
+
+
+@dataclass(frozen=True)
+class JobRef:
+    """A job: its id, the runtime that runs it, its paths, and its secret if this user holds it."""
+
+    job_id: str
+    runtime: RuntimeName
+    paths: JobPaths
+    secret: str | None = None
+
+
+def job_ref(config: Config, job_id: str) -> JobRef:
+    """The job of an id, whether it exists or not."""
+    paths = JobPaths(config.root_of(job_id), job_id)
+    return JobRef(job_id, runtime_of(job_id), paths, UserState(config.state_dir).secret(job_id))
+
+
+def find_job(config: Config, named: str | None) -> JobRef:
+    """The job a user named, or submitted last. Raises `UsageError` or `NotFound`."""
+    job_id = named or UserState(config.state_dir).last_job()
+    if job_id is None:
+        raise UsageError("no job was named, and none was submitted from here yet; `afo ls` shows the jobs there are")
+    try:
+        ref = job_ref(config, checked_job_id(job_id))
+    except SpecError as error:
+        raise UsageError(str(error)) from error
+    if not (storage.exists(ref.paths.dir) or _is_submitted(config, ref)):
+        raise NotFound(f"there is no job {job_id} in {ref.paths.root}; `afo ls` shows the jobs there are")
+    return ref
+
+
+def _is_submitted(config: Config, ref: JobRef) -> bool:
+    """YARN knows a job from its submission on; where the client could not make its directory, the AM does, later."""
+    try:
+        runtime_for(ref.runtime, config).application(ref.job_id)
+    except NotFound:
+        return False
+    return True

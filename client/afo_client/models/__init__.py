@@ -1,0 +1,1 @@
+"""Saved models and checkpoints, as verbs name and use them without a job."""

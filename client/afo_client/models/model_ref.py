@@ -1,0 +1,97 @@
+"""Which model a command means: that of a job, of a directory of checkpoints, of a manifest, or of an export."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+
+from afo import decoding, storage
+from afo.config import Config
+from afo.errors import NotFound, SpecError
+from afo.events import JobFinished
+from afo.job import ROW_TYPES, RowType
+from afo.paths import checked_job_id
+from afo.storage.url import parse
+from afo.train import exported
+from afo.train.exported import Exported
+from afo.train.manifest import Manifest, read_manifest
+from afo.train.sources import newest
+from afo_client.jobs.ref import JobRef, find_job, job_ref
+from afo_client.jobs.summary import places
+from afo_client.terminal.console import say
+
+
+@dataclass(frozen=True)
+class ModelRef:
+    """A checkpoint, by its manifest. `rows`: how the export that was named keeps its embedding tables."""
+
+    url: str
+    manifest: Manifest
+    rows: RowType = "float32"
+
+    def job(self, config: Config) -> JobRef:
+        """The job that wrote it. Raises `NotFound` for a checkpoint that does not say."""
+        if self.manifest.lineage is None:
+            raise NotFound(
+                f"{self.url} is of an older version of afo, which does not say what job it is of; name the job"
+            )
+        return job_ref(config, self.manifest.lineage.own.job_id)
+
+
+def find_model(config: Config, named: str | None) -> ModelRef:
+    """The model of a job (the last one if nothing is named), or of a path. Raises `NotFound` or `DataError`.
+
+    Of a job it is the checkpoint that it chose to export. Of other checkpoints the final one is taken, else the newest;
+    one that the quality gate refused only by itself.
+    """
+    place, rows = checkpoint_place(config, named), ROW_TYPES[0]
+    if export := exported_at(place):
+        place, rows = export.manifest, export.rows
+    try:
+        url = newest(place)
+    except NotFound as error:
+        raise NotFound(f"{error}; name a job, a directory of checkpoints, a manifest or an exported model") from error
+    return ModelRef(url, read_manifest(url), rows)
+
+
+def exported_at(place: str) -> Exported | None:
+    """What the export in this directory says of itself; None of checkpoints or a manifest. Raises `DataError`."""
+    if storage.name(place).endswith(".json"):  # a manifest; a file system may refuse to look below a file
+        return None
+    with suppress(NotFound):
+        return exported.read(place)
+    return None
+
+
+def checkpoint_place(config: Config, named: str | None) -> str:
+    """The URL of a job's exported checkpoint or of all it has, or what was named as one; a path as an absolute one."""
+    if named is None or is_job(named):
+        ref = find_job(config, named)
+        return _chosen(ref) or places(ref)["checkpoints"]
+    return named if "://" in named else os.path.abspath(os.path.expanduser(named))
+
+
+def _chosen(ref: JobRef) -> str:
+    """The manifest that an ended job chose to export, if it is still there."""
+    try:
+        manifest = decoding.read(ref.paths.verdict, JobFinished).export
+    except NotFound:
+        return ""
+    if manifest and not _is_of(ref, manifest):
+        say(f"warning: {ref.paths.verdict} names {manifest}, no checkpoint of this job; its newest one is taken")
+        return ""
+    return manifest if manifest and storage.exists(manifest) else ""
+
+
+def _is_of(ref: JobRef, manifest: str) -> bool:
+    """A job's checkpoints lie in a directory of its name, wherever that is (`JobPaths.checkpoints`)."""
+    steps = parse(manifest).path.split("/")
+    return ref.job_id in steps and ".." not in steps
+
+
+def is_job(named: str) -> bool:
+    """Whether a text is a job's id."""
+    try:
+        checked_job_id(named)
+    except SpecError:
+        return False
+    return True

@@ -1,0 +1,197 @@
+"""Work with a saved model on this machine: processes that load TensorFlow, which the command itself does not."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from afo import decoding, errors, jsonfile, process_death
+from afo.am_config import AmConfig
+from afo.config import Config, user_name
+from afo.data.splits import find_splits
+from afo.errors import AfoError, NotFound, TrainingError
+from afo.job import Job, RowType, TableKind
+from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo.regular_file import read_end
+from afo_client.models.model_ref import ModelRef, find_model
+from afo_client.terminal.console import say
+
+#: What a process of each kind was to do.
+_PURPOSE: dict[Kind, str] = {"recount": "recount the files", "try": "try the first step"}
+#: Last lines of a process's own words that are shown when it dies.
+_TAIL = 20
+#: Of which they are taken: a model may print any amount.
+_TAIL_BYTES = 64 << 10
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A checkpoint with the job and the schema that it takes to compute with it."""
+
+    ref: ModelRef
+    job: Job
+    schema: bytes
+
+
+def saved_model(config: Config, named: str | None) -> SavedModel:
+    """Raises `NotFound` where the checkpoint, or the job that wrote it, is gone. Says whose code the model is."""
+    model = find_model(config, named)
+    ref = model.job(config)
+    try:
+        submitted = jsonfile.fetch(ref.paths.job, AmConfig)
+        found = SavedModel(model, submitted.job, decoding.whole(ref.paths.schema))
+    except NotFound as error:
+        raise NotFound(
+            f"{model.url} was written by {ref.job_id}, whose job and schema it takes to use it; they lie in "
+            f"{ref.paths.dir}, or in another `jobs_root` (AFO_JOBS_ROOT): {error}"
+        ) from error
+    if submitted.job.model.entry and submitted.user != user_name():
+        say(f"this model of {submitted.user} is a program, {submitted.job.model.entry}, which runs here as you")
+    return found
+
+
+def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
+    """The files of some globs, numbered from `number` on. Raises `NotFound`."""
+    absolute = [each if "://" in each else os.path.abspath(os.path.expanduser(each)) for each in globs]
+    return [NumberedFile(place, file.url) for place, file in enumerate(find_splits(absolute), number)]
+
+
+def run(
+    model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1,
+    rows: RowType | None = None, tables: TableKind = "frozen",
+) -> list[OfflineResult]:  # fmt: skip
+    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
+
+    `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
+    `tables`: of an export.
+    """
+
+    def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
+        return OfflineTask(
+            kind=kind, job=model.job, schema_file=schema_file, manifest=model.ref.url, files=share, output=output,
+            rows=rows or model.ref.rows, tables=tables, work_dir=work_dir,
+        )  # fmt: skip
+
+    return run_dealt(task, model.schema, files, processes)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process runs with: its interpreter, working directory, variables above the command's own, and how long."""
+
+    python: str = sys.executable
+    cwd: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+def run_dealt(
+    task: Callable[[tuple[NumberedFile, ...], str, str], OfflineTask], schema: bytes, files: Sequence[NumberedFile],
+    processes: int, surroundings: Surroundings = Surroundings(),
+) -> list[OfflineResult]:  # fmt: skip
+    """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
+
+    `task` makes one of its share of the files, the file of the schema, and its directory.
+    """
+    count = max(1, min(processes, len(files)))
+    with tempfile.TemporaryDirectory(prefix="afo-") as directory:
+        schema_file = Path(directory, "schema.yaml")
+        schema_file.write_bytes(schema)
+        work_dirs = [Path(directory, str(number)) for number in range(count)]
+        for each in work_dirs:
+            each.mkdir(mode=0o700)
+        shares = [tuple(files[number::count]) for number in range(count)]
+        tasks = [task(*each) for each in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)]
+        return _all(tasks, surroundings)
+
+
+def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineResult]:
+    running = [(task, _start(task, len(tasks), surroundings)) for task in tasks]
+    try:
+        return [_result(task, process, surroundings.timeout_s) for task, process in running]
+    finally:
+        for _, process in running:
+            _end(process)
+
+
+def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subprocess.Popen[bytes]":
+    file = Path(task.work_dir, "task.json")
+    jsonfile.write_private(file, task)
+    threads = str(max(1, len(os.sched_getaffinity(0)) // among))
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
+    environment |= surroundings.variables
+    program = [surroundings.python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)]
+    with Path(task.work_dir, "stderr").open("wb") as words:
+        return subprocess.Popen(
+            process_death.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
+            cwd=surroundings.cwd, start_new_session=True,
+        )  # fmt: skip
+
+
+def _result(task: OfflineTask, process: "subprocess.Popen[bytes]", timeout_s: float | None) -> OfflineResult:
+    in_time = _has_ended(process, timeout_s)
+    _end(process)
+    if not in_time:
+        raise TrainingError(
+            f"the process that was to {_purpose(task)} had not ended after {timeout_s:g} s{_tail(task)}"
+        )
+    path = Path(task.work_dir, RESULT)
+    if not path.exists():
+        tail = _tail(task)
+        advice = "; install it with: pip install 'afo[train]'" if "No module named 'tensorflow'" in tail else ""
+        raise TrainingError(f"the process that was to {_purpose(task)} {_end_of(process.returncode)}{advice}{tail}")
+    result = msgspec.json.decode(path.read_bytes(), type=OfflineResult)
+    if result.error is not None:
+        raise _error(*result.error)
+    return result
+
+
+def _has_ended(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
+    """Wait for its end, but leave it to `_end`: until then its number names its group and no other."""
+    flags, deadline = os.WEXITED | os.WNOWAIT, time.monotonic() + (timeout_s or 0.0)
+    if timeout_s is None:
+        os.waitid(os.P_PID, process.pid, flags)
+        return True
+    while os.waitid(os.P_PID, process.pid, flags | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End it with what it has started itself: a model may be anybody's program."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _end_of(code: int) -> str:
+    """An exit code without a result is of code that ended its own process."""
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code} and left no result"
+
+
+def _purpose(task: OfflineTask) -> str:
+    of = f" of {task.job.model.entry or 'the model'}" if task.kind == "try" else ""
+    return f"{_PURPOSE.get(task.kind, task.kind)}{of}"
+
+
+def _tail(task: OfflineTask) -> str:
+    """The last of its own words, in lines below."""
+    words = read_end(Path(task.work_dir, "stderr"), _TAIL_BYTES).decode(errors="replace").splitlines()[-_TAIL:]
+    return "".join(f"\n{line}" for line in words)
+
+
+def _error(name: str, text: str) -> AfoError:
+    kind = getattr(errors, name, TrainingError)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, AfoError) else TrainingError(text)

@@ -1,0 +1,1 @@
+"""Jobs of the `local` runtime, whose containers are processes of this machine."""

@@ -1,0 +1,144 @@
+"""Jobs of the `local` runtime, as their files and processes show them."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from afo import jsonfile, locked_process
+from afo.am_config import AmConfig
+from afo.config import Config
+from afo.decoding import MOST_BYTES
+from afo.errors import AfoError, NotFound, WaitTimeout, in_words
+from afo.events import JobFinished
+from afo.local_job import KILLED, am_dir, am_lock, container_locks, state_of
+from afo.paths import JobPaths
+from afo.regular_file import read_end, read_regular
+from afo.storage.url import parse
+from afo.submission import AM_CONFIG
+from afo_client.runtimes.application import Application
+
+#: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
+_GRACE_S = 25.0
+_POLL_S = 0.05
+_LAST_LINES = 15
+#: How an AM begins the line that says why it ends.
+_ERROR = "error: "
+#: Of which they are taken: a log may be of any size.
+_LAST_BYTES = 64 << 10
+
+
+class LocalJobs:
+    """Jobs below the configured directory of local jobs."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def application(self, job_id: str) -> Application:
+        """One job. Raises `NotFound`."""
+        paths = JobPaths(self._config.jobs_root("local"), job_id)
+        folder = am_dir(paths)
+        config = jsonfile.read(folder / AM_CONFIG, AmConfig)
+        known = Application(
+            job_id=job_id, state="RUNNING", name=config.job.name, user=config.user, started=config.submitted
+        )
+        state = state_of(paths)
+        if state == "RUNNING":
+            return known
+        if state == "ORPHANED":
+            words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
+            return replace(known, state="ORPHANED", diagnostics=f"{words}; its last words: {_last_error(paths)}")
+        return _ended(known, paths, folder)
+
+    def applications(self) -> list[Application]:
+        """All jobs with a directory."""
+        return [self._seen(file.parent.parent.name) for file in self._files()]
+
+    def _seen(self, job_id: str) -> Application:
+        """One of many: what lies in its directory must not hide the others."""
+        try:
+            return self.application(job_id)
+        except Exception as error:  # also a fault of ours that one job's files bring to light
+            return Application(job_id=job_id, state="UNREADABLE", diagnostics=in_words(error))
+
+    def marked(self, mark: str) -> str | None:
+        """By what its Application Master was started with."""
+        files = (file for file in self._files() if _mentions(file, mark))
+        return next((file.parent.parent.name for file in files if _once(file) == mark), None)
+
+    def kill(self, job_id: str) -> None:
+        """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
+        paths = JobPaths(self._config.jobs_root("local"), job_id)
+        folder, supervisor = am_dir(paths), am_lock(paths)
+        if not folder.is_dir():
+            raise NotFound(f"there is no job {job_id} in {folder.parent.parent}")
+        if state_of(paths) in ("RUNNING", "ORPHANED"):
+            (folder / KILLED).touch()
+        # The AM dies with its supervisor, so no container is asked for from here on.
+        locked_process.send_signal(supervisor, signal.SIGKILL)
+        _until(lambda: not locked_process.alive(supervisor), f"the supervisor of {job_id}")
+        locks = container_locks(paths)
+        for lock in locks:
+            locked_process.send_signal(lock, signal.SIGTERM)
+        _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
+
+    def _files(self) -> list[Path]:
+        """What the Application Master of each job was started with."""
+        root = Path(parse(self._config.jobs_root("local")).path)
+        return sorted(root.glob(f"local_*/am/{AM_CONFIG}")) if root.is_dir() else []
+
+
+def _mentions(file: Path, mark: str) -> bool:
+    """Most files need not be decoded, and one of another version cannot be."""
+    try:
+        return mark.encode() in read_regular(file, MOST_BYTES)
+    except OSError:
+        return False
+
+
+def _once(file: Path) -> str | None:
+    """The mark that an Application Master was started with, None where the file cannot be understood."""
+    try:
+        return jsonfile.read(file, AmConfig).once
+    except AfoError:
+        return None
+
+
+def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
+    verdict = Path(parse(paths.verdict).path)
+    if verdict.exists():
+        state = jsonfile.read(verdict, JobFinished).state
+        return replace(known, state=state, final=state, ended=verdict.stat().st_mtime)
+    killed = folder / KILLED
+    if killed.exists():
+        words = "ended by force, without its Application Master"
+        return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)
+    error = _last_error(paths)
+    told = error if error.startswith(_ERROR) else f"the end of its log:\n{_last_lines(paths)}"
+    words = f"the Application Master ended without a verdict; {told}"
+    return replace(known, state="FAILED", final="FAILED", diagnostics=words)
+
+
+def _last_error(paths: JobPaths) -> str:
+    """The reason that it gave for its end, else its last line."""
+    lines = _last_lines(paths).splitlines()
+    return next((line for line in reversed(lines) if line.startswith(_ERROR)), lines[-1] if lines else "none")
+
+
+def _last_lines(paths: JobPaths) -> str:
+    log = Path(parse(paths.am_log(1)).path, "stderr")
+    try:
+        lines = read_end(log, _LAST_BYTES).decode(errors="replace").splitlines()
+    except OSError as error:
+        lines = [f"cannot read {log}: {error.strerror}"]
+    return "\n".join(lines[-_LAST_LINES:])
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _GRACE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"{what} did not end within {_GRACE_S:.0f} s")
+        time.sleep(_POLL_S)

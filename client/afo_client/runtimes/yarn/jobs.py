@@ -1,0 +1,63 @@
+"""Jobs on YARN, as its ResourceManager sees them."""
+
+from functools import cached_property
+
+from afo import resource_manager
+from afo.config import user_name
+from afo.errors import PermissionDenied
+from afo.storage import hadoop_conf
+from afo.submission import TAG, mark_tag
+from afo_client.runtimes.application import Application
+from afo_client.runtimes.yarn.staging import remove_private
+
+
+class YarnJobs:
+    """Asks the ResourceManager of $HADOOP_CONF_DIR; raises what `afo.resource_manager` raises."""
+
+    @cached_property
+    def _manager(self) -> resource_manager.ResourceManager:
+        return resource_manager.from_configuration(user_name())
+
+    def application(self, job_id: str) -> Application:
+        """One application."""
+        return _application(self._manager.application(job_id))
+
+    def applications(self) -> list[Application]:
+        """Those that bear our tag and that YARN still remembers."""
+        return [_application(each) for each in self._manager.applications(TAG)]
+
+    def marked(self, mark: str) -> str | None:
+        """By its tag."""
+        return next((each.id for each in self._manager.applications(mark_tag(mark))), None)
+
+    def kill(self, job_id: str) -> None:
+        """End the application, and remove what it keeps in HDFS for itself alone."""
+        try:
+            self._manager.kill(job_id)
+        except PermissionDenied:
+            # With Kerberos, a web interface that knows nobody takes no orders; by RPC everybody is known.
+            if not hadoop_conf.demands_kerberos():
+                raise
+            from afo_client.runtimes.yarn import skein_driver  # slow to import
+
+            skein_driver.kill(job_id)
+        remove_private(job_id, self._manager.application(job_id).user)
+
+
+def _application(found: resource_manager.Application) -> Application:
+    # An application that failed to start is FAILED with final status FAILED; one that finished has its own verdict.
+    final = (found.final_status if found.state == "FINISHED" else found.state) if found.over else ""
+    return Application(
+        job_id=found.id,
+        state=found.state,
+        final=final,
+        diagnostics=found.diagnostics.strip(),
+        name=found.name,
+        user=found.user,
+        queue=found.queue,
+        started=found.started_ms / 1000,
+        ended=found.finished_ms / 1000,
+        core_hours=found.vcore_seconds / 3600,
+        memory_gb_hours=found.memory_seconds / 1024 / 3600,
+        am_log=found.am_logs,
+    )

@@ -1,0 +1,1 @@
+"""From a job file to a job: what it names is looked at, tried, planned and started once."""

@@ -1,0 +1,239 @@
+"""Looks at everything that a job names before any of it runs: schema, files, first records, output directories."""
+
+import os
+import secrets
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from afo import decoding, storage
+from afo.data.bad_records import misfit_of_label
+from afo.data.cutting import cut_files
+from afo.data.example import Values
+from afo.data.examples import first_examples, validate_first
+from afo.data.formats import is_parquet
+from afo.data.infer import infer_for_job, text_of
+from afo.data.inspect import look
+from afo.data.markers import missing_markers
+from afo.data.schema import Schema, parse_schema
+from afo.data.splits import SplitFile, find_splits
+from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
+from afo.job import Data, Job
+from afo.models.feature_tables import check_features, pooled_on_servers
+from afo.models.layout import layout_of
+from afo.offline_task import Trial
+from afo.own_code import own_code
+from afo.storage.url import LOCAL, parse
+from afo.train.sources import first_of
+from afo_client.submission.record_count import trained_records
+
+#: Records of the first training and evaluation file that are compared with the schema.
+FIRST_RECORDS = 100
+#: So many files in their order may be without any.
+EMPTY_FILES = 100
+#: Files and records of each that a schema is inferred from.
+INFER_FILES = 4
+INFER_RECORDS = 1000
+
+Format = Literal["tfrecord", "parquet"]
+
+
+class Inspection(Struct, frozen=True):
+    """What a job will read: the schema's text, its files, and the splits of its training files by their row numbers."""
+
+    schema_text: bytes
+    train: tuple[SplitFile, ...]
+    eval: tuple[SplitFile, ...]
+    splits: tuple[SplitFile, ...] = ()
+    #: What `data.format` says, or `auto` comes to.
+    format: Format = "tfrecord"
+    #: The job names no schema, so this one was made from the first records.
+    inferred: bool = False
+    #: What `data.wait_for` still waits for.
+    awaited: tuple[str, ...] = ()
+    #: Features whose rows are summed on the parameter servers; nothing is known of a model of `entry`.
+    pooled: tuple[str, ...] = ()
+    #: Manifest that `checkpoint.warm_start` comes to now; '' for a model that begins anew.
+    warm_start: str = ""
+    #: What is allowed and probably not meant.
+    warnings: tuple[str, ...] = ()
+    #: About as many as an epoch trains on; None where that is not known.
+    records: int | None = None
+    #: Of the first step, where it was tried, or why it was not.
+    trial: Trial | None = None
+    untried: str = ""
+
+
+def inspect_job(job: Job, jobs_root: str) -> Inspection:
+    """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
+    # Before the files, which take longer to list.
+    text = _schema_text(job.data.schema) if job.data.schema else b""
+    schema = parse_schema(text, job.data.schema) if job.data.schema else None
+    _check_own_files(job)
+    begins_with = first_of(job.checkpoint.warm) if job.checkpoint.warm and not job.program else ""
+    found = Inspection(text, (), ()) if job.program else _inspect_data(job, text, schema)
+    for directory in (jobs_root, job.checkpoint.dir, job.export.dir):
+        if directory:
+            check_writable(directory)
+    return replace(found, warm_start=begins_with)
+
+
+def _schema_text(path: str) -> bytes:
+    try:
+        return decoding.whole(path)
+    except NotFound as error:
+        advice = "give its path relative to the job file, or leave `schema` out to have one inferred"
+        raise NotFound(f"$.data.schema: {path} does not exist; {advice}") from error
+
+
+def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
+    if schema is not None:
+        _check_names(job, schema)
+    train = _files("data.train", job.data.train, job.data.wait_for)
+    evaluation = _files("data.eval", job.data.eval, job.data.wait_for) if job.data.eval else ()
+    data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
+    if schema is None:
+        found = look(train[:INFER_FILES], data, INFER_RECORDS)
+        inferred, notes = infer_for_job(*found, data, transformed=not job.model.entry)
+        text, schema = text_of(inferred, notes).encode(), inferred
+        _check_names(job, schema)
+    for files in (train, evaluation):
+        if files:
+            _check_records([file.url for file in files], data, schema)
+    return Inspection(
+        text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
+        not job.data.schema,
+        tuple(missing_markers(job.data)) if job.data.wait_for else (),
+        () if job.model.entry else _pooled(job, schema),
+        records=trained_records(train, data),
+    )  # fmt: skip
+
+
+def _pooled(job: Job, schema: Schema) -> tuple[str, ...]:
+    layout = layout_of(schema, job.model)
+    return tuple(layout.sparse[place].feature for place in pooled_on_servers(layout, job, job.roles["ps"].count))
+
+
+def _splits(train: tuple[SplitFile, ...], data: Data) -> tuple[SplitFile, ...]:
+    if data.split_size is not None and data.format == "parquet":
+        raise SpecError(f"$.data.split_size: {train[0].url} is Parquet, of which a file is a split; leave it out")
+    return cut_files(train, data)
+
+
+def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:
+    """The one format of all files. Raises DataError where there are two."""
+    parquet = [file.url for file in files if is_parquet(data.format, file.url)]
+    if not parquet:
+        return "tfrecord"
+    if len(parquet) < len(files):
+        other = next(file.url for file in files if not is_parquet(data.format, file.url))
+        raise DataError(
+            f"$.data: {parquet[0]} is Parquet by its name and {other} is not; a job reads one format: narrow the "
+            "globs, or say `data.format: parquet` or `tfrecord` if all files are of it"
+        )
+    return "parquet"
+
+
+def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, ...]:
+    try:
+        return find_splits(globs)
+    except NotFound as error:
+        waits = "; `afo submit` waits for the markers of `data.wait_for`" if wait_for else ""
+        raise NotFound(f"$.{key}: {error}{waits}") from error
+
+
+def _check_names(job: Job, schema: Schema) -> None:
+    """Every feature that the job file names is one of the schema, and no output is."""
+    schema.require_unseen(job.data.labels, job.data.sample_id)
+    for index, cross in enumerate(job.model.wide.crosses):
+        for name in cross:
+            try:
+                schema[name]
+            except DataError as error:
+                raise SpecError(f"$.model.wide.crosses[{index}]: {error}") from error
+    if job.model.entry:
+        _refuse_transforms(schema)
+    else:
+        check_features(layout_of(schema, job.model), job.model)
+
+
+def _refuse_transforms(schema: Schema) -> None:
+    """A model of the user's own gets the values as records hold them."""
+    for feature in schema.features:
+        if feature.transforms:
+            raise SpecError(
+                f"$.data.schema: feature `{feature.name}`: {feature.transforms[0]} is for `model.kind: wide_deep`;"
+                " a model of your own reads values as they are: take it out, and transform them in the model,"
+                " as keras.layers.Normalization and keras.ops.log1p do"
+            )
+
+
+def _check_own_files(job: Job) -> None:
+    for index, file in enumerate(job.environment.files):
+        if not storage.exists(file):
+            raise NotFound(
+                f"$.environment.files[{index}]: {file} does not exist; give its path relative to the job file"
+            )
+    code = own_code(job)
+    if code is not None and not os.path.isfile(code.path):
+        raise NotFound(f"{code.where}: {code.path} is no file; give its path relative to the job file")
+    python = job.environment.python
+    if (job.environment.is_packed or "://" in python) and not storage.exists(python):
+        raise NotFound(f"$.environment.python: {python} does not exist; `afo env pack` makes one; or leave it out")
+
+
+def _check_records(urls: list[str], data: Data, schema: Schema) -> None:
+    """The first records hold the schema's features, the label and whatever else the job reads of them."""
+    outputs = {name for name in (*data.labels, data.weight, data.sample_id) if name}
+    damaged: list[DataError] | None = [] if data.max_bad_records else None
+    of_schema = {name for name in (*schema.names, schema.label, schema.sample_id) if name}
+    for url in urls[:EMPTY_FILES]:
+        if records := first_examples(url, data, FIRST_RECORDS, of_schema | outputs, damaged):
+            break
+    else:
+        raise DataError(f"$.data: {urls[0]} and the {min(len(urls), EMPTY_FILES) - 1} files behind it hold no records")
+    present = {name for record in records for name in record}
+    for key, name in (
+        *(("label", name) for name in data.labels),
+        ("weight", data.weight),
+        ("sample_id", data.sample_id),
+    ):
+        if name is not None and name not in present:
+            known = ", ".join(sorted(present)[:20])
+            raise DataError(
+                f"$.data.{key}: {url}: feature `{name}` is in none of the first {len(records)} records; "
+                f"there are: {known or 'none'}"
+            )
+    validate_first(schema, records, data, url)
+    if not data.max_bad_records:
+        _check_labels(records, data, url)
+
+
+def _check_labels(records: list[dict[str, Values]], data: Data, url: str) -> None:
+    for number, record in enumerate(records):
+        for name in data.labels:
+            for value in record.get(name, ()):
+                if wrong := misfit_of_label(name, value):
+                    raise DataError(f"$.data.label: {url}: record {number}: {wrong}")
+
+
+def on_this_machine(job: Job) -> list[str]:
+    """Places of the job file that name this machine's own disk, which containers elsewhere do not see."""
+    places = [(f"$.data.train[{number}]", path) for number, path in enumerate(job.data.train)]
+    places += [(f"$.data.eval[{number}]", path) for number, path in enumerate(job.data.eval)]
+    places += [("$.checkpoint.dir", job.checkpoint.dir), ("$.export.dir", job.export.dir)]
+    return [f"{where}: {path}" for where, path in places if path and parse(path).scheme == LOCAL]
+
+
+def check_writable(directory: str) -> None:
+    """Makes the directory and a file in it, which is deleted again. Raises `unwritable` naming the directory."""
+    probe = storage.join(directory, f".afo-probe-{secrets.token_hex(6)}")
+    try:
+        storage.make_dirs(directory)
+        storage.write_bytes(probe, b"")
+        storage.delete(probe, missing_ok=True)
+    except AfoError as error:
+        if error.exit_code not in (1, PermissionDenied.exit_code):
+            raise  # no such cluster, no such file system: another complaint than about the directory
+        raise unwritable(error, f"cannot write into {directory}: {error}; choose another directory") from error

@@ -1,0 +1,86 @@
+"""What of a job is allowed and probably not meant: said before anything starts, and nothing is refused for it."""
+
+import os
+from collections.abc import Iterator
+
+from afo.data.examples import first_examples
+from afo.job import Data, Job
+from afo_client.submission.inspection import Inspection
+from afo_client.submission.record_count import eval_interval, numbers, scheduled, steps_of
+from afo_client.terminal.console import counted
+
+#: Fewest steps from which a model of this kind learns something.
+FEW_STEPS = 100
+#: Records that are looked through for both classes of a label: so many at once, and so many where those held one.
+LABEL_RECORDS = (200, 20_000)
+#: Processes of a local job on one core, above which they mostly wait for each other.
+PROCESSES_PER_CORE = 4
+
+
+def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
+    """`found`: what it will read; `local`: all of it runs on this machine."""
+    data = job.data
+    yield from _idle_workers(job, len(found.splits))
+    yield from _few_steps(job, found.records)
+    yield from _cooldown(job, found.records)
+    yield from _evaluations(job, found.records)
+    for key, files in (("train", found.train), ("eval", found.eval)):
+        if files:
+            yield from _one_class(key, files[0].url, data)
+    processes, cores = sum(spec.count for spec in job.roles.values()), len(os.sched_getaffinity(0))
+    if local and processes > PROCESSES_PER_CORE * cores:
+        yield f"{processes} processes on {counted(cores, 'core')} of this machine; take fewer, or --runtime yarn"
+
+
+def _idle_workers(job: Job, splits: int) -> Iterator[str]:
+    reading = sum(spec.count for role, spec in job.roles.items() if role in ("chief", "worker"))
+    if splits < reading:
+        yield (
+            f"{counted(reading, 'worker')} and {counted(splits, 'split')} of training data: {reading - splits} will"
+            " have nothing to read; take fewer workers, more files, or `data.split_size`"
+        )
+
+
+def _few_steps(job: Job, records: int | None) -> Iterator[str]:
+    data, steps = job.data, steps_of(job, records)
+    if steps is None or steps >= FEW_STEPS:
+        return
+    samples = "" if records is None else f"{counted(records, 'sample')}, "
+    passes = f"{samples}{counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    passes += "" if job.train.max_steps is None else f", `train.max_steps: {job.train.max_steps}`"
+    yield (
+        f"about {counted(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller batches"
+    )
+
+
+def _cooldown(job: Job, records: int | None) -> Iterator[str]:
+    schedule = scheduled(job, records)
+    if schedule.cooldown and schedule.steps is None:
+        yield (
+            "how many steps the job will make is not known: the learning rate stays as it"
+            " is to the end; set `optimizer.schedule.steps`, or `optimizer.schedule.cooldown: 0`"
+        )
+    made = steps_of(job, records)
+    if schedule.cooldown and schedule.steps and made is not None and not 0.9 <= schedule.steps / max(made, 1) <= 1.1:
+        yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {counted(made, 'step')}"
+
+
+def _evaluations(job: Job, records: int | None) -> Iterator[str]:
+    every, made = eval_interval(job, records).steps, steps_of(job, records)
+    if every is not None and made is not None and every > made:
+        yield (
+            f"`train.eval_every` is {counted(every, 'step')}, and the job will make about {counted(made, 'step')}:"
+            " it is evaluated at its end alone"
+        )
+
+
+def _one_class(key: str, url: str, data: Data) -> Iterator[str]:
+    for most in LABEL_RECORDS:
+        found = first_examples(url, data, most, data.labels, [] if data.max_bad_records else None)
+        seen = {name: {value for record in found for value in numbers(record, name)} for name in data.labels}
+        single = {name: values for name, values in seen.items() if len(values) == 1}
+        if not single:
+            return
+    for name, values in single.items():
+        what = "an AUC needs both classes" if key == "eval" else "a model learns nothing from one class"
+        yield f"$.data.{key}: `{name}` is {values.pop():g} in each of the first {len(found):,} records of {url}; {what}"

@@ -1,0 +1,197 @@
+"""The text of a new job file, with the keys that a first job needs, and further ones to take the `# ` from."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from afo.data.convert import Converted, convert_csv
+from afo.data.csv_file import CsvFormat
+from afo.data.infer import infer_for_job, infer_schema, text_of
+from afo.data.inspect import inspect_files
+from afo.data.schema import Schema
+from afo.data.splits import find_splits
+from afo.data.synth import schema_of
+from afo.data.teacher import TeacherSpec
+from afo.errors import UsageError
+from afo.job import Data
+from afo_client.submission.record_count import trained_records
+
+#: Where records that are made of CSV files lie, below a job file.
+RECORDS = "records"
+_TEMPLATE = """\
+# A training job. `afo validate {file}` checks it, `afo submit {file}` starts it.
+# Relative paths are relative to this file. Every key, with values and defaults: docs/job-file.md.
+name: {name}
+# queue: default                                    # of YARN
+# tags: {{team: feeds}}                               # of the application on YARN
+{variables}
+roles:
+  ps: {{instances: 1, memory: 1 GiB, vcores: 1}}      # hold the model's variables
+  worker: {{instances: {workers}, memory: 1536 MiB, vcores: 1}}
+{evaluator}
+  # chief: {{memory: 1536 MiB}}                       # saves and exports; left out: worker 0 does it, too
+
+data:
+  schema: schema.yaml
+  train: {train}
+{eval}
+  label: {label}
+{sample_id}
+  batch_size: {batch_size}
+{epochs}
+  # wait_for: _SUCCESS                              # a marker that every directory must hold before
+  # max_bad_records: 0.001                          # share of corrupt records that is skipped
+
+model:
+  kind: wide_deep
+  hidden_units: [128, 64, 32]
+  embedding: {{dim: 8}}                               # hash_buckets: 100000 would bound the rows of a feature
+  # wide: {{crosses: [{cross}]}}
+# model: {{entry: my_ctr.py:build}}                   # a model of your own instead: a function that returns it
+
+# optimizer: {{deep: {{adam: {{learning_rate: 0.001}}}}}}
+{train_section}
+checkpoint: {{every: 5m, keep: 3}}
+# export: {{dir: model}}                              # left out: in the job's own directory
+"""
+#: Where comments begin.
+_COLUMN = 52
+
+
+#: Steps that a first job should make, and the epochs that it may take for them.
+_STEPS, _MOST_EPOCHS = 200, 5
+#: Batches of a job of few records and of many.
+_SMALLEST_BATCH, _BATCH = 64, 1024
+
+
+@dataclass(frozen=True)
+class Size:
+    """Keys that follow from how much there is to read."""
+
+    workers: int = 2
+    batch_size: int = _BATCH
+    epochs: int = 1
+
+
+def size_for(files: int, records: int | None) -> Size:
+    """No worker without a file; some 200 steps, first by smaller batches, then by more epochs."""
+    workers = min(Size.workers, files)
+    if not records:
+        return Size(workers)
+    batch_size = _BATCH
+    while batch_size > _SMALLEST_BATCH and records < _STEPS * batch_size:
+        batch_size //= 2
+    return Size(workers, batch_size, min(_MOST_EPOCHS, -(-_STEPS * batch_size // records)))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a job reads. `train` and `eval` as they stand in its file; `notes` on the schema are for review."""
+
+    schema: Schema
+    train: tuple[str, ...]
+    eval: tuple[str, ...]
+    label: str
+    notes: tuple[str, ...] = ()
+    variables: str = ""
+    size: Size = Size()
+
+
+def synthetic_inputs() -> Inputs:
+    """What `afo data synth data` makes."""
+    schema = schema_of(TeacherSpec())
+    return Inputs(
+        schema, ("{{data}}/train/*",), ("{{data}}/eval/*",), schema.label or "",
+        variables=f"{'vars: {data: data}':<{_COLUMN}}# `afo data synth data --train 100000` makes one",
+    )  # fmt: skip
+
+
+def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv_format: CsvFormat) -> Inputs:
+    """The schema inferred from the first records of `train`, globs relative to the present directory.
+
+    CSV files are converted into `folder`. Raises `UsageError` when no feature looks like the label and none is named,
+    and what reading and converting the files raises.
+    """
+    label = csv_format.label
+    report = inspect_files(train, csv_format=csv_format)
+    guessed, _ = infer_schema(report.features, report.looked_at)
+    names = [feature.name for feature in report.features]
+    chosen = label or guessed.label
+    if chosen is None or chosen not in names:
+        what = f"--label {label}: no such feature in the data" if label else "no feature looks like the label"
+        raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
+    said = Data(train=tuple(train), label=chosen, sample_id=guessed.sample_id)
+    schema, notes = infer_for_job(report.features, report.looked_at, said)
+    notes += [report.unread] if report.unread else []
+    if any(csv_format.is_csv(glob) for glob in (*train, *evaluation)):
+        written = _convert(train, evaluation, folder, schema, csv_format)
+        unmet = set.intersection(*(set(each.unmet) for each in written))
+        notes += [f"no row has a label of {cell!r} (--positive)" for cell in sorted(unmet)]
+        size = size_for(Size.workers, written[0].records)
+        train_glob, eval_glob = (f"{RECORDS}/{part}/part-*" for part in ("train", "eval"))
+        return Inputs(schema, (train_glob,), (eval_glob,) if evaluation else (), chosen, tuple(notes), size=size)
+    files = find_splits([glob if "://" in glob else os.path.abspath(glob) for glob in train])
+    size = size_for(len(files), trained_records(files, said))
+    return Inputs(schema, _relative(train, folder), _relative(evaluation, folder), chosen, tuple(notes), size=size)
+
+
+def _convert(
+    train: Sequence[str], evaluation: Sequence[str], folder: Path, schema: Schema, csv_format: CsvFormat
+) -> list[Converted]:
+    """Make records of CSV files, all or none."""
+    target, written = folder.resolve() / RECORDS, []
+    try:
+        for part, globs in (("train", train), ("eval", evaluation)):
+            urls = [split.url for split in find_splits(globs)] if globs else []
+            if urls:
+                written.append(convert_csv(urls, str(target / part), schema, csv_format, Size.workers))
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    return written
+
+
+def _relative(globs: Sequence[str], folder: Path) -> tuple[str, ...]:
+    return tuple(glob if "://" in glob or os.path.isabs(glob) else os.path.relpath(glob, folder) for glob in globs)
+
+
+def job_text(name: str, file: str, inputs: Inputs) -> str:
+    """The job file."""
+    evaluated = bool(inputs.eval)
+    cross = [feature.name for feature in inputs.schema.features if feature.kind != "dense"][:2]
+    return _TEMPLATE.format(
+        file=file,
+        name=json.dumps(name, ensure_ascii=False),
+        variables=inputs.variables or f"{'# vars: {dt: 2026-11-19}':<{_COLUMN}}# used as {{{{dt}}}}, {{{{dt-1}}}}",
+        evaluator=_unless(evaluated, "  evaluator: {memory: 1536 MiB, vcores: 1}", "measures each checkpoint"),
+        train=_words(inputs.train),
+        eval=_unless(evaluated, f"  eval: {_words(inputs.eval or ('eval/*',))}", "for the evaluator"),
+        label=json.dumps(inputs.label, ensure_ascii=False),
+        workers=inputs.size.workers,
+        batch_size=inputs.size.batch_size,
+        epochs=f"  epochs: {inputs.size.epochs}" if inputs.size.epochs > 1 else "  # epochs: 1",
+        sample_id=_unless(
+            inputs.schema.sample_id is not None, f"  sample_id: {json.dumps(inputs.schema.sample_id or 'id')}",
+            "an integer that names a sample",
+        ),
+        cross=_words(cross) if len(cross) == 2 else "[a, b]",
+        train_section=_unless(evaluated, "train: {eval_every: 5m}", "how often the evaluator measures"),
+    )  # fmt: skip
+
+
+def schema_text(inputs: Inputs) -> str:
+    """The schema file, with what was left out of it."""
+    return text_of(inputs.schema, inputs.notes)
+
+
+def _words(words: Sequence[str]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)
+
+
+def _unless(wanted: bool, line: str, words: str) -> str:
+    """A line of the job file, made a comment unless wanted."""
+    text = line if wanted else line.replace(line.lstrip(), f"# {line.lstrip()}")
+    return f"{text:<{_COLUMN}}# {words}"
