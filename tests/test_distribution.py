@@ -252,7 +252,7 @@ def test_the_wheel_trains_without_a_compiler(without_compiler: Path, tmp_path: P
 @pytest.mark.slow
 def test_the_wheel_has_the_pages_of_the_history_server(without_compiler: Path, tmp_path: Path) -> None:
     asks = (
-        "from afo_history_server.app import close_app, create_app; app = create_app('.');"
+        "from afo_history_server.web.app import close_app, create_app; app = create_app('.');"
         "print(app.test_client().get('/').text, app.root_path); close_app(app)"
     )
     said = installed(without_compiler, tmp_path, "python", "-c", asks)

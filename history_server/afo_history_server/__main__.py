@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     descriptors.raise_limit()
     try:
         _check_packages()
-        from afo_history_server.serve import serve
+        from afo_history_server.web.serve import serve
 
         token = read_token(options.token_file) if options.token_file else ""
         serve(options.root, options.port, load_config().history, options.index, token)

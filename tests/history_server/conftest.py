@@ -12,9 +12,9 @@ from afo import events as ev
 from afo.history_site import HistorySite
 from afo.rpc.messages import Usage
 from afo.user_state import UserState
-from afo_history_server.access import Access
-from afo_history_server.app import close_app, create_app
-from afo_history_server.job_files import JobFiles
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.web.access import Access
+from afo_history_server.web.app import close_app, create_app
 from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
 from pages import TOKEN, browser
 

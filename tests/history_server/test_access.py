@@ -12,11 +12,11 @@ from flask.testing import FlaskClient
 from afo.errors import PermissionDenied
 from afo.history_site import HistorySite
 from afo.paths import JobPaths
-from afo_history_server.access import Access
-from afo_history_server.app import close_app, create_app
-from afo_history_server.job_files import JobFiles
-from afo_history_server.serve import proxy_secret
-from afo_history_server.signing_in import FOR_EVERYBODY, PROXY_SECRET
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.web.access import Access
+from afo_history_server.web.app import close_app, create_app
+from afo_history_server.web.authentication import FOR_EVERYBODY, PROXY_SECRET
+from afo_history_server.web.serve import proxy_secret
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import SERVED, TOKEN, browser, by, form
 

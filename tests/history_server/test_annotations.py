@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from afo_history_server import live_job
-from afo_history_server.app import JOBS
+from afo_history_server.store import live_job
+from afo_history_server.web.app import JOBS
 from job_writer import DONE, RUNNING, JobWriter
 from pages import SERVED, TOKEN, by, form
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_history_server.chart import Chart, Value, chart, round_step, time_step
-from afo_history_server.thinned import Thinned
+from afo_history_server.model.downsample import Thinned
+from afo_history_server.views.chart import Chart, Value, chart, round_step, time_step
 
 NUMBERS = st.floats(-1e12, 1e12)
 

@@ -13,9 +13,9 @@ from afo import events as ev
 from afo import storage
 from afo.errors import ClusterUnreachable
 from afo.event_log import Record, encode_line, sealed
-from afo_history_server.app import create_app
-from afo_history_server.event_log import EventLog
-from afo_history_server.job_files import JobFiles
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.store.log_reader import EventLog
+from afo_history_server.web.app import create_app
 from damage import NESTED, damaged
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import browser
@@ -123,7 +123,7 @@ def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobW
 
 
 def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afo_history_server.event_log.MAX_LINE", 1000)
+    monkeypatch.setattr("afo_history_server.store.log_reader.MAX_LINE", 1000)
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
     log = EventLog(JobFiles(root), running.paths.events)

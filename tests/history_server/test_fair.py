@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_history_server.fair import chosen, fair_share
+from afo_history_server.store.fair import chosen, fair_share
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from afo import jsonfile, storage
 from afo.profile_request import OPERATORS, Operator, Operators
-from afo_history_server.fleet import fleet, group_of, waited
-from afo_history_server.job_files import JobFiles
-from afo_history_server.job_summary import JobSummary
+from afo_history_server.model.job_summary import JobSummary
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.views.fleet import fleet, group_of, waited
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import text, words
 

@@ -20,14 +20,14 @@ from afo.local_job import KILLED, LOCK, am_dir, am_lock
 from afo.resource_manager import Application
 from afo.units import Duration, Memory
 from afo.user_state import UserState
-from afo_history_server.app import close_app, create_app
-from afo_history_server.job_actions import DELETED, JobActions, Order, remove_job
-from afo_history_server.job_files import JobFiles
-from afo_history_server.job_ids import JobIds
-from afo_history_server.job_store import JobStore
-from afo_history_server.retention import Ended, Retention, outlived
-from afo_history_server.telemetry import Telemetry
-from afo_history_server.vanished import FORGOTTEN_S, SILENT_S, VanishedJobs, closed
+from afo_history_server.maintenance.job_actions import DELETED, JobActions, Order, remove_job
+from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, VanishedJobs, closed
+from afo_history_server.maintenance.retention import Ended, Retention, outlived
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.store.job_ids import JobIds
+from afo_history_server.store.job_store import JobStore
+from afo_history_server.store.telemetry import Telemetry
+from afo_history_server.web.app import close_app, create_app
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import browser
 

@@ -11,12 +11,12 @@ from flask.testing import FlaskClient
 
 from afo import storage
 from afo.errors import ClusterUnreachable
-from afo_history_server.app import JOBS, close_app, create_app
-from afo_history_server.job_files import JobFiles
-from afo_history_server.job_index import QUIET_EVERY_S, QUIET_S
-from afo_history_server.job_store import JobStore
-from afo_history_server.repeated import Repeated
-from afo_history_server.telemetry import Telemetry
+from afo_history_server.maintenance.periodic import Repeated
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.store.job_index import QUIET_EVERY_S, QUIET_S
+from afo_history_server.store.job_store import JobStore
+from afo_history_server.store.telemetry import Telemetry
+from afo_history_server.web.app import JOBS, close_app, create_app
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 from pages import browser
 

@@ -15,9 +15,9 @@ from afo.exits import APPLICATION_ATTEMPT_LOST
 from afo.gate import Check
 from afo.profile_request import OPERATORS, STACKS, Operator, Operators
 from afo.rpc.messages import HashTables, Usage
-from afo_history_server.advice import advice
-from afo_history_server.job_history import Attempt, Checkpoint, DataProgress, JobHistory
-from afo_history_server.timeline import MAX_LANES, WIDTH, timeline
+from afo_history_server.model.job_history import Attempt, Checkpoint, DataProgress, JobHistory
+from afo_history_server.views.advice import advice
+from afo_history_server.views.timeline import MAX_LANES, WIDTH, timeline
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import events as ev
-from afo_history_server.job_columns import column
-from afo_history_server.job_history import STATES
-from afo_history_server.job_index import line_of
-from afo_history_server.job_query import SORTS, JobQuery
-from afo_history_server.job_summary import JobSummary
+from afo_history_server.model.job_history import STATES
+from afo_history_server.model.job_summary import JobSummary
+from afo_history_server.store.job_index import line_of
+from afo_history_server.views.job_columns import column
+from afo_history_server.views.job_query import SORTS, JobQuery
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import storage
-from afo_history_server import log_search
-from afo_history_server.job_files import JobFiles
-from afo_history_server.log_range import read_range
-from afo_history_server.log_search import ERRORS, FOUND, place_of_time, search, words
+from afo_history_server.logs import log_search
+from afo_history_server.logs.log_range import read_range
+from afo_history_server.logs.log_search import ERRORS, FOUND, place_of_time, search, words
+from afo_history_server.store.job_files import JobFiles
 from job_writer import RUNNING, JobWriter
 from pages import text
 from pages import words as page_words

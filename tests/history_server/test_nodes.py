@@ -7,9 +7,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from afo import events as ev
-from afo_history_server import cluster_pages
-from afo_history_server.cluster_pages import FRESH_S
-from afo_history_server.job_store import JobStore
+from afo_history_server.store.job_store import JobStore
+from afo_history_server.web import nodes as pages
+from afo_history_server.web.nodes import FRESH_S
 from fake_resource_manager import NODE, FakeResourceManager
 from job_writer import DONE, FAILED, RUNNING, JobWriter, task_id
 from pages import SERVED, by, text, words
@@ -128,7 +128,7 @@ def test_a_machine_that_tasks_name_by_its_address_is_the_one_of_yarn(
 def test_one_user_s_jobs_push_nobody_else_s_off_the_page(
     client: FlaskClient, writer: Callable[..., JobWriter], monkeypatch: pytest.MonkeyPatch, alone: None
 ) -> None:
-    monkeypatch.setattr(cluster_pages, "MAX_JOBS", 3)
+    monkeypatch.setattr(pages, "MAX_JOBS", 3)
     monkeypatch.setattr(JobStore, "owner", lambda self, job_id: "bob" if job_id.endswith("_0001") else "alice")
     for number in range(1, 9):
         writer(f"local_{number}_{number:04d}", f"job {number}").begin().task(WORKER, host="n1")
@@ -147,7 +147,7 @@ def test_a_name_server_that_is_away_is_asked_little(
         asked.append(address)
         raise OSError("no name server")
 
-    monkeypatch.setattr(cluster_pages.socket, "gethostbyaddr", away)
+    monkeypatch.setattr(pages.socket, "gethostbyaddr", away)
     job = writer(RUNNING, "ctr").begin()
     for number in range(10):
         job.task(task_id("worker", number), host=f"10.0.0.{number}")

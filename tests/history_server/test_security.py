@@ -21,10 +21,10 @@ from afo import storage
 from afo.errors import AfoError, SpecError, StorageError
 from afo.gate import Check
 from afo.plain_text import plain
-from afo_history_server import unlinked
-from afo_history_server.app import create_app
-from afo_history_server.job_files import JobFiles
-from afo_history_server.serve import listening
+from afo_history_server.store import unlinked
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.web.app import create_app
+from afo_history_server.web.serve import listening
 from damage import broken
 from job_writer import DONE, FAILED, JobWriter, task_id
 from pages import browser
@@ -297,5 +297,5 @@ def test_a_request_that_comes_a_byte_at_a_time_holds_its_connection_no_longer(cl
 
 
 def test_the_server_imports_no_tensorflow() -> None:
-    code = "import sys, afo_history_server.serve; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, afo_history_server.web.serve; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], timeout=60, check=True)

@@ -19,8 +19,9 @@ from werkzeug.test import TestResponse
 
 from afo import tensorboard_program
 from afo.errors import AfoError
-from afo_history_server import proxy, tensorboards
-from afo_history_server.tensorboards import LIMIT, Shown, TensorBoards
+from afo_history_server.maintenance import tensorboards
+from afo_history_server.maintenance.tensorboards import LIMIT, Shown, TensorBoards
+from afo_history_server.web import proxy
 from job_writer import DONE, RUNNING, JobWriter
 from pages import browser
 

@@ -9,9 +9,9 @@ from flask.testing import FlaskClient
 from afo import events as ev
 from afo.resource_manager import Application
 from afo.rpc.messages import TaskId
-from afo_history_server.app import JOBS
-from afo_history_server.vanished import SILENT_S, VanishedJobs
-from afo_history_server.wait_fold import WaitFold
+from afo_history_server.maintenance.lost_jobs import SILENT_S, VanishedJobs
+from afo_history_server.model.wait_fold import WaitFold
+from afo_history_server.web.app import JOBS
 from job_writer import FAILED, RUNNING, JobWriter, task_id
 from pages import text, words
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from afo_history_server import words
+from afo_history_server.model import text as words
 
 
 @pytest.mark.parametrize(

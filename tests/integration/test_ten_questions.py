@@ -17,7 +17,7 @@ import yaml
 from flask.testing import FlaskClient
 
 from afo import events as ev
-from afo_history_server.app import close_app, create_app
+from afo_history_server.web.app import close_app, create_app
 from click_records import SCHEMA, write_files
 from live_job import LiveJob
 from pages import browser, words

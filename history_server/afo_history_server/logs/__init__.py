@@ -1,0 +1,1 @@
+"""Logs of tasks: by range, searched, as they grow."""

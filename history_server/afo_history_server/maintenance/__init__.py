@@ -1,0 +1,1 @@
+"""What the server does to jobs, by itself or when asked: closes, deletes, ends, draws with TensorBoard."""

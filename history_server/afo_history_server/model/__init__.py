@@ -1,0 +1,1 @@
+"""What a job's log and files say, folded into values. Pure."""

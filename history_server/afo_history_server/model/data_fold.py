@@ -1,0 +1,62 @@
+"""Which passes over which training files are part of the model, record by record. Pure."""
+
+from collections import deque
+
+from afo import events as ev
+from afo.lineage import NO_EPOCH
+from afo_history_server.model.job_history import DataProgress, FileProgress
+
+#: Manifests whose data positions are remembered: a job goes back to one of the newest.
+_KEPT_MANIFESTS = 16
+
+Positions = tuple[tuple[int, int, int, int], ...]
+
+
+class DataFold:
+    """Takes a job's events in their order."""
+
+    def __init__(self) -> None:
+        self._shape = 0, 0
+        #: Row → its passes that count, by epoch.
+        self._done: dict[int, dict[int, FileProgress]] = {}
+        self._manifests: deque[tuple[str, Positions]] = deque(maxlen=_KEPT_MANIFESTS)
+        self._undone = 0
+
+    def take(self, event: ev.AnyEvent, time: float) -> None:
+        """The next event; most are of no interest here."""
+        match event:
+            case ev.JobStarted():
+                self._shape = len(event.train_files), event.epochs
+            case ev.CheckpointWritten():
+                self._manifests.append((event.manifest, event.positions))
+            case ev.SplitDone():
+                self._done.setdefault(event.row, {})[event.epoch] = FileProgress(
+                    row=event.row, epoch=event.epoch, count=event.count, bad=event.bad, first_bad=event.first_bad,
+                    task=str(event.task), time=time,
+                )  # fmt: skip
+            case ev.GenerationEnded() if not event.kept:
+                self._go_back(event.manifest)
+            case _:
+                return
+
+    def progress(self) -> DataProgress:
+        """The sums."""
+        passes = [each for epochs in self._done.values() for each in epochs.values()]
+        files, epochs = self._shape
+        return DataProgress(
+            files=files, epochs=epochs, passes=len(passes), records=sum(each.count for each in passes),
+            bad=sum(each.bad for each in passes), undone=self._undone,
+        )  # fmt: skip
+
+    def files(self) -> dict[int, FileProgress]:
+        """Row → its newest pass."""
+        return {row: epochs[max(epochs)] for row, epochs in self._done.items() if epochs}
+
+    def _go_back(self, manifest: str) -> None:
+        """Passes that the manifest does not hold are undone; a pass that it holds a part of is continued."""
+        held = {row: (epoch, count) for row, epoch, count, _ in dict(self._manifests).get(manifest, ())}
+        for row, epochs in self._done.items():
+            epoch, count = held.get(row, (NO_EPOCH, 0))
+            kept = {at: each for at, each in epochs.items() if at < epoch or (at == epoch and each.count == count)}
+            self._undone += sum(each.count for at, each in epochs.items() if at not in kept)
+            self._done[row] = kept

@@ -1,0 +1,281 @@
+"""The event log, folded record by record into what the pages show. Pure."""
+
+from collections import deque
+
+from msgspec import structs
+
+from afo import events as ev
+from afo.downtime_fold import DowntimeFold
+from afo.event_log import UnknownRecord
+from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
+from afo.job import ROLES
+from afo.job_costs import JobCosts
+from afo.master_starts import MasterStarts
+from afo.rpc.messages import TaskId
+from afo_history_server.model.data_fold import DataFold
+from afo_history_server.model.downsample import Thinned
+from afo_history_server.model.job_history import (
+    AnyRecord,
+    Attempt,
+    Beginning,
+    Checkpoint,
+    CurvePoint,
+    Evaluation,
+    Export,
+    FileProgress,
+    JobHistory,
+    Profile,
+    Restart,
+    UsePoint,
+    finished,
+)
+from afo_history_server.model.wait_fold import WaitFold
+
+#: Newest events, checkpoints, evaluations and restarts that are kept of a job; process restarts of an attempt.
+KEPT_EVENTS = 500
+KEPT_POINTS = 200
+KEPT_IN_PLACE = 50
+KEPT_PROFILES = 50
+#: Points of a curve.
+CURVE_POINTS = 400
+#: Points of what one attempt used.
+USE_POINTS = 60
+#: Characters kept of a failed task's last lines.
+TAIL = 8000
+
+#: Causes after which another attempt is no restart, or is told with that of the Application Master.
+_TOLD_ELSEWHERE = NO_RESTART | {APPLICATION_ATTEMPT_LOST}
+
+
+class HistoryFold:
+    """Takes records in their order. `before` is the job before its first event."""
+
+    def __init__(self, before: JobHistory) -> None:
+        self._job = before
+        self._attempts: dict[TaskId, Attempt] = {}
+        self._checkpoints: deque[Checkpoint] = deque(maxlen=KEPT_POINTS)
+        self._saving_since: float | None = None
+        self._evaluations: deque[Evaluation] = deque(maxlen=KEPT_POINTS)
+        self._restarts: deque[Restart] = deque(maxlen=KEPT_POINTS)
+        self._returns: deque[Restart] = deque(maxlen=KEPT_POINTS)
+        self._curve: Thinned[CurvePoint] = Thinned(CURVE_POINTS)
+        self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
+        self._use: dict[TaskId, Thinned[UsePoint]] = {}
+        self._used_at: dict[TaskId, float] = {}
+        self._masters = MasterStarts()
+        self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
+        #: Orders to take one that are not done.
+        self._profiles_wanted: dict[int, TaskId] = {}
+        self._data = DataFold()
+        self._wait = WaitFold(before.runtime)
+        self._downtime = DowntimeFold()
+        self._costs = JobCosts()
+
+    def take(self, record: AnyRecord) -> None:
+        """Add the next record."""
+        self._newest.append(record)
+        self._downtime.take(record)
+        self._change(last_event=record.time, events_total=self._job.events_total + 1)
+        if isinstance(record, UnknownRecord):
+            self._change(unknown_events=self._job.unknown_events + 1)
+            return
+        parts = (self._of_job, self._of_master, self._of_training, self._of_model, self._of_attempt, self._data.take)
+        for apply in parts:
+            apply(record.event, record.time)
+        self._wait.take(record.event)
+        self._costs.take(record.event, record.time)
+
+    def files(self) -> dict[int, FileProgress]:
+        """Row of a training file → the newest pass over it."""
+        return self._data.files()
+
+    def newest(self) -> tuple[AnyRecord, ...]:
+        """The newest records, newest first."""
+        return tuple(reversed(self._newest))
+
+    def history(self) -> JobHistory:
+        """The job after all records taken so far; lists other than that of attempts are newest first."""
+        return structs.replace(
+            self._job,
+            waiting="" if self._job.ended else self._wait.sentence(),
+            attempts=tuple(sorted(self._attempts.values(), key=_place)),
+            checkpoints=tuple(reversed(self._checkpoints)),
+            evaluations=tuple(reversed(self._evaluations)),
+            restarts=tuple(reversed(self._restarts)),
+            returns=tuple(reversed(self._returns)),
+            outages=tuple(reversed(self._downtime.outages())),
+            downtime=self._downtime.of_ended() if self._job.ended else self._downtime.downtime(),
+            curve=self._curve.items(),
+            metric_curve=self._metric_curve.items(),
+            data=self._data.progress(),
+            costs=self._costs.costs,
+        )
+
+    def _of_job(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.JobStarted():
+                self._change(
+                    name=event.name, user=self._job.user or event.user, queue=event.queue, runtime=event.runtime,
+                    started=time, afo_version=event.afo_version, submitted=event.submitted, state="STARTING",
+                )  # fmt: skip
+            case ev.GenerationStarted() | ev.Sample() if self._job.state == "STARTING":
+                self._change(state="RUNNING")
+            case ev.JobEnding():
+                self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,
+                             first_task=event.first_task)  # fmt: skip
+            case ev.JobFinished():
+                self._job = finished(self._job, event)
+            case ev.KillRequested():
+                self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
+            case ev.AmStarted():
+                self._change(metrics_address=event.metrics)
+            case _:
+                return
+
+    def _of_master(self, event: ev.AnyEvent, time: float) -> None:
+        again = self._masters.take(event, time)
+        if again is not None and isinstance(event, ev.AmStarted):
+            what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
+            tasks = f"; tasks that ended with the one before: {again.tasks}" if again.tasks else ""
+            self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{tasks}"))
+
+    def _of_training(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.Sample():
+                self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
+                             input_wait=event.input_wait, loss=event.loss, progress=event.progress,
+                             seconds_left=event.seconds_left)  # fmt: skip
+                self._curve.add(
+                    CurvePoint(time=time, step=event.step, samples_per_s=event.samples_per_s,
+                               input_wait=event.input_wait, loss=event.loss, staleness=event.staleness)
+                )  # fmt: skip
+            case ev.Evaluated():
+                self._change(metrics=event.metrics)
+                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final,
+                                   passed_over=event.passed_over)  # fmt: skip
+                self._evaluations.append(point)
+                self._metric_curve.add(point)
+            case ev.CheckpointBegun():
+                self._saving_since = time
+            case ev.CheckpointWritten():
+                self._checkpoints.append(
+                    Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
+                               generation=event.generation, manifest=event.manifest, final=event.final,
+                               hash_tables=event.hash_tables)
+                )  # fmt: skip
+                self._saving_since = None
+                self._change(step=event.step)
+            case ev.GenerationEnded():
+                whom, back = _who_goes_back(event)
+                what = f"{whom}, generation {event.generation + 1}"
+                self._returns.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
+                self._restarts.append(self._returns[-1])
+            case ev.VariablesReady() if event.kept or event.passed_over:
+                why = "; ".join((*_missing(event), *(f"passed over {each}" for each in event.passed_over)))
+                self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
+            case _:
+                return
+
+    def _of_model(self, event: ev.AnyEvent, time: float) -> None:
+        """What the model began with, what became of it, and what was profiled."""
+        match event:
+            case ev.WarmStarted():
+                self._change(
+                    beginning=Beginning(source=event.source, step=event.step, kept=event.kept,
+                                        made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
+                )  # fmt: skip
+            case ev.ExportDecided():
+                self._change(
+                    export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
+                                  metrics=event.metrics, checks=event.checks),
+                    metrics=event.metrics or self._job.metrics,
+                )  # fmt: skip
+            case ev.OrderGiven() if event.kind == "profile":
+                self._profiles_wanted[event.order] = event.task
+            case ev.OrderDone() if task := self._profiles_wanted.pop(event.order, None):
+                name = "" if event.failed else f"profile-{task.role}_{task.index}-{event.order}"
+                profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name, problem=event.problem)
+                self._change(profiles=(profile, *self._job.profiles)[:KEPT_PROFILES])
+            case _:
+                return
+
+    def _of_attempt(self, event: ev.AnyEvent, time: float) -> None:
+        match event:
+            case ev.ContainerRequested():
+                self._attempt(event.task, requested=time, memory=event.memory, vcores=event.vcores)
+                self._change(restart_count=self._job.restart_count + self._follows(event.task, NO_RESTART))
+                if self._follows(event.task, _TOLD_ELSEWHERE):
+                    what = f"{event.task}, attempt {event.task.attempt}"
+                    self._restarts.append(Restart(time=time, what=what, why=event.reason))
+            case ev.WorkersScaled():
+                what = f"{event.number} workers wanted in place of {event.before}"
+                self._restarts.append(Restart(time=time, what=what, why=f"{event.user} scaled the job"))
+            case ev.ContainerRunning():
+                self._attempt(event.task, started=time, container=event.container, host=event.host)
+            case ev.TaskRegistered():
+                self._attempt(event.task, registered=time, container=event.container, host=event.host)
+            case ev.ProcessEnded():
+                self._change(restart_count=self._job.restart_count + 1)
+                self._last_words(event)
+                earlier = self._known(event.task).restarted[1 - KEPT_IN_PLACE :]
+                self._attempt(event.task, restarted=(*earlier, time))
+                what = f"{event.task}, process {event.number + 1} in its container"
+                self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
+            case ev.TasksUsed():
+                for use in event.tasks:
+                    self._used(use, time)
+            case ev.TaskEnded():
+                self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
+                if event.cause != "ended_with_job" or event.task != self._job.first_task:
+                    self._last_words(event)
+            case ev.ContainerEnded() if not self._known(event.task).ended:
+                self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
+            case _:
+                return
+
+    def _used(self, use: ev.TaskUse, time: float) -> None:
+        before, since = self._known(use.task), self._used_at.get(use.task)
+        cores = None
+        if since is not None and time > since and use.cpu_s >= before.cpu_s:
+            cores = (use.cpu_s - before.cpu_s) / (time - since)
+        self._used_at[use.task] = time
+        series = self._use.setdefault(use.task, Thinned(USE_POINTS))
+        series.add(UsePoint(time=time, rss=use.rss, cores=cores))
+        self._attempt(use.task, peak_rss=use.peak_rss, cpu_s=use.cpu_s, use=series.items())
+
+    def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+        self._attempt(
+            event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
+        )  # fmt: skip
+
+    def _follows(self, task: TaskId, others: frozenset[str]) -> bool:
+        """Whether the attempt follows another one that ended with none of these causes."""
+        before = self._attempts.get(structs.replace(task, attempt=task.attempt - 1))
+        return task.attempt > 0 and (before is None or before.cause not in others)
+
+    def _known(self, task: TaskId) -> Attempt:
+        return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)
+
+    def _attempt(self, task: TaskId, **fields: object) -> None:
+        self._attempts[task] = structs.replace(self._known(task), **fields)
+
+    def _change(self, **fields: object) -> None:
+        self._job = structs.replace(self._job, **fields)
+
+
+def _place(attempt: Attempt) -> tuple[int, int, int]:
+    return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _missing(event: ev.VariablesReady) -> tuple[str, ...]:
+    if not event.kept:
+        return ()
+    return (f"the updates of {event.lost_samples:,} samples are missing in what was restored",)
+
+
+def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:
+    """What starts anew when a generation ends, and from where."""
+    back = f"back to {event.manifest}" if event.manifest else "back to the beginning"
+    if not event.kept:
+        return "all servers and workers", back
+    return "the lost servers and all workers", f"{len(event.kept)} servers keep what they hold, the rest goes {back}"

@@ -1,0 +1,1 @@
+"""Jobs as they lie in the file system: found, read, kept, listed."""

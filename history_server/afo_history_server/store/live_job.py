@@ -1,0 +1,133 @@
+"""One job that is read again and again: each look takes in what came since the last one."""
+
+import threading
+import time
+
+from msgspec import structs
+
+from afo import annotations as an
+from afo import events as ev
+from afo.decoding import Malformed
+from afo.errors import NotFound, PermissionDenied, StorageError
+from afo.paths import JobPaths
+from afo_history_server.model.history_fold import HistoryFold
+from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory, finished
+from afo_history_server.model.job_summary import (
+    JobHead,
+    JobSummary,
+    annotated,
+    before,
+    decode_head,
+    decode_verdict,
+    of_verdict,
+)
+from afo_history_server.store.job_files import JobFiles
+from afo_history_server.store.log_reader import EventLog
+
+#: Bytes of job.json, which names all training files, and of verdict.json; larger ones are refused as damaged.
+MAX_DOCUMENT, _MAX_VERDICT = 64 << 20, 4 << 20
+#: How old notes and tags of a job that is looked at may be.
+ANNOTATIONS_EVERY_S = 5.0
+
+
+def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
+    """The job as submitted, None while it is not there. Raises `Malformed` and what `afo.storage` raises.
+
+    Where owners are checked it has to be there and be its user's: it decides who may see the job.
+    """
+    try:
+        head = decode_head(files.read(paths.job, MAX_DOCUMENT), paths.job)
+    except NotFound:
+        if files.check_owners:
+            raise
+        return None
+    files.check_owner(paths.job, head.user)
+    return head
+
+
+def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
+    """The verdict, None while the job has none. Raises `Malformed` and what `afo.storage` raises."""
+    try:
+        return decode_verdict(files.read(paths.verdict, _MAX_VERDICT), paths.verdict)
+    except NotFound:
+        return None
+
+
+def read_annotations(files: JobFiles, paths: JobPaths) -> tuple[an.Annotations, str]:
+    """What people said of a job, and why that cannot be read; the rest of it can. Raises `ClusterUnreachable`."""
+    try:
+        return an.decoded(files.read(paths.annotations, an.MOST_BYTES + 1), paths.annotations), ""
+    except NotFound:
+        return an.NONE, ""
+    except (Malformed, PermissionDenied, StorageError) as error:
+        return an.NONE, str(error)
+
+
+class LiveJob:
+    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new.
+
+    `submitted`: `before` is all that will be known of the job's file; False while that is not there.
+    """
+
+    def __init__(self, files: JobFiles, paths: JobPaths, before: JobHistory, *, submitted: bool = True) -> None:
+        self._files, self._paths = files, paths
+        self.submitted = submitted
+        #: The job as submitted: whose it is, and who else may see it.
+        self.before = before
+        self._lock = threading.Lock()
+        self._log = EventLog(files, paths.events)
+        self._fold = HistoryFold(before)
+        self._verdict: ev.JobFinished | None = None
+        #: The verdict is known and the whole log was read: nothing can come any more.
+        self._closed = False
+        self._damaged = 0
+        #: What people said of it, why that cannot be read, and when it is read again.
+        self._annotations, self._annotations_problem, self._annotations_due = an.NONE, "", 0.0
+        #: What YARN says of a job that has not begun.
+        self._words_of_yarn = ""
+
+    def hear(self, words: str) -> None:
+        """Take in what YARN says of a job whose Application Master has not begun."""
+        self._words_of_yarn = words
+
+    def look(self) -> tuple[JobHistory, tuple[AnyRecord, ...], int]:
+        """The job now, its newest events, and how many parse errors are new. Raises what `afo.storage` raises."""
+        with self._lock:
+            errors = 0 if self._closed else self._read()
+            job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
+            if job.state == "SUBMITTED" and self._words_of_yarn:
+                job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
+            job = annotated(job, *self._said())
+            return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
+
+    def files(self) -> dict[int, FileProgress]:
+        """As of the last look: row of a training file → the newest pass over it."""
+        with self._lock:
+            return self._fold.files()
+
+    def _said(self) -> tuple[an.Annotations, str]:
+        if (now := time.monotonic()) >= self._annotations_due:
+            self._annotations, self._annotations_problem = read_annotations(self._files, self._paths)
+            self._annotations_due = now + ANNOTATIONS_EVERY_S
+        return self._annotations, self._annotations_problem
+
+    def _read(self) -> int:
+        before = self._log.unreadable + self._damaged
+        try:
+            # Before the log: what is read after it is the whole log.
+            self._verdict = read_verdict(self._files, self._paths)
+        except Malformed:
+            self._damaged = 1
+        for record in self._log.poll():
+            self._fold.take(record)
+        self._closed = self._verdict is not None
+        return self._log.unreadable + self._damaged - before
+
+
+def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
+    """The line of a job that has a verdict, from its small files. Raises `Malformed` and what storage raises."""
+    verdict = read_verdict(files, paths)
+    head = read_head(files, paths) if verdict else None
+    if not verdict or not head:
+        return None
+    return of_verdict(annotated(before(paths.job_id, head), *read_annotations(files, paths)), verdict)
