@@ -23,14 +23,14 @@ from report import MISSED, publish, result
 from size import sized
 
 from afo import __version__, storage
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
 from afo.job import Data, Job, RoleSpec
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
 from afo.rpc.server import RpcServer
-from afo.train_task import Progress
 from afo_am.core import Core
 from afo_am.driver import Driver
 from afo_am.journal import Journal

@@ -23,13 +23,14 @@ from bridge_jvm import Master, Numbers, until
 from report import MISSED, publish, result
 from size import sized
 
-from afo import __version__, units
-from afo.am_config import AmConfig
-from afo.config import user_name
+from afo import __version__
+from afo.formats import units
+from afo.formats.units import Duration, Memory
 from afo.job import Job
-from afo.resource_manager import FINAL_STATES, from_configuration
-from afo.submission import application_spec
-from afo.units import Duration, Memory
+from afo.protocol.am_config import AmConfig
+from afo.site.config import user_name
+from afo.yarn.resource_manager import FINAL_STATES, from_configuration
+from afo.yarn.submission import application_spec
 from afo_client.hadoop import Cluster, ClusterSpec
 from afo_client.hadoop.jars import java_home
 from afo_client.hadoop.processes import containers, java_command

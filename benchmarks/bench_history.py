@@ -23,11 +23,13 @@ import psutil
 from report import MISSED, publish, result
 from size import sized
 
-from afo import __version__, event_log, jsonfile
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo import __version__
+from afo.events import event_log
+from afo.events import types as ev
+from afo.formats import json_file
 from afo.job import Data, Job, RoleSpec
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import TaskId
 
 CLIENTS, SENDERS, PAUSE_S = sized(50, 4), 2, sized(1.0, 0.01)
@@ -45,7 +47,7 @@ def write_job(root: str, number: int, now: float) -> str:
               data=Data(schema="s", train=("a",)))  # fmt: skip
     config = AmConfig(job=job, user=user, afo_version=__version__, runtime="yarn", jobs_root=root, job_id=job_id,
                       train_files=("a",), secret_file="s", schema_file="s", submitted=begun)  # fmt: skip
-    write(paths.job, jsonfile.encode(config))
+    write(paths.job, json_file.encode(config))
     records = [
         event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=begun + time, event=event)
         for seq, (time, event) in enumerate(events(config, begun))

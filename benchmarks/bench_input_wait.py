@@ -19,7 +19,7 @@ from typing import Any
 from report import MISSED, publish, result
 from size import sized
 
-from afo.input_wait import NOTABLE
+from afo.protocol.input_wait import NOTABLE
 
 PROJECT = Path(__file__).parent.parent
 FEW = ("--train", "2000")

@@ -32,10 +32,10 @@ from quality_jobs import (
 from report import MISSED, publish, result
 from size import SMALLEST, sized
 
-from afo import events as ev
 from afo.errors import NotFound
-from afo.event_log import Record, read_log
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.events.event_log import Record, read_log
+from afo.job.paths import JobPaths
 
 #: The bands, and by how much the mean AUC may be lower.
 LOG_LOSS, OFF, MARGIN = 0.2935, 0.03, 0.0005

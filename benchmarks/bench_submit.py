@@ -23,12 +23,13 @@ import psutil
 from report import MISSED, publish, result
 from size import sized
 
-from afo import event_log, storage
-from afo import events as ev
-from afo.config import user_name
+from afo import storage
 from afo.errors import NotFound
-from afo.paths import JobPaths
-from afo.resource_manager import from_configuration
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.paths import JobPaths
+from afo.site.config import user_name
+from afo.yarn.resource_manager import from_configuration
 from afo_client.hadoop import Cluster, ClusterSpec
 from afo_client.runtimes.yarn.staging import cache_url
 

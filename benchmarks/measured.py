@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
-from afo.process_death import adopt_orphans
+from afo.process.lifetime import adopt_orphans
 
 EVERY_S = 0.5
 REAP_S = 0.02

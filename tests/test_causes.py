@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "causes.md"

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from afo.data.schema import parse_schema
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.cli.main import afo
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
 from afo.rpc.messages import TaskId
 from cluster_faults import GROUPS
 from cluster_faults.phases import PHASES

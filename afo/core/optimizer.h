@@ -18,7 +18,7 @@ enum class Rule : std::int32_t {
 };
 constexpr int kRules = 9;
 
-// Widest row, in weights: `MOST_DIM` of afo/table_bounds.py.
+// Widest row, in weights: `MOST_DIM` of afo/job/table_limits.py.
 constexpr std::int32_t kMaxDim = 4096;
 
 // What a table's rule is made of. A field that a rule does not name is not read.

@@ -4,9 +4,10 @@ from typing import TypeVar
 
 import msgspec
 
-from afo import decoding, storage
-from afo.decoding import Malformed
+from afo import storage
 from afo.errors import DataError, NotFound
+from afo.formats import decoding
+from afo.formats.decoding import Malformed
 
 ANSWER = "answer.json"
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 
 from afo import storage
-from afo.data.byte_range import ByteRange
 from afo.data.compression import Compression
 from afo.data.example import Values, decode
 from afo.data.formats import is_parquet
 from afo.data.schema import Schema
 from afo.data.tfrecord import read_stream
 from afo.errors import DataError
+from afo.formats.byte_range import ByteRange
 from afo.job import Data
 
 #: Of records that are only looked at: read as their names say.

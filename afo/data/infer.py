@@ -7,8 +7,8 @@ from afo.data.feature import Feature, Kind
 from afo.data.inspect import FeatureReport
 from afo.data.schema import Schema
 from afo.errors import DataError
+from afo.formats.plain_text import plain
 from afo.job import Data
-from afo.plain_text import plain
 
 _KIND: dict[ListKind, Kind] = {"int64": "categorical", "bytes": "string", "float": "dense"}
 _LABEL_NAMES = ("label", "click", "clicked")

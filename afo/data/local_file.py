@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from afo import storage
-from afo.data.byte_range import ByteRange
+from afo.formats.byte_range import ByteRange
 
 
 class LocalFile(NamedTuple):

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from afo import storage
 from afo.errors import ClusterUnreachable, NotFound
+from afo.formats.units import Duration
 from afo.job import Data
 from afo.storage.pattern import expand_braces, has_wildcard
-from afo.units import Duration
 
 #: Seconds between two looks.
 POLL_S = 15.0

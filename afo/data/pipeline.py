@@ -27,9 +27,9 @@ from afo.data.sieve import Sieve, require_bad
 from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.split_reader import Lease, SplitReader
 from afo.data.stages import Stages
-from afo.input_wait import InputWait
 from afo.job import Data
 from afo.models.records import RecordParser
+from afo.protocol.input_wait import InputWait
 
 #: Splits that are mixed with one another.
 OPEN_SPLITS = 2

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.byte_range import ByteRange
 from afo.data.tfrecord import compression_of, read_records
 from afo.errors import DataError
+from afo.formats.byte_range import ByteRange
 from afo.job import Data
 from afo.ops import library
 

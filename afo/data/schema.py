@@ -18,8 +18,8 @@ from msgspec import Meta
 from afo.data.example import ListKind, Values, kind_of
 from afo.data.feature import Feature, Name
 from afo.errors import DataError, SpecError
-from afo.yamlfile import convert
-from afo.yamltree import Document, parse_yaml, read_yaml
+from afo.formats.yaml_file import convert
+from afo.formats.yaml_tree import Document, parse_yaml, read_yaml
 
 #: Text that needs no quotes in YAML, but for these words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from afo.data.bad_records import BadRecords
-from afo.data.byte_range import ByteRange
 from afo.data.formats import is_parquet
 from afo.data.record_blocks import Order, RecordSource, record_blocks
 from afo.data.schema import Schema
 from afo.errors import DataError
+from afo.formats.byte_range import ByteRange
 from afo.job import Data
 
 

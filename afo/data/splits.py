@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from afo import storage
-from afo.data.byte_range import ByteRange
 from afo.errors import DataError, NotFound
+from afo.formats.byte_range import ByteRange
 
 
 class SplitFile(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ import time
 
 from msgspec import structs
 
-from afo.input_wait import InputBound, InputWait
+from afo.protocol.input_wait import InputBound, InputWait
 
 
 class Stages:

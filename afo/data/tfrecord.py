@@ -13,10 +13,10 @@ from typing import BinaryIO, Literal, Self
 import google_crc32c
 
 from afo import storage
-from afo.data.byte_range import ByteRange
 from afo.data.compression import Compression, Deflater, detect, inflated
 from afo.data.record_index import IndexBuilder, RecordIndex, index_url, write_index
 from afo.errors import DataError
+from afo.formats.byte_range import ByteRange
 
 #: A length above this is taken for damage: protobuf itself reads no message of 2 GiB.
 MAX_RECORD = (1 << 31) - 1

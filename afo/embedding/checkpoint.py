@@ -11,13 +11,14 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
-from afo import manifest_file, storage
+from afo import storage
 from afo.embedding import row_block, saved_tables, snapshot
 from afo.embedding.group import TableGroup
 from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.embedding.server_tables import Table
 from afo.embedding.snapshot import Slice
 from afo.errors import AfoError, DataError
+from afo.formats import manifest_file
 
 #: Files that are read or written at a time.
 _STREAMS = 8

@@ -9,9 +9,9 @@ import tensorflow as tf
 from afo.embedding.policies import Eviction
 from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
+from afo.job.table_limits import MOST_DIM
 from afo.ops.handles import unordered
 from afo.ops.library import load
-from afo.table_bounds import MOST_DIM
 
 
 class TableGroup:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from afo.errors import SpecError
-from afo.table_bounds import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_KEYS, MOST_STEPS
+from afo.job.table_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_KEYS, MOST_STEPS
 
 
 class Filter(NamedTuple):

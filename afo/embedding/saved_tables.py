@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from afo import manifest_file, storage
+from afo import storage
 from afo.embedding import row_block
 from afo.errors import DataError
-from afo.manifest_file import Formats
-from afo.paths import checked_name
-from afo.table_bounds import MOST_DIM
+from afo.formats import manifest_file
+from afo.formats.manifest_file import Formats
+from afo.job.paths import checked_name
+from afo.job.table_limits import MOST_DIM
 
 MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.

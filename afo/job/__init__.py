@@ -1,6 +1,6 @@
 """What a job is: frozen data, no I/O.
 
-Every class here is a section of the job file; `afo.jobfile` reads one, `docs/job-file.md` is generated from these
+Every class here is a section of the job file; `afo.job.loader` reads one, `docs/job-file.md` is generated from these
 types. A field's `Meta(description=…)` is its documentation.
 """
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
+from afo.formats.units import Memory
 from afo.job.section import MOST_INT, PositiveInt, Section
-from afo.units import Memory
 
 #: Tasks of one role.
 _MOST_INSTANCES = 100_000

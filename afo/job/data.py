@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.formats.units import Memory
 from afo.job.section import MOST_INT, PositiveInt, Section
-from afo.units import Memory
 
 
 class Shuffle(Section, frozen=True):

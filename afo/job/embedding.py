@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.formats.units import Duration
 from afo.job.section import Section
-from afo.table_bounds import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
-from afo.units import Duration
+from afo.job.table_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 
 Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from afo.formats.units import Duration
 from afo.job.section import MOST_INT, Role, Section
-from afo.units import Duration
 
 
 class RestartBudget(Section, frozen=True):

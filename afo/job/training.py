@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from afo.bounds import Bound
+from afo.formats.ranges import Bound
+from afo.formats.units import Duration, Interval
 from afo.job.section import PositiveInt, Section
-from afo.table_bounds import MOST_STEPS
-from afo.units import Duration, Interval
+from afo.job.table_limits import MOST_STEPS
 
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
 METRICS = ("auc", "log_loss", "calibration", "samples")

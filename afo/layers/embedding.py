@@ -11,10 +11,10 @@ from afo import job
 from afo.embedding.policies import Eviction, Filter
 from afo.embedding.variable import keys_of
 from afo.errors import ModelError, SpecError
+from afo.formats.units import parse_quantity
 from afo.job import Pooling, Wire
 from afo.layers.lookup import active, pool
 from afo.layers.row_rules import require_by_row, require_summed
-from afo.units import parse_quantity
 
 Combiner = Literal["mean", "sum", "sqrtn"]
 _Policy = TypeVar("_Policy", Filter, Eviction)

@@ -14,7 +14,7 @@ from typing import Any
 from afo.data.schema import Schema
 from afo.errors import AfoError, ModelError, NotFound, SpecError
 from afo.job import Model
-from afo.own_code import split_entry
+from afo.job.entry_point import split_entry
 
 #: Keras puts words around what a layer raised, and prints that in bold.
 _KERAS = re.compile(r"\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)

@@ -9,7 +9,7 @@ from typing import Any
 
 from afo.errors import Unsupported
 
-#: The library that a task's process preloads (`afo.listen`).
+#: The library that a task's process preloads (`afo.process.listen`).
 LISTEN = "_afo_listen.so"
 #: What x86-64-v3 means in the words of /proc/cpuinfo, where it goes beyond every 64-bit server of this century.
 _CPU_FLAGS = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")

@@ -9,9 +9,10 @@ from typing import cast
 import grpc
 import msgspec
 
-from afo import decoding, storage
-from afo.decoding import Malformed
+from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, StorageError
+from afo.formats import decoding
+from afo.formats.decoding import Malformed
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
 

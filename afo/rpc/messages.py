@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from afo.data.byte_range import ByteRange
-from afo.gate import Fall
-from afo.input_wait import InputBound
+from afo.formats.byte_range import ByteRange
 from afo.job import Role
-from afo.train_task import Progress
+from afo.protocol.export_gate import Fall
+from afo.protocol.input_wait import InputBound
+from afo.protocol.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
 PROTOCOL = 8
@@ -137,7 +137,7 @@ class TokensRequest(Message, frozen=True):
 
 
 class TokensReply(Message, frozen=True):
-    """A file of delegation tokens (`afo.hadoop_tokens`), which are secrets."""
+    """A file of delegation tokens (`afo.hadoop.delegation_tokens`), which are secrets."""
 
     number: int
     content: bytes
@@ -150,7 +150,7 @@ class ExitReport(Message, frozen=True):
     generation: int
     #: Exit code, or -signal.
     code: int
-    #: A name of `afo.exits.CAUSES`.
+    #: A name of `afo.failures.causes.CAUSES`.
     cause: str
     #: Last lines of its output.
     tail: str
@@ -387,9 +387,9 @@ class StatusReply(Message, frozen=True):
     started: float
     #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
     restarts: int = 0
-    #: What a person should know of how the model came about (`afo.notes`).
+    #: What a person should know of how the model came about (`afo.events.notes`).
     notes: tuple[str, ...] = ()
-    #: What bounds the input, where training waits for it notably (`afo.input_wait`).
+    #: What bounds the input, where training waits for it notably (`afo.protocol.input_wait`).
     input_bound: InputBound | None = None
     #: Share of the job's steps that are made, 0 to 1, and the seconds until the last; None where that is not known.
     progress: float | None = None

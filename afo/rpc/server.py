@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 
-from afo import descriptors
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
-from afo.hosts import host_port
+from afo.process import descriptors
+from afo.process.hosts import host_port
 from afo.rpc import tls, wire
 from afo.rpc.messages import Message
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from afo.decoding import UNDECODABLE, reason
 from afo.errors import PermissionDenied, ProtocolError
+from afo.formats.decoding import UNDECODABLE, reason
 from afo.rpc import messages as m
 
 SERVICE = "afo.Master"

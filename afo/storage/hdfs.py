@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import hdfs_native
 
-from afo import hadoop_tokens
 from afo.errors import AfoError, ClusterUnreachable, NotFound, StillOpen, StorageError
-from afo.storage import deadline, hadoop_conf
+from afo.hadoop import conf, delegation_tokens
+from afo.storage import deadline
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
 from afo.storage.hdfs_errors import translate
 from afo.storage.patience import patiently
@@ -44,7 +44,7 @@ _RETRIES = {
 
 #: Whom hdfs-native takes this process for: without Kerberos by name, else by a delegation token or a ticket. It reads
 #: the files anew for each connection.
-_IDENTITY = ("HADOOP_USER_NAME", hadoop_tokens.LOCATION, "KRB5CCNAME", "KRB5_CONFIG")
+_IDENTITY = ("HADOOP_USER_NAME", delegation_tokens.LOCATION, "KRB5CCNAME", "KRB5_CONFIG")
 
 
 @functools.lru_cache(maxsize=64)
@@ -67,7 +67,7 @@ def _as_in_a_token(address: str, tokens: str) -> str:
 @functools.lru_cache(maxsize=64)
 def _found_in_tokens(address: str, tokens: str, written: int) -> str:
     del tokens, written  # which are replaced as one, when new ones are obtained
-    services = {token.service for token in hadoop_tokens.given() if token.kind == hadoop_tokens.HDFS}
+    services = {token.service for token in delegation_tokens.given() if token.kind == delegation_tokens.HDFS}
     host, colon, port = address.rpartition(":")
     if not services or not colon or address in services:
         return address
@@ -91,7 +91,7 @@ class HdfsFiles:
 
     @property
     def _where(self) -> str:
-        return self._address or hadoop_conf.setting("fs.defaultFS") or "(fs.defaultFS is not set)"
+        return self._address or conf.setting("fs.defaultFS") or "(fs.defaultFS is not set)"
 
     def _bounded(self, what: str, path: str, function: Callable[[], T]) -> T:
         """Runs one call of hdfs-native: with a deadline, and with its errors translated."""
@@ -109,14 +109,14 @@ class HdfsFiles:
     @property
     def _native(self) -> hdfs_native.Client:
         identity = tuple(os.environ.get(name) for name in _IDENTITY)
-        return _client(os.getpid(), str(hadoop_conf.conf_dir() or ""), identity, self._root(identity[1]))
+        return _client(os.getpid(), str(conf.conf_dir() or ""), identity, self._root(identity[1]))
 
     def _root(self, tokens: str | None) -> str:
         """What hdfs-native is asked for: a NameNode as the tokens call it, a mount table, or '' for the default."""
         url = self._prefix if self._address else ""
         if not tokens:
             return url
-        url = url or hadoop_conf.setting("fs.defaultFS") or ""
+        url = url or conf.setting("fs.defaultFS") or ""
         if not url or url.startswith(f"{VIEWFS}://"):
             return url
         return f"hdfs://{_as_in_a_token(urlsplit(url).netloc, tokens)}"

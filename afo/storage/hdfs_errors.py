@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from afo import kerberos
 from afo.errors import (
     AfoError,
     AlreadyExists,
@@ -18,7 +17,7 @@ from afo.errors import (
     StorageError,
     WaitTimeout,
 )
-from afo.storage import hadoop_conf
+from afo.hadoop import conf, kerberos
 
 _RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\]|\\.)*)"\)$', re.DOTALL)
 _NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
@@ -63,7 +62,7 @@ def _own(text: str, what: str, url: str, address: str) -> AfoError:
 
 def _hung_up(text: str) -> str:
     """What else a broken connection may mean: a NameNode with Kerberos ends that of a client without."""
-    if "RPC listener disconnected" not in text or hadoop_conf.demands_kerberos():
+    if "RPC listener disconnected" not in text or conf.demands_kerberos():
         return ""
     return (
         "; if it demands Kerberos, set HADOOP_CONF_DIR to that cluster's configuration, with"

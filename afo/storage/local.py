@@ -24,8 +24,8 @@ from afo.errors import (
     StorageError,
     has_no_space,
 )
-from afo.regular_file import open_descriptor, special_kind
 from afo.storage.backend import BLOCK, FileInfo, temporary_name
+from afo.storage.regular_file import open_descriptor, special_kind
 
 _LOOK = "look at"
 

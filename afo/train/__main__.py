@@ -9,13 +9,14 @@ import os
 import sys
 import traceback
 
-from afo import jsonfile, storage
+from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
-from afo.process_death import die_with_parent, end_at_once
-from afo.stacks_file import write_on_request
+from afo.formats import json_file
+from afo.process.lifetime import die_with_parent, end_at_once
+from afo.process.stack_dump import write_on_request
+from afo.protocol.train_task import EXIT_RESTART, TrainTask
 from afo.train import task_log
 from afo.train.readiness import await_training
-from afo.train_task import EXIT_RESTART, TrainTask
 
 #: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
 #: server binds the port that a socket keeps reserved; peers are never reached through a proxy.
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
     storage.be_patient(STORAGE_PATIENCE_S)
     task_log.begin()
     try:
-        task = jsonfile.read(arguments[0], TrainTask)
+        task = json_file.read(arguments[0], TrainTask)
         if task.proxy:
             os.environ.update({"grpc_proxy": f"http://{task.proxy}", "no_grpc_proxy": _NOBODY})
         _run(task)

@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from afo.job import WarmStart
-from afo.lineage import Ancestry, continued
+from afo.job_dir.lineage import Ancestry, continued
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader, from_newest_complete, restore
 from afo.train.manifest import read_evaluation
@@ -14,7 +15,6 @@ from afo.train.setup import Setup
 from afo.train.task_log import LOG, one_line
 from afo.train.variables import VariableIo
 from afo.train.warm_start import open_source, take_over
-from afo.train_task import Progress
 
 
 def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyReply) -> m.ReadyReport:

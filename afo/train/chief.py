@@ -5,6 +5,7 @@ import time
 
 from msgspec import structs
 
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.beginning import begin
 from afo.train.checkpoint import CheckpointReader, CheckpointWriter
@@ -18,7 +19,6 @@ from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.train.task_log import LOG, one_line
 from afo.train.warm_start import rules_of
-from afo.train_task import Progress
 
 #: Time between two points of a curve.
 SUMMARY_S = 5.0

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import tensorflow as tf
 
-from afo import listen
 from afo.errors import ClusterUnreachable
-from afo.hosts import host_of, host_port
+from afo.process import listen
+from afo.process.hosts import host_of, host_port
 
 #: What TensorFlow raises when a parameter server is gone, or came back without its variables.
 LOST_SERVER = (

@@ -5,10 +5,10 @@ import time
 from msgspec import structs
 
 from afo.errors import GateRefused
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.manifest import Refusal, parse_name, write_refusal
 from afo.train.setup import Setup
-from afo.train_task import Progress
 
 #: Time between two questions whether the final checkpoint was measured.
 POLL_S = 0.5

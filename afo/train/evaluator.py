@@ -5,8 +5,10 @@ import time
 from afo import storage
 from afo.data.splits import find_splits
 from afo.errors import NotFound
-from afo.gate import compared, falls
-from afo.lineage import Evaluation
+from afo.formats.units import Interval
+from afo.job_dir.lineage import Evaluation
+from afo.protocol.export_gate import compared, falls
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.checkpoint import CheckpointReader
 from afo.train.manifest import Found, find_manifests, read_evaluation, write_evaluation
@@ -15,8 +17,6 @@ from afo.train.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.train.task_log import LOG, one_line
-from afo.train_task import Progress
-from afo.units import Interval
 
 #: Time between two looks for a new checkpoint.
 POLL_S = 1.0

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from afo import storage
 from afo.job import RowType, TableKind
+from afo.job.paths import checked_name
 from afo.models.examples import Parse, parse, parse_by_tensorflow
-from afo.paths import checked_name
 from afo.train import exported
 from afo.train.checkpoint import CheckpointReader
 from afo.train.exported import Exported

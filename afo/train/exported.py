@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
-from afo import decoding, storage
+from afo import storage
+from afo.formats import decoding
 from afo.job import RowType, TableKind
-from afo.lineage import Lineage
+from afo.job_dir.lineage import Lineage
 from afo.train.manifest import parse_name
 
 FILE = ("assets.extra", "afo.json")

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from afo.errors import AfoError, ModelError, NotFinite
-from afo.own_code import split_entry
+from afo.job.entry_point import split_entry
 from afo.train.cluster import is_lost_server
 from afo.train.finite import MARK, culprits
 from afo.train.model import Model

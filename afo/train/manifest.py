@@ -19,11 +19,12 @@ from typing import TypeVar
 import google_crc32c
 import msgspec
 
-from afo import decoding, manifest_file, storage
+from afo import storage
 from afo.errors import AlreadyExists, DataError, NotFound
-from afo.lineage import Evaluation, Lineage
-from afo.manifest_file import Formats
-from afo.paths import checked_name
+from afo.formats import decoding, manifest_file
+from afo.formats.manifest_file import Formats
+from afo.job.paths import checked_name
+from afo.job_dir.lineage import Evaluation, Lineage
 from afo.train.sections import Section
 
 #: Raised when a reader of an older version could not read what this one writes. 1 says neither what is in the model nor

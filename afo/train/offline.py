@@ -1,7 +1,7 @@
 """`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, recount
 the training data, or try a job's first step, without a cluster.
 
-Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.offline_task`).
+Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.protocol.offline_task`).
 """
 
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from afo import jsonfile
 from afo.data.splits import SplitFile
 from afo.errors import AfoError
-from afo.offline_task import RESULT, OfflineResult, OfflineTask
-from afo.process_death import die_with_parent, end_at_once
+from afo.formats import json_file
+from afo.process.lifetime import die_with_parent, end_at_once
+from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial
 from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
@@ -28,7 +28,7 @@ from afo.train.table_form import TableForm
 def main(arguments: list[str]) -> int:
     """Run the task in the file that `arguments` name."""
     die_with_parent(os.getppid())
-    task = jsonfile.read(arguments[0], OfflineTask)
+    task = json_file.read(arguments[0], OfflineTask)
     try:
         result = run(task)
     except AfoError as error:

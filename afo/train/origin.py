@@ -8,13 +8,14 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from afo import __version__, lineage, storage
+from afo import __version__, storage
 from afo.errors import DataError, NotFound
-from afo.lineage import Ancestry, Lineage, Training
+from afo.job_dir import lineage
+from afo.job_dir.lineage import Ancestry, Lineage, Training
+from afo.protocol.train_task import TrainTask
 from afo.train.manifest import find_manifests, read_manifest
 from afo.train.sections import Section
 from afo.train.step_clock import StepClock, Ticks
-from afo.train_task import TrainTask
 
 #: Beside the checkpoints of a job that was warm-started.
 ANCESTRY = "ancestry.json"

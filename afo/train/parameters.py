@@ -11,8 +11,8 @@ from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
 from afo.models.layout import Weight
 from afo.optimizers import Rule
+from afo.protocol.train_task import POSITION_HOLDERS
 from afo.train.variables import PsVariable, client_device, ps_device
-from afo.train_task import POSITION_HOLDERS
 
 
 @dataclass(frozen=True)

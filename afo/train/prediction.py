@@ -14,7 +14,7 @@ from afo.data.schema import Schema
 from afo.data.split_reader import Lease, SplitReader
 from afo.job import Data
 from afo.models.records import RecordParser
-from afo.offline_task import NumberedFile, ScoredFile
+from afo.protocol.offline_task import NumberedFile, ScoredFile
 from afo.train.model import LocalModel
 from afo.train.scoring import BATCH, in_order
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from afo import jsonfile
 from afo.errors import NotFound, SpecError
-from afo.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operator, Operators, Wanted
+from afo.formats import json_file
+from afo.protocol.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operator, Operators, Wanted
 
 _POLL_S = 0.5
 #: What a profile without a whole step may last beyond its seconds: the process may be saving, or wait for files.
@@ -39,13 +39,13 @@ def _answer(folder: Path, steps: Steps) -> None:
         wanted = _wanted(folder)
         if wanted is not None and wanted.number != answered:
             answered = wanted.number
-            jsonfile.write_private(folder / DONE, _profiled(folder, wanted, steps))
+            json_file.write_private(folder / DONE, _profiled(folder, wanted, steps))
         time.sleep(_POLL_S)
 
 
 def _wanted(folder: Path) -> Wanted | None:
     try:
-        return jsonfile.read(folder / WANTED, Wanted)
+        return json_file.read(folder / WANTED, Wanted)
     except (NotFound, SpecError):
         return None
 
@@ -58,7 +58,7 @@ def _profiled(folder: Path, wanted: Wanted, steps: Steps) -> Done:
         seconds, ended = last(wanted.seconds, steps)
         tf.profiler.experimental.stop()
         found = Operators(seconds=seconds, steps=ended, operators=hottest(place))
-        jsonfile.write_private(place / OPERATORS, found)
+        json_file.write_private(place / OPERATORS, found)
     except (tf.errors.OpError, OSError) as error:
         return Done(number=wanted.number, problem=f"TensorFlow took no profile: {error}")
     return Done(number=wanted.number)

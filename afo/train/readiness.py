@@ -2,12 +2,12 @@
 
 import time
 
+from afo.protocol.train_task import Progress, TrainTask
 from afo.rpc import messages as m
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.wire import read_secret
 from afo.train.progress import ProgressPipe
-from afo.train_task import Progress, TrainTask
 
 POLL_S = 1.0
 

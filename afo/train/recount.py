@@ -11,7 +11,7 @@ from afo.data.local_file import LocalFile, is_local
 from afo.data.pieces import Carry, Ended, Piece, as_tensors
 from afo.data.sieve import Sieve
 from afo.data.split_reader import Lease, SplitReader
-from afo.offline_task import NumberedFile, RecountedSplit
+from afo.protocol.offline_task import NumberedFile, RecountedSplit
 from afo.train.scoring import BATCH, in_order
 from afo.train.setup import JobParts
 

@@ -16,10 +16,10 @@ from afo.data.local_file import local_file
 from afo.data.schema import Schema
 from afo.data.split_reader import Lease, SplitReader
 from afo.data.splits import SplitFile
-from afo.gate import DROPS
 from afo.job import Data, Shuffle
-from afo.lineage import Evaluation
+from afo.job_dir.lineage import Evaluation
 from afo.models.records import DTYPE, RecordParser
+from afo.protocol.export_gate import DROPS
 from afo.train.model import LocalModel
 from afo.train.task_log import LOG, one_line
 

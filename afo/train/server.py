@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
 from afo.ops import library
+from afo.protocol.train_task import Progress
 from afo.train import operations
 from afo.train.setup import Setup
-from afo.train_task import Progress
 
 
 def run(setup: Setup) -> None:

@@ -7,6 +7,7 @@ from afo.data.schema import Schema, read_schema
 from afo.job import Job
 from afo.models.parser import parser_of
 from afo.models.records import RecordParser
+from afo.protocol.train_task import TrainTask
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import TaskId
@@ -14,7 +15,6 @@ from afo.rpc.wire import read_secret
 from afo.train.model import Model
 from afo.train.progress import ProgressPipe
 from afo.train.wide_deep_model import WideDeepModel
-from afo.train_task import TrainTask
 
 
 class JobParts:

@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from afo.data.byte_range import named
 from afo.data.nearer import from_nearer_by
 from afo.data.pieces import Ended
 from afo.data.split_reader import Lease
+from afo.formats.byte_range import named
 from afo.rpc import messages as m
 from afo.train.setup import Setup
 from afo.train.task_log import LOG, one_line

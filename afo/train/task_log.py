@@ -4,8 +4,8 @@ import logging
 import sys
 import time
 
-from afo.plain_text import plain
-from afo.train_task import Progress
+from afo.formats.plain_text import plain
+from afo.protocol.train_task import Progress
 
 LOG = logging.getLogger("afo.task")
 #: Longest time without a line while something is done.

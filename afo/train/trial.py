@@ -14,8 +14,8 @@ from afo.data.pipeline import Batch, TrainingInput
 from afo.data.split_reader import Lease
 from afo.errors import DataError
 from afo.job import Job
-from afo.offline_task import NumberedFile, Trial
 from afo.ops import library
+from afo.protocol.offline_task import NumberedFile, Trial
 from afo.train import variables
 from afo.train.failed_step import explained
 from afo.train.parameters import Parameter, Parameters

@@ -5,7 +5,8 @@ import time
 import tensorflow as tf
 
 from afo.data.pipeline import Batch, TrainingInput
-from afo.input_wait import InputWait
+from afo.protocol.input_wait import InputWait
+from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.cluster import connect
@@ -15,7 +16,6 @@ from afo.train.setup import Setup
 from afo.train.splits import Splits
 from afo.train.step import StepResult, prepare_function, step_function
 from afo.train.variables import VariableIo
-from afo.train_task import Phase, Progress
 
 #: Time between two questions whether the chief has prepared the variables.
 READY_POLL_S = 0.2

@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from afo import __version__, descriptors, jsonfile, kerberos, lineage, storage
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo import __version__, storage
 from afo.errors import AfoError, SpecError
-from afo.hosts import advertised_host
-from afo.lineage import InputFile
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.formats import json_file
+from afo.hadoop import kerberos
+from afo.job.paths import JobPaths
+from afo.job_dir import lineage
+from afo.job_dir.lineage import InputFile
+from afo.process import descriptors
+from afo.process.hosts import advertised_host
+from afo.protocol.am_config import AmConfig
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import METHODS, read_secret
-from afo.submission import KEYTAB
+from afo.yarn.submission import KEYTAB
 from afo_am import pulse
 from afo_am.attempt import application_attempt
 from afo_am.core import Core
@@ -60,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 def read_config(path: str) -> AmConfig:
     """Raises `NotFound`, or `SpecError` if the file is malformed or of another version of afo."""
-    config = jsonfile.read(path, AmConfig)
+    config = json_file.read(path, AmConfig)
     if config.afo_version != __version__:
         raise SpecError(
             f"the job was submitted with afo {config.afo_version}, the AM's container has {__version__}; put the same "
@@ -148,7 +152,7 @@ def _publish_job(config: AmConfig, paths: JobPaths) -> None:
     if not (storage.exists(paths.files) and storage.exists(paths.job)):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
         lineage.write_files(paths.files, input_files(config))
-        storage.write_bytes(paths.job, jsonfile.encode(config))
+        storage.write_bytes(paths.job, json_file.encode(config))
 
 
 def input_files(config: AmConfig) -> list[InputFile]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from afo import events as ev
-from afo.exits import CAUSES, NEEDS_REPAIR, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, NEEDS_REPAIR, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
 from afo_am import repair
 from afo_am.state import SUCCEEDED, InvalidState, JobState
 from afo_am.tasks import LIVE, Fault, Holder, Leaving, Repair, Stage, Task

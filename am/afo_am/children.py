@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from afo import __version__
-from afo import events as ev
-from afo.exits import CAUSES
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
 from afo.job import Role
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train_task import Progress
 from afo_am import hosts, in_place, programs
 from afo_am.diagnosis import message_of
 from afo_am.restarts import holds

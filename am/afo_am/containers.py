@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
-from afo.exits import CAUSES
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
 from afo_am import commands as c
 from afo_am import hosts
 from afo_am.diagnosis import cause_of, without_frames

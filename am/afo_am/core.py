@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.errors import AfoError, NotFound, PermissionDenied, ProtocolError
-from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES, SCALED_AWAY
+from afo.events import types as ev
+from afo.failures.causes import APPLICATION_ATTEMPT_LOST, CAUSES, SCALED_AWAY
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am import spare

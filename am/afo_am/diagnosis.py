@@ -3,10 +3,10 @@
 import re
 
 from afo.errors import Orphaned
-from afo.exit_cause import last_exception
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
+from afo.failures.classify import last_exception
+from afo.formats.units import Memory
 from afo.rpc.messages import ExitReport
-from afo.units import Memory
 
 #: Texts of Hadoop 2.10 to 3.4 (ContainerExitStatus, ContainersMonitorImpl, SchedulerUtils) and of skein.
 _WORDS = (
@@ -29,7 +29,7 @@ MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 
 
 def cause_of(diagnostics: str, exit_code: int | None = None) -> str:
-    """A name of `afo.exits.CAUSES`. YARN has the exit code of a container in its words alone."""
+    """A name of `afo.failures.causes.CAUSES`. YARN has the exit code of a container in its words alone."""
     if exit_code == Orphaned.exit_code:
         return "orphaned"
     return next((cause for words, cause in _WORDS if words.search(diagnostics)), "container_lost")

@@ -12,12 +12,13 @@ import threading
 import time
 from concurrent.futures import Future
 
-from afo import events as ev
-from afo import jsonfile, storage
-from afo.bounded_command import Ran
-from afo.child_config import AM
+from afo import storage
 from afo.errors import AfoError, ClusterUnreachable
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.formats import json_file
+from afo.job.paths import JobPaths
+from afo.process.bounded_command import Ran
+from afo.protocol.child_config import AM
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress
 from afo_am import commands as c
@@ -251,7 +252,7 @@ class Driver:
     def _write_verdict(self) -> None:
         finished = self._core.finished_event
         if finished is not None and not storage.exists(self._paths.verdict):
-            storage.write_bytes(self._paths.verdict, jsonfile.encode(finished))
+            storage.write_bytes(self._paths.verdict, json_file.encode(finished))
 
     def _run_hook(self) -> None:
         job, finished = self._core.state.config.job, self._core.finished_event
@@ -262,4 +263,4 @@ class Driver:
         if self._hook is None and not storage.exists(self._paths.on_end):
             self._hook = run_end_hook(job, finished, self._paths)
         if self._hook is not None:
-            storage.write_bytes(self._paths.on_end, jsonfile.encode(self._hook))
+            storage.write_bytes(self._paths.on_end, json_file.encode(self._hook))

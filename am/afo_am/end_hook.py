@@ -10,11 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from afo import jsonfile
-from afo.bounded_command import BoundedCommand, Ran
-from afo.events import JobFinished
+from afo.events.types import JobFinished
+from afo.formats import json_file
 from afo.job import Job
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.process.bounded_command import BoundedCommand, Ran
 from afo_am.master_log import DESCRIPTOR
 
 log = logging.getLogger("afo.am")
@@ -29,7 +29,7 @@ def run_end_hook(job: Job, finished: JobFinished, paths: JobPaths) -> Ran | None
     """
     try:
         with tempfile.TemporaryDirectory(prefix="afo-on-end-") as folder:
-            Path(folder, VERDICT_FILE).write_bytes(jsonfile.encode(finished))
+            Path(folder, VERDICT_FILE).write_bytes(json_file.encode(finished))
             ran = BoundedCommand(job.on_end, _environment(job, finished, paths), Path(folder)).wait()
     except (OSError, ValueError) as error:
         log.error("on_end: cannot start %s: %s", job.on_end[0], error)

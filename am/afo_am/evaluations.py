@@ -6,11 +6,11 @@ from itertools import compress
 
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo import gate
+from afo.events import types as ev
+from afo.events.notes import Notes
+from afo.formats.units import Interval
 from afo.job import RANKING, EarlyStop, Export
-from afo.notes import Notes
-from afo.units import Interval
+from afo.protocol import export_gate
 
 
 @dataclass
@@ -108,11 +108,11 @@ class Evaluations:
 
     def decision(self, candidate: ev.Evaluated) -> ev.ExportDecided:
         """The quality gate's word on a checkpoint."""
-        checks = gate.check(self.export.require, candidate.metrics, candidate.falls)
+        checks = export_gate.check(self.export.require, candidate.metrics, candidate.falls)
         decided = ev.ExportDecided(
             manifest=candidate.manifest,
             step=candidate.step,
-            allowed=not gate.refusals(checks),
+            allowed=not export_gate.refusals(checks),
             metrics=candidate.metrics,
             checks=checks,
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Elastic
-from afo.units import Duration
 from afo_am.tasks import LIVE, Stage, Task
 
 if TYPE_CHECKING:

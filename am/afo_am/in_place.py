@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
-from afo.exits import OF_THE_HOST
+from afo.events import types as ev
+from afo.failures.causes import OF_THE_HOST
 from afo.rpc import messages as m
 from afo_am.diagnosis import MEMORY_CAUSES, message_of
 from afo_am.restarts import holds

@@ -4,10 +4,11 @@ import logging
 import time
 from collections.abc import Iterable
 
-from afo import event_log, storage
-from afo import events as ev
+from afo import storage
 from afo.errors import ClusterUnreachable, NoSpaceLeft, OutOfDescriptors
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.paths import JobPaths
 
 log = logging.getLogger("afo.am")
 
@@ -61,7 +62,7 @@ class Journal:
 def await_room(directory: str, patience_s: float) -> str:
     """Return once there is room for a journal in `directory`, which is made if need be, for its owner alone.
 
-    What it waited for is a cause of `afo.exits`, '' where nothing was in the way.
+    What it waited for is a cause of `afo.failures.causes`, '' where nothing was in the way.
 
     An AM that finds its disk full ends, for a part of a line may have been written; without this its further starts
     would be over within a minute. Raises `NoSpaceLeft` or `ClusterUnreachable` after `patience_s`, and what else

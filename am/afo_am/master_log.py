@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from afo.job.paths import JobPaths
 from afo.logs.capped import CappedLog
 from afo.logs.upload import LogUploader
-from afo.paths import JobPaths
 
 #: The descriptor of the AM's end of the socket.
 DESCRIPTOR = "AFO_AM_LOG_FD"

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from afo.hosts import host_port
+from afo.process.hosts import host_port
 from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.metrics_server import MetricsServer
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from afo import events as ev
 from afo.errors import NotFound, PermissionDenied, ProtocolError
+from afo.events import types as ev
 from afo.rpc import messages as m
 from afo_am.tasks import Stage, Task
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from afo import events as ev
-from afo.exits import WAITS
+from afo.events import types as ev
+from afo.failures.causes import WAITS
 from afo_am.spread import spread
 
 #: Each release in a row makes the next patience so many times as long, and the pause after it.

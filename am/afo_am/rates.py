@@ -4,9 +4,9 @@ import math
 from collections import deque
 from collections.abc import Iterable
 
-from afo.input_wait import InputBound, InputWait, bound_of
+from afo.protocol.input_wait import InputBound, InputWait, bound_of
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import TaskId
-from afo.train_task import Progress
 
 #: Seconds over which the rate is taken.
 WINDOW_S = 15.0

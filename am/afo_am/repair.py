@@ -6,10 +6,10 @@ would else be tried again and again between two steps.
 
 import time
 
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
 from afo.job import ROLES, Role
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import TaskId
-from afo.train_task import Progress
 from afo_am.state import JobState
 from afo_am.tasks import LIVE, Repair, Stage, Task
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from afo import event_log, storage
-from afo import events as ev
+from afo import storage
 from afo.errors import AlreadyExists, DataError, NotFound
-from afo.event_log import Record, UnknownRecord
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.event_log import Record, UnknownRecord
+from afo.job.paths import JobPaths
 from afo_am.apply import OBSERVATIONS
 
 log = logging.getLogger("afo.am")

@@ -2,9 +2,9 @@
 
 import re
 
-from afo import events as ev
-from afo.exits import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
-from afo.train_task import POSITION_HOLDERS
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
+from afo.protocol.train_task import POSITION_HOLDERS
 from afo_am import repair
 from afo_am.diagnosis import MEMORY_CAUSES
 from afo_am.spread import spread

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
 from afo.errors import NotFound, ProtocolError
+from afo.events import types as ev
 from afo.job import Elastic
 from afo.rpc import messages as m
 from afo_am.tasks import LIVE, Stage, Task

@@ -10,7 +10,7 @@ from collections import deque
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.rpc.messages import TaskId
 from afo_am.tasks import Stage, Task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
+from afo.events import types as ev
 from afo_am.restarts import EXCEPTIONS
 from afo_am.tasks import Stage, Task
 

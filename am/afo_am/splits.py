@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable
 
 from msgspec import Struct
 
-from afo.accounting import Position, completed_at
 from afo.errors import ProtocolError
+from afo.events.accounting import Position, completed_at
 from afo.rpc.messages import TaskId
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train_task import Progress
 from afo_am.orders import MASTER, MAX_OPEN
 from afo_am.tasks import Stage, Task
 

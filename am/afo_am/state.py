@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from afo import events as ev
-from afo.accounting import Position
-from afo.am_config import AmConfig
 from afo.errors import AfoError
+from afo.events import types as ev
+from afo.events.accounting import Position
+from afo.events.master_starts import MasterStarts
 from afo.job import ROLES, Role, RoleSpec
-from afo.master_starts import MasterStarts
+from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import TaskId
 from afo_am import invariants
 from afo_am.evaluations import Evaluations

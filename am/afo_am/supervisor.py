@@ -27,10 +27,10 @@ from typing import Literal
 import msgspec
 
 from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
+from afo.job.paths import JobPaths
 from afo.logs.capped import LastLines
-from afo.paths import JobPaths
-from afo.process_death import adopt_orphans
-from afo.process_death import command as bound_to_us
+from afo.process.lifetime import adopt_orphans
+from afo.process.lifetime import command as bound_to_us
 from afo_am import pulse
 from afo_am.attempt import application_attempt
 from afo_am.master_log import DESCRIPTOR, MasterLog, Relay
@@ -210,7 +210,7 @@ class _Job(msgspec.Struct):
 
 
 class _Settings(msgspec.Struct):
-    """The part of `afo.am_config.AmConfig` that matters here."""
+    """The part of `afo.protocol.am_config.AmConfig` that matters here."""
 
     runtime: Literal["local", "yarn"]
     jobs_root: str

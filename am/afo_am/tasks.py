@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from afo.errors import AfoError
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import ExitReport, TaskId, Usage
-from afo.train_task import Progress
 
 
 class Stage(StrEnum):
@@ -41,7 +41,7 @@ class Fault(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """Why a worker is to leave, though nothing happened to it; `cause` is a name of `afo.exits.CAUSES`."""
+    """Why a worker is to leave, though nothing happened to it; `cause` is a name of `afo.failures.causes.CAUSES`."""
 
     cause: str
     why: str

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from afo import hadoop_tokens, webhdfs
 from afo.errors import AfoError, NotFound
+from afo.hadoop import delegation_tokens, webhdfs
 from afo.rpc import messages as m
 
 _LOG = logging.getLogger(__name__)
@@ -69,15 +69,17 @@ class TokenKeeper:
     def _refreshed(self) -> float:
         """Seconds after which to obtain tokens again."""
         try:
-            present = hadoop_tokens.given()
+            present = delegation_tokens.given()
             expiries, obtained = [], []
             for token in present:
-                if token.kind == hadoop_tokens.HDFS:
+                if token.kind == delegation_tokens.HDFS:
                     new, expiry = webhdfs.new_token(token.service, self._user)
                     obtained.append(new)
-                    expiries.append(min(expiry, hadoop_tokens.last_day(new) - _UNUSED_S))
-            content = hadoop_tokens.encode((*(each for each in present if each.kind != hadoop_tokens.HDFS), *obtained))
-            hadoop_tokens.replace(content)
+                    expiries.append(min(expiry, delegation_tokens.last_day(new) - _UNUSED_S))
+            content = delegation_tokens.encode(
+                (*(each for each in present if each.kind != delegation_tokens.HDFS), *obtained)
+            )
+            delegation_tokens.replace(content)
         except AfoError as error:
             pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_S)
             _LOG.warning("no new delegation tokens, trying again in %g s: %s", pause, error)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo import gate
 from afo.data.bad_records import too_many
 from afo.errors import PermissionDenied, ProtocolError
+from afo.events import types as ev
+from afo.protocol import export_gate
 from afo.rpc import messages as m
 from afo_am.tasks import Stage, Task
 
@@ -149,7 +149,7 @@ class Trainers:
         decision = state.evaluations.decision(candidate)
         if decision != state.evaluations.decided:
             self._core.record(decision)
-        reasons = tuple(gate.refusals(decision.checks))
+        reasons = tuple(export_gate.refusals(decision.checks))
         return m.ExportReply(
             state="export" if decision.allowed else "refused", manifest=decision.manifest, reasons=reasons
         )

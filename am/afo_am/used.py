@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from afo import events as ev
+from afo.events import types as ev
 from afo_am.tasks import Task
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from afo.formats.units import Memory
 from afo.job import Role, RoleSpec
-from afo.units import Memory
 from afo_am.runtime.base import Node, QueueUse
 
 

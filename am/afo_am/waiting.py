@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Role
-from afo.units import Duration
 from afo_am import commands as c
 from afo_am.tasks import Stage, Task
 from afo_am.wait_words import Lack, reason, sentence

@@ -4,9 +4,9 @@ import logging
 import threading
 import time
 
-from afo import hadoop_tokens
-from afo.child_config import ChildConfig
 from afo.errors import AfoError, ClusterUnreachable, Orphaned, StorageError
+from afo.hadoop import delegation_tokens
+from afo.protocol.child_config import ChildConfig
 from afo.rpc import messages as m
 from afo.rpc.master import Master
 from afo_child import decision as d
@@ -226,7 +226,7 @@ class Agent:
         """What does not work now is tried with the next heartbeat; the tokens that are there are good for some time."""
         try:
             reply = self._master.tokens(m.TokensRequest(task=self._task))
-            hadoop_tokens.replace(reply.content)
+            delegation_tokens.replace(reply.content)
         except AfoError as error:
             _LOG.warning("no new delegation tokens: %s", error)
             return

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
+from afo.protocol.train_task import EXIT_RESTART
 from afo.rpc.messages import Directive
-from afo.train_task import EXIT_RESTART
 
 #: Starts in place within one generation after the process asked for them (exit code 75).
 MAX_RESTARTS = 10

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from afo.task_environment import TaskEnvironment
+from afo.protocol.task_environment import TaskEnvironment
 
 _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "memlock": resource.RLIMIT_MEMLOCK}
 #: The limits that may hold a container's memory, of control groups version 2 and 1; "max" or a huge number: none.

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from afo import jsonfile, listen
-from afo.child_config import ChildConfig
 from afo.errors import NotFound, Unsupported
+from afo.formats import json_file
+from afo.process import listen
+from afo.protocol.child_config import ChildConfig
+from afo.protocol.task_environment import task_environment
+from afo.protocol.train_task import TrainTask
 from afo.rpc.messages import Directive, TaskId
-from afo.task_environment import task_environment
-from afo.train_task import TrainTask
 
 TASK_FILE = "task.json"
 #: Directory below the working directory for what a program keeps (`AFO_MODEL_DIR`).
@@ -47,7 +48,7 @@ def _write_task(
 ) -> Path:
     """A file of mode 0600."""
     path = work_dir / TASK_FILE
-    jsonfile.write_private(
+    json_file.write_private(
         path,
         TrainTask(
             job_id=config.job_id, role=task.role, index=task.index, attempt=task.attempt,

@@ -7,17 +7,19 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from afo import __version__, descriptors, jsonfile, storage
-from afo.child_config import AM, ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
+from afo import __version__, storage
 from afo.errors import AfoError, UsageError
-from afo.hosts import advertised_host
+from afo.formats import json_file
 from afo.job import ROLES
-from afo.process_death import adopt_orphans
+from afo.process import descriptors
+from afo.process.hosts import advertised_host
+from afo.process.lifetime import adopt_orphans
+from afo.protocol.child_config import AM, ATTEMPT, CONFIG, CONTAINER, INDEX, ROLE, ChildConfig
+from afo.protocol.task_environment import task_environment
 from afo.rpc.client import AmAddress, AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
 from afo.rpc.wire import read_secret
-from afo.task_environment import task_environment
 from afo_child import launch
 from afo_child.agent import SAVE_S, Agent
 from afo_child.facts import environment_report
@@ -55,7 +57,7 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     task = task_of(environment)
     if CONFIG not in environment:
         raise UsageError(f"{CONFIG} is not set; it names the file with this Child's configuration")
-    config = jsonfile.read(environment[CONFIG], ChildConfig)
+    config = json_file.read(environment[CONFIG], ChildConfig)
     orphan_s = float(config.job.timeouts.orphan)
     known = AmAddress.of_text(environment[AM]) if AM in environment else None
     client = AmClient(config.am_address_url, read_secret(config.secret_file), patience_s=orphan_s, known=known)

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import convert
 from msgspec.structs import replace
 
-from afo.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
 from afo.errors import AfoError
-from afo.profile_request import Wanted
+from afo.process.bounded_command import LIMIT_BYTES, LIMIT_S, BoundedCommand, Ran
+from afo.protocol.profile_request import Wanted
 from afo.rpc import messages as m
 from afo_child import ports, profiles, stacks
 from afo_child.output import Output

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 
 from afo.errors import ClusterUnreachable
-from afo.hosts import host_port
+from afo.process.hosts import host_port
 
 #: HTTP/2: what a client begins with, and its settings, none (RFC 9113, 3.4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"

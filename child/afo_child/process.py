@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-from afo import process_death
-from afo.strays import kill_strays
+from afo.process import lifetime
+from afo.process.orphans import kill_strays
 from afo_child.pump import Pump, Sink
 
 #: How long output may still flow after the end; only a process that left the session can write so long.
@@ -38,7 +38,7 @@ class TrainerProcess:
         reader, writer = progress_pipe
         try:
             self._popen = subprocess.Popen(
-                process_death.command(list(command)),
+                lifetime.command(list(command)),
                 cwd=work_dir, env=dict(environment), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 pass_fds=(writer,), start_new_session=True,

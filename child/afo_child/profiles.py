@@ -5,9 +5,10 @@ import threading
 import time
 from pathlib import Path
 
-from afo import jsonfile, storage
+from afo import storage
 from afo.errors import AfoError, NotFound, SpecError
-from afo.profile_request import DONE, FOLDER, STACKS, WANTED, Done, Wanted
+from afo.formats import json_file
+from afo.protocol.profile_request import DONE, FOLDER, STACKS, WANTED, Done, Wanted
 
 #: Beyond the profile's own seconds: TensorFlow writes some MB, and counts them.
 _PATIENCE_S = 60.0
@@ -16,7 +17,7 @@ _POLL_S = 0.1
 
 def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: threading.Event) -> str:
     """Where the profile lies now. Raises `AfoError` with the reason where there is none, at once when `stopping`."""
-    jsonfile.write_private(work_dir / WANTED, wanted)
+    json_file.write_private(work_dir / WANTED, wanted)
     try:
         done = _awaited(work_dir, wanted, stopping)
     finally:
@@ -37,7 +38,7 @@ def _awaited(work_dir: Path, wanted: Wanted, stopping: threading.Event) -> Done:
         if stopping.wait(_POLL_S):
             raise NotFound("the process ends")
         try:
-            done = jsonfile.read(work_dir / DONE, Done)
+            done = json_file.read(work_dir / DONE, Done)
         except (NotFound, SpecError):  # not yet
             continue
         if done.number == wanted.number:

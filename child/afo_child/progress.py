@@ -2,8 +2,8 @@
 
 import msgspec
 
-from afo.decoding import UNDECODABLE
-from afo.train_task import Progress
+from afo.formats.decoding import UNDECODABLE
+from afo.protocol.train_task import Progress
 
 #: Longer lines are no progress reports; bounds the memory that a broken writer can take.
 MAX_LINE = 64 * 1024

@@ -1,7 +1,7 @@
 """Where a process stands: the stacks of all its threads, read from outside, or else what can be had without that.
 
 1. pystack reads Python and native frames of every thread; the kernel must allow it (`ptrace`).
-2. Otherwise the process is asked to write its Python stacks into a file (`afo.stacks_file`), which one that is stopped
+2. Otherwise the process is asked to write its Python stacks into a file (`stack_dump`), which one that is stopped
    or that holds Python's lock in native code cannot do; beside them, what /proc says of each thread.
 """
 
@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from afo.bounded_command import Ran
-from afo.stacks_file import FILE, SIGNAL
+from afo.process.bounded_command import Ran
+from afo.process.stack_dump import FILE, SIGNAL
 
 #: The file of the process is complete when it has not grown for so long.
 _SETTLED_S = 0.3

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from afo.child_config import ChildConfig
 from afo.errors import AfoError, NotFound, has_no_space
-from afo.exit_cause import classify
+from afo.failures.classify import classify
+from afo.protocol.child_config import ChildConfig
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import Directive, TaskId
-from afo.train_task import Progress
 from afo_child import launch
 from afo_child.facts import memory_kills
 from afo_child.launch import Way
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CannotStart(AfoError, RuntimeError):
-    """The process could not be started; `cause` is a name of `afo.exits.CAUSES`."""
+    """The process could not be started; `cause` is a name of `afo.failures.causes.CAUSES`."""
 
     def __init__(self, cause: str, text: str) -> None:
         super().__init__(text)
@@ -130,7 +130,7 @@ class Trainer:
         self._start_after = time.monotonic() + random.uniform(*_BACK_OFF_S)
 
     def cause(self) -> str:
-        """Why the process ended, a name of `afo.exits.CAUSES`."""
+        """Why the process ended, a name of `afo.failures.causes.CAUSES`."""
         if not self.has_work_dir:
             return "work_dir_lost"
         killed, own = memory_kills() - self._memory_kills, bool(self._config.job.program)

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from afo import listen
 from afo.errors import ClusterUnreachable
-from afo.hosts import host_of, host_port
+from afo.process import listen
+from afo.process.hosts import host_of, host_port
 from afo.rpc import tls
 
 #: Where TensorFlow's server of a task listens: any address of loopback but the host's own.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from afo.config import Config, load_config
 from afo.errors import AfoError
-from afo.jobfile import read_job
-from afo.user_state import UserState
+from afo.job.loader import read_job
+from afo.site.config import Config, load_config
+from afo.site.user_state import UserState
 from afo_client.jobs.follow import await_end
 from afo_client.jobs.kill import end_job
 from afo_client.jobs.ref import JobRef, find_job

@@ -6,10 +6,10 @@ import logging
 import sys
 from pathlib import Path
 
-from afo import descriptors
-from afo.config import load_config
 from afo.errors import AfoError, NotFound
-from afo.user_state import read_token
+from afo.process import descriptors
+from afo.site.config import load_config
+from afo.site.user_state import read_token
 
 _NEEDED = ("flask", "waitress")
 

@@ -1,7 +1,7 @@
 """The account of a job's records after losses of every kind."""
 
-from afo import events as ev
-from afo.accounting import Acknowledged, account_of
+from afo.events import types as ev
+from afo.events.accounting import Acknowledged, account_of
 from job_writer import task_id
 
 STARTED = ev.JobStarted(

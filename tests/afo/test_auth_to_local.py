@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.auth_to_local import user
 from afo.errors import SpecError
+from afo.hadoop.auth_to_local import user
 
 CORP = "RULE:[1:$1@$0](.*@CORP)s/@.*//"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo import code_snapshot as cs
-from afo.decoding import Malformed
+from afo.formats.decoding import Malformed
 from afo.job import Data, Environment, Job, Model, RoleSpec
+from afo.job_dir import code_snapshot as cs
 
 
 def job(folder: Path, *files: str, entry: str = "model.py") -> Job:

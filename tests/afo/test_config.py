@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from afo.config import RUNTIMES, Site, load_config, runtime_of
 from afo.errors import NotFound, SpecError, UsageError
-from afo.jobfile import load_job
-from afo.yamlfile import convert
-from afo.yamltree import read_yaml
+from afo.formats.yaml_file import convert
+from afo.formats.yaml_tree import read_yaml
+from afo.job.loader import load_job
+from afo.site.config import RUNTIMES, Site, load_config, runtime_of
 
 CONF = Path(__file__).parents[2] / "conf"
 

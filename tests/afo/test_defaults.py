@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from afo.defaults import Layer
 from afo.errors import NotFound, SpecError, UsageError
+from afo.formats.yaml_tree import parse_yaml
 from afo.job import Adagrad, Ftrl
-from afo.jobfile import load_job, places_of, read_again, read_job
-from afo.yamltree import parse_yaml
+from afo.job.defaults import Layer
+from afo.job.loader import load_job, places_of, read_again, read_job
 
 JOB = """name: x
 defaults: ../team/ctr.yaml

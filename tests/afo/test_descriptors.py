@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from afo import descriptors
+from afo.process import descriptors
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Restarts out of an event log: when, why, how long, and what was trained again."""
 
-from afo import events as ev
-from afo.downtime import Outage, Redone
-from afo.downtime_fold import MASTER, DowntimeFold
-from afo.event_log import VERSION, Record
-from afo.exits import APPLICATION_ATTEMPT_LOST
+from afo.events import types as ev
+from afo.events.downtime import Outage, Redone
+from afo.events.downtime_fold import MASTER, DowntimeFold
+from afo.events.event_log import VERSION, Record
+from afo.failures.causes import APPLICATION_ATTEMPT_LOST
 from afo.rpc.messages import TaskId
 from job_writer import task_id
 

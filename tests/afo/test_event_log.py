@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo import event_log
-from afo import events as ev
-from afo.event_log import Record, UnknownRecord
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.event_log import Record, UnknownRecord
 from afo.rpc.messages import TaskId
 
 TASK = TaskId(role="worker", index=0, attempt=1)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.exit_cause import classify
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
+from afo.failures.classify import classify
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
 

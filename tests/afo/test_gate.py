@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from afo.bounds import Bound
-from afo.gate import Fall, check, compared, falls, refusals
+from afo.formats.ranges import Bound
+from afo.protocol.export_gate import Fall, check, compared, falls, refusals
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from afo.hosts import advertised_host, host_of, host_port
+from afo.process.hosts import advertised_host, host_of, host_port
 
 
 def test_a_local_job_is_found_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:

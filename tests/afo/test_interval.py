@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.errors import SpecError
-from afo.units import Interval
+from afo.formats.units import Interval
 
 
 @pytest.mark.parametrize(

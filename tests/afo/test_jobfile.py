@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, SpecError, UsageError
+from afo.formats.units import Memory
 from afo.job import WarmStart
-from afo.jobfile import load_job, parse_variables, read_again, read_job
-from afo.units import Memory
+from afo.job.loader import load_job, parse_variables, read_again, read_job
 
 JOB = """name: x
 vars: {dt: 2026-03-01, out: /out}

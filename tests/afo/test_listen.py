@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from afo import listen
 from afo.errors import Unsupported
+from afo.process import listen
 
 #: Binds and listens as told, twice for a second socket beside it (SO_REUSEPORT); prints where that came to be.
 BINDS = """

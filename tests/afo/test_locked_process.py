@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from afo import locked_process
 from afo.errors import StorageError
+from afo.process import locked_process
 
 FOREVER = [sys.executable, "-c", "import signal\nsignal.pause()"]
 
@@ -101,7 +101,7 @@ def test_what_is_no_process_id(tmp_path: Path, text: str) -> None:
 
 SPAWN_SEEN = """
 import os, pathlib, sys
-from afo import locked_process
+from afo.process import locked_process
 def seen(path, command, env, *, file_actions, setsid):
     print([action[1:] for action in file_actions if action[0] == os.POSIX_SPAWN_DUP2])
 os.posix_spawn = seen

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from afo import hadoop_tokens
 from afo.errors import PermissionDenied
-from afo.hadoop_tokens import Token
-from afo.negotiation import Negotiation
-from afo.resource_manager import ResourceManager
+from afo.hadoop import delegation_tokens
+from afo.hadoop.delegation_tokens import Token
+from afo.hadoop.spnego import Negotiation
+from afo.yarn.resource_manager import ResourceManager
 
-TOKEN = Token(b"who", b"secret", hadoop_tokens.RESOURCE_MANAGER, "host:1")
+TOKEN = Token(b"who", b"secret", delegation_tokens.RESOURCE_MANAGER, "host:1")
 
 
 class Server:
@@ -68,11 +68,11 @@ def opener() -> urllib.request.OpenerDirector:
 
 def give(patch: pytest.MonkeyPatch, *tokens: Token) -> None:
     """What YARN does for a container."""
-    patch.setattr(hadoop_tokens, "given", lambda: tokens)
+    patch.setattr(delegation_tokens, "given", lambda: tokens)
 
 
 def test_a_token_is_sent_where_it_is_demanded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    give(monkeypatch, TOKEN._replace(kind=hadoop_tokens.HDFS, password=b"of HDFS"), TOKEN)
+    give(monkeypatch, TOKEN._replace(kind=delegation_tokens.HDFS, password=b"of HDFS"), TOKEN)
     with opener().open(urllib.request.Request(server.url, b"body", method="POST"), timeout=5) as answer:
         assert answer.read() == b"{}"
     assert server.asked == [("POST", None, b"body"), ("POST", TOKEN.url_text, b"body")]

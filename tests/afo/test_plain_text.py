@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo.plain_text import plain
+from afo.formats.plain_text import plain
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.private_files import make_private, open_to_others, write_private
+from afo.storage.private_files import make_private, open_to_others, write_private
 
 
 @pytest.fixture(params=[0o000, 0o002, 0o077])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
-from afo.resource_manager import ResourceManager, web_addresses
-from afo.yarn_queues import QueueUse, Resource
+from afo.yarn.queues import QueueUse, Resource
+from afo.yarn.resource_manager import ResourceManager, web_addresses
 
 
 def addresses(**settings: str) -> tuple[str, ...]:

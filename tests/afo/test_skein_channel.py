@@ -12,7 +12,7 @@ from refusing_proxy import refusing_proxy
 #: A call to where nobody listens.
 _CALL = """
 import sys, skein
-from afo import skein_channel
+from afo.yarn import skein_channel
 if sys.argv[2] == "direct":
     skein_channel.direct()
 client = skein.ApplicationClient(sys.argv[1], "application_1_1", skein.Security.new_credentials())

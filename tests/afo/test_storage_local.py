@@ -13,7 +13,7 @@ import pytest
 
 from afo import storage
 from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError, WaitTimeout
-from afo.exit_cause import classify
+from afo.failures.classify import classify
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
 from afo.storage.streams import copy_here

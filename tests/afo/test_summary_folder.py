@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import summary_folder
 from afo.errors import NoSpaceLeft, PermissionDenied, StorageError
-from afo.summary_folder import MAX_DEPTH, SummaryFolder
+from afo.tensorboard import summary_folder
+from afo.tensorboard.summary_folder import MAX_DEPTH, SummaryFolder
 from damage import broken
 
 EVENTS = "events.out.tfevents.1700000000.node-1.77.0.v2"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from afo.job import Data, Environment, Job, Role, RoleSpec
-from afo.task_environment import task_environment, tf_config
+from afo.protocol.task_environment import task_environment, tf_config
 
 
 def make_job(*, preload: str = "", chief: bool = False, **variables: str) -> Job:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, PermissionDenied, SpecError
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 
 
 def test_secrets_are_private(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from afo import hadoop_tokens, webhdfs
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
-from afo.hadoop_tokens import Token
+from afo.hadoop import delegation_tokens, webhdfs
+from afo.hadoop.delegation_tokens import Token
 
 TOKEN = Token(b"identifier", b"password", "WEBHDFS delegation", "")
 GOOD: dict[str, tuple[int, Any]] = {
@@ -70,7 +70,7 @@ def test_a_token_and_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with name_node(GOOD) as (address, asked):
         configure(tmp_path, monkeypatch, {"dfs.namenode.http-address": address})
         token, expiry = webhdfs.new_token("10.0.0.1:8020", "alice")
-    assert token == Token(b"identifier", b"password", hadoop_tokens.HDFS, "10.0.0.1:8020")
+    assert token == Token(b"identifier", b"password", delegation_tokens.HDFS, "10.0.0.1:8020")
     assert expiry == 1_795_424_699.396
     assert asked == [
         {"method": "GET", "op": "GETDELEGATIONTOKEN", "renewer": "alice"},

@@ -3,10 +3,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo.errors import SpecError
+from afo.formats.units import Memory
+from afo.formats.yaml_file import convert
+from afo.formats.yaml_tree import Document, parse_yaml
 from afo.job import Job
-from afo.units import Memory
-from afo.yamlfile import convert
-from afo.yamltree import Document, parse_yaml
 
 JOB = """name: x
 roles:

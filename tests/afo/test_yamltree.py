@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afo.errors import NotFound, SpecError
-from afo.yamltree import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
+from afo.formats.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
 
 
 def value(text: str) -> object:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec import structs
 
-from afo import events as ev
-from afo.am_config import AmConfig
-from afo.job_costs import JobCosts
+from afo.events import types as ev
+from afo.events.job_costs import JobCosts
+from afo.protocol.am_config import AmConfig
 from afo_am.core import Core
 from fake_cluster import FakeCluster, make_config
 from journaled import journaled

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
+from afo.protocol.am_config import AmConfig
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

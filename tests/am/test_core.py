@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import event_log
-from afo import events as ev
 from afo.errors import ProtocolError
+from afo.events import event_log
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Restart, RestartBudget, Timeouts
 from afo.rpc import messages as m
-from afo.units import Duration
 from afo_am.status import status_of
 from fake_cluster import FakeCluster, make_config
 

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
+from afo.formats.units import Memory
 from afo.rpc.messages import ExitReport, TaskId, Usage
-from afo.units import Memory
 from afo_am.diagnosis import cause_of, message_of, without_frames
 
 GIVEN = Memory(2048)

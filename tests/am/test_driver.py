@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from afo import __version__, storage
-from afo import events as ev
-from afo.bounded_command import Ran
 from afo.errors import ClusterUnreachable, StorageError
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.job.paths import JobPaths
+from afo.process.bounded_command import Ran
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master

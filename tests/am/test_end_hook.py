@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from afo.events import JobFinished
+from afo.events.types import JobFinished
 from afo.job import Data, Job, RoleSpec
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo_am.end_hook import run_end_hook
 from afo_am.master_log import DESCRIPTOR
 from afo_am.runtime.base import FinalState

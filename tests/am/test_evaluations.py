@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
 from afo.errors import ProtocolError
-from afo.gate import Fall
+from afo.events import types as ev
+from afo.events.notes import notes_of
+from afo.formats.units import Interval
 from afo.job import EarlyStop, Export, Train
-from afo.notes import notes_of
+from afo.protocol.export_gate import Fall
 from afo.rpc import messages as m
-from afo.units import Interval
 from afo_am.evaluations import Evaluations
 from fake_cluster import FakeCluster, FakeTask, make_config
 

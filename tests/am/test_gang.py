@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
+from afo.formats.units import Duration, Memory
 from afo.job import Elastic, Job, Role, RoleSpec, Timeouts
-from afo.units import Duration, Memory
+from afo.protocol.am_config import AmConfig
 from afo_am.gang import missing
 from afo_am.tasks import Stage
 from fake_cluster import FakeCluster, make_config

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import HostBudget, Restart
-from afo.units import Duration
+from afo.protocol.am_config import AmConfig
 from afo_am.hosts import MAX_REFUSALS, is_avoided
 from fake_cluster import FakeCluster, make_config
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Backoff, Restart
 from afo.rpc import messages as m
-from afo.units import Duration
 from afo_am.in_place import MAX_IN_PLACE
 from fake_cluster import FakeCluster, FakeTask, make_config
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from afo import event_log
 from afo.errors import NoSpaceLeft
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.job.paths import JobPaths
 from afo.storage import patience
 from afo_am import journal
 
@@ -19,7 +19,7 @@ from afo_am import journal
 SCRIPT = """
 import os, resource, sys, threading
 from afo import events as ev
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo_am.journal import Journal
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

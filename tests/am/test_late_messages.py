@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
 from afo.errors import ProtocolError
+from afo.events import types as ev
 from afo.job import Job, RoleSpec
 from afo.rpc import messages as m
 from afo.rpc.wire import METHODS

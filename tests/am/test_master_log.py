@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from afo import storage
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo_am import master_log
 from afo_am.master_log import DESCRIPTOR, MasterLog, Relay, ask_for_copy
 
@@ -25,7 +25,7 @@ def supervised(folder: Path, am: str) -> Path:
     program = f"""
         import sys
         from pathlib import Path
-        from afo.paths import JobPaths
+        from afo.job.paths import JobPaths
         from afo_am.master_log import MasterLog
         from afo_am.supervisor import RestartBound, Supervisor
         log = MasterLog(Path("am-log"), JobPaths({str(folder / "jobs")!r}, {JOB!r}), 2)

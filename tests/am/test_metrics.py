@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from afo.input_wait import InputWait
+from afo.protocol.input_wait import InputWait
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
-from afo.train_task import Progress
 from afo_am.metrics import served
 from afo_am.metrics_server import MOST
 from job_writer import task_id

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from afo import events as ev
 from afo.errors import NotFound, PermissionDenied, ProtocolError
+from afo.events import types as ev
 from afo.job import Acls
 from afo.rpc import messages as m
 from afo_am.orders import MAX_KEPT, MAX_OPEN

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.errors import AfoError
+from afo.events import types as ev
 from afo.job import Checkpoint, Data, Job, RoleSpec
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.tasks import Stage
 from fake_cluster import FakeCluster, FakeTask, make_config

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from afo import events as ev
-from afo import jsonfile
-from afo.am_config import AmConfig
-from afo.data.byte_range import ByteRange
-from afo.lineage import InputFile
-from afo.units import parse_quantity
+from afo.events import types as ev
+from afo.formats import json_file
+from afo.formats.byte_range import ByteRange
+from afo.formats.units import parse_quantity
+from afo.job_dir.lineage import InputFile
+from afo.protocol.am_config import AmConfig
 from afo_am.__main__ import input_files
 from fake_cluster import FakeCluster, make_config
 
@@ -31,7 +31,7 @@ def test_each_part_is_a_split_of_its_own() -> None:
         InputFile("hdfs:///a", 1200, 2.0, PARTS[0]), InputFile("hdfs:///a", 1200, 2.0, PARTS[1]),
         InputFile("hdfs:///b", 7, 3.0),
     ]  # fmt: skip
-    again = msgspec.json.decode(jsonfile.encode(config), type=AmConfig, dec_hook=parse_quantity)
+    again = msgspec.json.decode(json_file.encode(config), type=AmConfig, dec_hook=parse_quantity)
     assert again.train_parts == PARTS
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
 from afo.job import Job, Restart, RestartBudget, Role, RoleSpec
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config

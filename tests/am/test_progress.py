@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from afo.am_config import AmConfig
 from afo.job import Optimizer, Schedule, Train
-from afo.train_task import Progress
+from afo.protocol.am_config import AmConfig
+from afo.protocol.train_task import Progress
 from afo_am.progress import progress_of, seconds_left
 from afo_am.rates import Rates
 from afo_am.state import JobState

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo import jsonfile
-from afo.paths import JobPaths
+from afo.formats import json_file
+from afo.job.paths import JobPaths
 from afo_am.__main__ import _publish_job
 from fake_cluster import make_config
 
@@ -18,11 +18,11 @@ def test_all_of_it_is_there_whoever_wrote_the_job_first(tmp_path: Path, by_clien
     paths = JobPaths(config.jobs_root, config.job_id)
     if by_client:
         Path(paths.dir).mkdir(parents=True)
-        Path(paths.job).write_bytes(jsonfile.encode(replace(config, schema_file="")))
+        Path(paths.job).write_bytes(json_file.encode(replace(config, schema_file="")))
     _publish_job(config, paths)
     assert Path(paths.schema).read_text() == "label: label\n"
     assert Path(paths.files).exists()
-    assert jsonfile.read(paths.job, type(config)) == config
+    assert json_file.read(paths.job, type(config)) == config
 
 
 def test_a_later_start_changes_nothing(tmp_path: Path) -> None:

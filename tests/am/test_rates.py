@@ -2,9 +2,9 @@
 
 import pytest
 
-from afo.input_wait import InputWait
+from afo.protocol.input_wait import InputWait
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import TaskId
-from afo.train_task import Progress
 from afo_am.rates import Rates
 
 A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))

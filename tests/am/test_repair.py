@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Backoff, Restart, Timeouts
-from afo.train_task import Progress
-from afo.units import Duration
+from afo.protocol.train_task import Progress
 from afo_am.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config
 

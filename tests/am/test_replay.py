@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from afo import event_log, jsonfile, storage
-from afo import events as ev
+from afo import storage
 from afo.errors import DataError, StorageError
-from afo.event_log import Record
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.event_log import Record
+from afo.formats import json_file
+from afo.job.paths import JobPaths
 from afo_am.__main__ import main
 from afo_am.apply import OBSERVATIONS
 from afo_am.core import Core
@@ -177,7 +179,7 @@ def test_the_am_does_not_start_on_what_it_cannot_know(
 ) -> None:
     written.damage(written.place_of(ev.SplitDone), zeroed)
     config = tmp_path / "am.json"
-    config.write_bytes(jsonfile.encode(replace(CONFIG, jobs_root=written.paths.root)))
+    config.write_bytes(json_file.encode(replace(CONFIG, jobs_root=written.paths.root)))
     before = {url: Path(url).read_bytes() for url in written.segments}
     assert main(["afo_am", str(config)]) in FINAL_CODES
     assert re.search(r"^error: .*line \d+ .*SplitDone", capsys.readouterr().err, re.MULTILINE)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Backoff, Restart, RestartBudget
 from afo.rpc import messages as m
-from afo.units import Duration
 from afo_am import commands as c
 from fake_cluster import FakeCluster, make_config
 

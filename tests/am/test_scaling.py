@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.errors import NotFound, ProtocolError
-from afo.exits import CAUSES
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
 from afo.job import Elastic, Job, Restart, RestartBudget, RoleSpec
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.scaling import PATIENCE_S
 from afo_am.status import status_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.job import Restart, RestartBudget
 from afo.rpc.messages import TaskId
 from fake_cluster import make_config

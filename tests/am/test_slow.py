@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Restart
 from afo.job.faults import Slow
-from afo.units import Duration
+from afo.protocol.am_config import AmConfig
 from afo_am.runtime.base import ContainerInfo
 from afo_am.slow import MOST_PER_HOUR
 from fake_cluster import FakeCluster, make_config

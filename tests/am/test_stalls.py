@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Timeouts
+from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
-from afo.train_task import Phase, Progress
-from afo.units import Duration
 from afo_am.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config
 

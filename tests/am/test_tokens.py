@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from afo import hadoop_tokens, webhdfs
 from afo.errors import ClusterUnreachable, NotFound
-from afo.hadoop_tokens import Token
+from afo.hadoop import delegation_tokens, webhdfs
+from afo.hadoop.delegation_tokens import Token
 from afo.rpc import messages as m
 from afo_am.tokens import TokenKeeper
 
-HDFS = Token(b"old", b"p", hadoop_tokens.HDFS, "10.0.0.1:8020")
-MANAGER = Token(b"manager", b"p", hadoop_tokens.RESOURCE_MANAGER, "10.0.0.1:8032")
+HDFS = Token(b"old", b"p", delegation_tokens.HDFS, "10.0.0.1:8020")
+MANAGER = Token(b"manager", b"p", delegation_tokens.RESOURCE_MANAGER, "10.0.0.1:8032")
 TASK = m.TokensRequest(task=m.TaskId(role="worker", index=0, attempt=0))
 
 
@@ -28,7 +28,7 @@ class NameNode:
             raise ClusterUnreachable("away")
         self.given += 1
         return Token(
-            b"%d of %s" % (self.given, user.encode()), b"p", hadoop_tokens.HDFS, service
+            b"%d of %s" % (self.given, user.encode()), b"p", delegation_tokens.HDFS, service
         ), time.time() + self.life_s
 
 
@@ -37,9 +37,9 @@ def name_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NameNode:
     """With a container's file of tokens, and tokens whose last day is far."""
     node = NameNode()
     monkeypatch.setattr(webhdfs, "new_token", node.new_token)
-    monkeypatch.setattr(hadoop_tokens, "last_day", lambda _: time.time() + 7 * 86400)
+    monkeypatch.setattr(delegation_tokens, "last_day", lambda _: time.time() + 7 * 86400)
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
-    hadoop_tokens.replace(hadoop_tokens.encode((HDFS, MANAGER)))
+    delegation_tokens.replace(delegation_tokens.encode((HDFS, MANAGER)))
     return node
 
 
@@ -57,10 +57,10 @@ def test_new_tokens_take_the_place_of_those_for_hdfs(name_node: NameNode) -> Non
     assert directive(keeper).tokens == 0
     keeper.start()
     try:
-        assert set(hadoop_tokens.given()) == {MANAGER, HDFS._replace(identifier=b"1 of alice")}
+        assert set(delegation_tokens.given()) == {MANAGER, HDFS._replace(identifier=b"1 of alice")}
         assert directive(keeper).tokens == 1
         reply = keeper.give(TASK)
-        assert (reply.number, set(hadoop_tokens.parse(reply.content))) == (1, set(hadoop_tokens.given()))
+        assert (reply.number, set(delegation_tokens.parse(reply.content))) == (1, set(delegation_tokens.given()))
     finally:
         keeper.stop()
 
@@ -89,7 +89,7 @@ def test_a_namenode_that_is_away_is_asked_again_and_the_old_ones_stay(
     keeper = TokenKeeper("alice")
     keeper.start()
     try:
-        assert hadoop_tokens.given() == (HDFS, MANAGER)
+        assert delegation_tokens.given() == (HDFS, MANAGER)
         assert directive(keeper).tokens == 0
         assert "no new delegation tokens, trying again in 0.2 s: away" in caplog.text
         name_node.away = False
@@ -99,4 +99,4 @@ def test_a_namenode_that_is_away_is_asked_again_and_the_old_ones_stay(
             time.sleep(0.05)
     finally:
         keeper.stop()
-    assert HDFS not in hadoop_tokens.given()
+    assert HDFS not in delegation_tokens.given()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.rpc import messages as m
 from afo_am import used
 from fake_cluster import FakeCluster, make_config

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
+from afo.events import types as ev
+from afo.formats.units import Duration, Memory
 from afo.job import Elastic, RoleSpec, Timeouts
-from afo.units import Duration, Memory
-from afo.yarn_queues import Queue as YarnQueue
-from afo.yarn_queues import QueueUse as YarnQueueUse
-from afo.yarn_queues import Resource
+from afo.yarn.queues import Queue as YarnQueue
+from afo.yarn.queues import QueueUse as YarnQueueUse
+from afo.yarn.queues import Resource
 from afo_am import commands as c
 from afo_am.core import Core
 from afo_am.runtime.base import ContainerInfo, Node, QueueUse

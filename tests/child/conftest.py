@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from afo import jsonfile
-from afo.child_config import ChildConfig
+from afo.formats import json_file
+from afo.formats.units import Duration
 from afo.job import Data, Environment, Job, Restart, Role, RoleSpec, Timeouts
+from afo.protocol.child_config import ChildConfig
 from afo.rpc.wire import new_secret
-from afo.units import Duration
 from fake_master import FakeMaster, until
 
 PRELUDE = """\
@@ -96,7 +96,7 @@ class Container:
             checkpoint_url=str(self.saved), export_url="e", summary_url=str(self.root / "summaries"),
             logs_url=str(self.logs), python=python, heartbeat_s=0.05, stop_s=0.3,
         )  # fmt: skip
-        jsonfile.write_private(self.root / "child.json", config)
+        json_file.write_private(self.root / "child.json", config)
         index = "0" if role in ("chief", "evaluator") else "1"
         own = {"AFO_ROLE": role, "AFO_INDEX": index, "AFO_ATTEMPT": "4", "AFO_CONTAINER": "container_7"}
         own["AFO_CHILD_CONFIG"] = str(self.root / "child.json")

@@ -14,7 +14,7 @@ PROGRAMS = {
     "failed": ("print('goodbye', file=sys.stderr); sys.exit(3)", "goodbye"),
     "user_exception": ("{}['age']", "KeyError: 'age'"),
     "spec_error": (
-        "from afo.jobfile import load_job\n(work / 'job.yaml').write_text('name: x\\nrolls: {}\\n')\n"
+        "from afo.job.loader import load_job\n(work / 'job.yaml').write_text('name: x\\nrolls: {}\\n')\n"
         "load_job(str(work / 'job.yaml'))",
         "rolls",
     ),

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from afo.errors import NotFound
-from afo.task_environment import TaskEnvironment
+from afo.protocol.task_environment import TaskEnvironment
 from afo_child import facts, launch
 from afo_child.ports import PortReservation, stopped, unresponsive
 from afo_child.usage import UsageMeter

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import psutil
 
-from afo import jsonfile
-from afo.bounded_command import BoundedCommand
-from afo.profile_request import FOLDER, OPERATORS, STACKS, WANTED, Operators
+from afo.formats import json_file
+from afo.process.bounded_command import BoundedCommand
+from afo.protocol.profile_request import FOLDER, OPERATORS, STACKS, WANTED, Operators
 from afo_child import stacks
 from fake_master import FakeMaster, until
 
@@ -134,14 +134,14 @@ PROFILES = """
 mark('up', str(os.getpid()))
 from pathlib import Path
 import time
-from afo import jsonfile
+from afo.formats import json_file
 from afo.errors import NotFound
-from afo.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operators, Wanted
+from afo.protocol.profile_request import DONE, FOLDER, OPERATORS, WANTED, Done, Operators, Wanted
 answered = 0
 while True:
     time.sleep(0.05)
     try:
-        wanted = jsonfile.read(WANTED, Wanted)
+        wanted = json_file.read(WANTED, Wanted)
     except NotFound:
         continue
     if wanted.number == answered:
@@ -150,8 +150,8 @@ while True:
     place = Path(FOLDER, str(wanted.number))
     (place / 'plugins').mkdir(parents=True)
     (place / 'plugins' / 'x.xplane.pb').write_bytes(b'x')
-    jsonfile.write_private(place / OPERATORS, Operators(seconds=wanted.seconds, operators=()))
-    jsonfile.write_private(DONE, Done(number=wanted.number))
+    json_file.write_private(place / OPERATORS, Operators(seconds=wanted.seconds, operators=()))
+    json_file.write_private(DONE, Done(number=wanted.number))
 """
 
 
@@ -165,7 +165,7 @@ def test_a_profile_is_sent_to_the_job_s_directory(container, master: FakeMaster)
     assert place.name.endswith("-3")
     assert (place / "plugins" / "x.xplane.pb").read_bytes() == b"x"
     assert (place / STACKS).stat().st_size > 100
-    assert jsonfile.read(place / OPERATORS, Operators).seconds == 2
+    assert json_file.read(place / OPERATORS, Operators).seconds == 2
     assert list((container.work / FOLDER).iterdir()) == [], "nothing stays behind"
 
 
@@ -176,7 +176,7 @@ def test_profiles_that_are_asked_for_at_once_are_taken_one_after_the_other(conta
     for order in (1, 2, 3, 4):
         result = master.order_result(order)
         assert not result.failed, result.output
-        assert jsonfile.read(Path(result.output) / OPERATORS, Operators).seconds == 2
+        assert json_file.read(Path(result.output) / OPERATORS, Operators).seconds == 2
 
 
 def test_a_profile_that_cannot_be_taken_says_why(container, master: FakeMaster) -> None:
@@ -227,7 +227,7 @@ def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:
 
 
 ASKED = """
-from afo.stacks_file import write_on_request
+from afo.process.stack_dump import write_on_request
 write_on_request(str(work))
 """
 

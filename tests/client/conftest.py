@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo.rpc.wire import new_secret
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.cli import validate
 from afo_client.cli.main import run
 from afo_client.submission.inspection import on_this_machine

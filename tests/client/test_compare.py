@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import jsonfile, storage
-from afo.am_config import AmConfig
-from afo.code_snapshot import CodeFile, CodeSnapshot, encoded
+from afo import storage
+from afo.formats import json_file
+from afo.formats.units import Memory
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
-from afo.paths import JobPaths
-from afo.units import Memory
-from afo.user_state import UserState
+from afo.job.paths import JobPaths
+from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encoded
+from afo.protocol.am_config import AmConfig
+from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.jobs.comparison import Difference, differences
 from job_writer import JobWriter
@@ -31,9 +32,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     UserState(tmp_path / "state").remember_last(B)
     JobWriter(str(tmp_path / "jobs"), A, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.75)
     second = JobWriter(str(tmp_path / "jobs"), B, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.76)
-    config = jsonfile.decode(storage.read_bytes(second.paths.job), AmConfig, "job.json")
+    config = json_file.decode(storage.read_bytes(second.paths.job), AmConfig, "job.json")
     job = msgspec.structs.replace(config.job, data=msgspec.structs.replace(config.job.data, epochs=3))
-    storage.write_bytes(second.paths.job, jsonfile.encode(msgspec.structs.replace(config, job=job)))
+    storage.write_bytes(second.paths.job, json_file.encode(msgspec.structs.replace(config, job=job)))
     return str(tmp_path / "jobs")
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from afo import events as ev
-from afo.exits import APPLICATION_ATTEMPT_LOST, CAUSES
-from afo.user_state import UserState
+from afo.events import types as ev
+from afo.failures.causes import APPLICATION_ATTEMPT_LOST, CAUSES
+from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from job_writer import LAST_WORDS, JobWriter, task_id
 

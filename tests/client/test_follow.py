@@ -15,16 +15,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from afo import decoding, event_log
-from afo import events as ev
-from afo.config import user_name
 from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
-from afo.exits import CAUSES
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
+from afo.formats import decoding
+from afo.job.paths import JobPaths
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.train_task import Progress
+from afo.site.config import user_name
 from afo_client.jobs import follow, kill
 from afo_client.jobs import watch as watching
 from afo_client.jobs.event_tail import EventTail

@@ -8,7 +8,7 @@ import pytest
 from afo.data.example import encode
 from afo.data.schema import read_schema
 from afo.data.tfrecord import RecordWriter
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.cli.main import run
 from afo_client.submission.new_job import Size, size_for
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from afo.config import load_config
 from afo.data import markers
 from afo.data.example import encode
 from afo.data.schema import parse_schema
 from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError
+from afo.formats.units import Memory
 from afo.job import Job, Model
-from afo.jobfile import load_job
-from afo.units import Memory
+from afo.job.loader import load_job
+from afo.site.config import load_config
 from afo_client.cli.main import run
 from afo_client.cli.validate import plan_text
 from afo_client.submission.first_rows import limited

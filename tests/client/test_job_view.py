@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
+from afo.formats.units import Duration
 from afo.job import Timeouts
-from afo.units import Duration
 from afo_am.status import status_of
 from afo_client.jobs.view import LogReader, from_status
 from fake_cluster import FakeCluster, make_config

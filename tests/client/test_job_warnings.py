@@ -12,8 +12,8 @@ import pytest
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
+from afo.formats.units import Interval
 from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
-from afo.units import Interval
 from afo_client.cli.main import run
 from afo_client.submission import job_warnings as module
 from afo_client.submission.inspection import Inspection

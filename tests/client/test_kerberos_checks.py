@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from afo import kerberos
 from afo.errors import PermissionDenied
-from afo.kerberos import Ticket
+from afo.hadoop import kerberos
+from afo.hadoop.kerberos import Ticket
 from afo_client.doctor.finding import Finding
 from afo_client.doctor.identity import proxy_user
 from afo_client.doctor.kerberos import kerberos_checks

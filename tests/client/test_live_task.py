@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from afo.errors import NotFound, PermissionDenied, UsageError
-from afo.input_wait import InputWait
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.protocol.input_wait import InputWait
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.train_task import Progress
 from afo_client.cli.main import run
 from afo_client.jobs.live_task import TaskName, parse_task
 from afo_client.jobs.task_rates import rates

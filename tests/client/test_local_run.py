@@ -14,14 +14,16 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from afo import __version__, jsonfile, locked_process, units
-from afo.am_config import AmConfig
-from afo.child_config import ChildConfig
-from afo.config import Config, Setting
+from afo import __version__
 from afo.errors import NoSpaceLeft, NotFound, SpecError, StorageError
+from afo.formats import json_file, units
 from afo.job import Environment, Job
-from afo.local_job import am_lock
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.job_dir.local_job import am_lock
+from afo.process import locked_process
+from afo.protocol.am_config import AmConfig
+from afo.protocol.child_config import ChildConfig
+from afo.site.config import Config, Setting
 from afo_client.runtimes.local import run
 from afo_client.runtimes.local.jobs import LocalJobs
 
@@ -65,7 +67,7 @@ def test_a_job_is_found_by_its_mark(root: Path, config: AmConfig, jobs: LocalJob
     for number in (1, 2):
         folder = root / f"local_{number}_1" / "am"
         folder.mkdir(parents=True)
-        jsonfile.write_private(folder / "am-config.json", msgspec.structs.replace(config, once=f"ab-{number}"))
+        json_file.write_private(folder / "am-config.json", msgspec.structs.replace(config, once=f"ab-{number}"))
     assert [jobs.marked(f"ab-{number}") for number in (1, 2, 3)] == ["local_1_1", "local_2_1", None]
 
 
@@ -73,7 +75,7 @@ def test_a_job_that_has_no_room_leaves_nothing(root: Path, config: AmConfig, mon
     def without_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(jsonfile, "write_private", without_room)
+    monkeypatch.setattr(json_file, "write_private", without_room)
     with pytest.raises(NoSpaceLeft, match=r"cannot start a job in .+No space left on device"):
         run.start(config, schema="", secret=SECRET)
     assert list(root.iterdir()) == []
@@ -103,7 +105,7 @@ def test_what_is_started_is_private_and_complete(
     fake_am("print('hello')")
     job_id = run.start(config, schema="features: {}\n", secret=SECRET)
     folder = root / job_id / "am"
-    written = jsonfile.read(folder / "am-config.json", AmConfig)
+    written = json_file.read(folder / "am-config.json", AmConfig)
     assert written.job_id == job_id
     assert Path(written.secret_file).read_text() == SECRET
     assert Path(written.schema_file).read_text() == "features: {}\n"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from afo import storage, submission
+from afo import storage
 from afo.errors import AfoError, StorageError
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.yarn import submission
 from afo_client.cli.main import afo
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch

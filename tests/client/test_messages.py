@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.exits import CAUSES, HARMLESS
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, HARMLESS
 from afo_client.cli.explain import _text
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain

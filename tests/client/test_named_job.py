@@ -8,7 +8,7 @@ import click
 import pytest
 from click.shell_completion import BashComplete
 
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 from afo_client.cli.job_argument import confirmed
 from afo_client.cli.main import afo, run
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from afo import storage, user_state
+from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NoSpaceLeft, PermissionDenied, UsageError
+from afo.site import user_state
 from afo_client.cli.main import run
 from afo_client.submission import once
 from afo_client.submission.once import Once

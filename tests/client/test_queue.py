@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from afo.formats.units import Memory
 from afo.job import Data, Job, MasterSpec, RoleSpec
-from afo.resource_manager import ClusterNode
-from afo.units import Memory
+from afo.yarn.resource_manager import ClusterNode
 from afo_client.cli.main import run
 from afo_client.jobs.capacity import rooms, verdict
 from fake_resource_manager import NODE, QUEUES, FakeResourceManager

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from afo import events as ev
-from afo import lineage
-from afo.accounting import Account, Acknowledged, Position
 from afo.errors import DataError
-from afo.lineage import InputFile
-from afo.offline_task import RecountedSplit
+from afo.events import types as ev
+from afo.events.accounting import Account, Acknowledged, Position
+from afo.job_dir import lineage
+from afo.job_dir.lineage import InputFile
+from afo.protocol.offline_task import RecountedSplit
 from afo.rpc.messages import TaskId
 from afo.train.manifest import FORMAT_VERSION, Manifest, commit
 from afo_client.cli.main import run

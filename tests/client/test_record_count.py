@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from afo.config import load_config
 from afo.data.example import encode
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter
 from afo.errors import SpecError
+from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
-from afo.units import Interval
+from afo.site.config import load_config
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.record_count import eval_interval, scheduled, steps_of, trained_records
 from afo_client.submission.start import am_config

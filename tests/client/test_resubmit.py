@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from pretender import Pretender, pretend, small_job
 

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo import jsonfile, lineage
-from afo.am_config import AmConfig
-from afo.config import load_config
 from afo.errors import NotFound
-from afo.events import JobFinished
+from afo.events.types import JobFinished
+from afo.formats import json_file
 from afo.job import Data, Job, Model, RoleSpec
-from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.job_dir import lineage
+from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.protocol.am_config import AmConfig
+from afo.site.config import load_config
 from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
@@ -94,14 +95,14 @@ def test_the_model_of_a_job_is_what_it_exported(
         state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={}, samples=1, step=20, seconds=1.0,
         core_hours=0.0, memory_gb_hours=0.0, restarts=0, export=best,
     )  # fmt: skip
-    Path(paths.verdict).write_bytes(jsonfile.encode(finished))
+    Path(paths.verdict).write_bytes(json_file.encode(finished))
     assert find_model(load_config(), "local_1_2").url == best
     other = f"{tmp_path}/local_1_3/checkpoints/manifest-g000001-s000000000010.json"
     for elsewhere in (other, f"{tmp_path}/local_1_2/../local_1_3/x.json", "/etc/passwd"):
-        Path(paths.verdict).write_bytes(jsonfile.encode(replace(finished, export=elsewhere)))
+        Path(paths.verdict).write_bytes(json_file.encode(replace(finished, export=elsewhere)))
         assert find_model(load_config(), "local_1_2").url == last
         assert f"names {elsewhere}, no checkpoint of this job" in capsys.readouterr().err
-    Path(paths.verdict).write_bytes(jsonfile.encode(finished))
+    Path(paths.verdict).write_bytes(json_file.encode(finished))
     Path(best).unlink()  # by `checkpoint.keep` of a later job, or by hand
     assert find_model(load_config(), "local_1_2").url == last
 
@@ -227,7 +228,7 @@ def test_the_code_of_somebody_elses_model_is_named(
         job=job, user=user, afo_version="0", runtime="local", jobs_root=str(model / "jobs"), train_files=(),
         eval_files=(), secret_file="", schema_file="", submitted=1.0,
     )  # fmt: skip
-    Path(paths.job).write_bytes(jsonfile.encode(config))
+    Path(paths.job).write_bytes(json_file.encode(config))
     assert saved_model(load_config(), str(model / "day")).job.model.entry == entry
     words = "this model of bob is a program, /bob/ctr.py:build, which runs here as you"
     assert capsys.readouterr().err == (f"{words}\n" if told else "")

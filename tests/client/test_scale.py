@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from afo import event_log
-from afo import events as ev
 from afo.errors import ProtocolError, UsageError
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.paths import JobPaths
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.cli.scale import split_words
 from afo_client.jobs.view import JobView, LogReader

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from afo import units
-from afo.config import load_config
 from afo.errors import SpecError
+from afo.formats import units
 from afo.job import Job
+from afo.site.config import load_config
 from afo_client import api
 from afo_client.cli.main import run
 from pretender import pretend, small_job

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from afo import units
 from afo.data.example import encode
 from afo.data.first_records import first_parts, suffix, write_part
 from afo.data.parquet import rows
 from afo.data.splits import find_splits
 from afo.data.tfrecord import RecordWriter, compression_of, read_records
 from afo.errors import DataError, UsageError
+from afo.formats import units
 from afo.job import Data, Job
-from afo.smoke import smoke_job
+from afo.job.smoke import smoke_job
 from afo_client.cli.main import run
 from pretender import pretend, small_job
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from afo import event_log, jsonfile
-from afo.am_config import AmConfig
-from afo.config import load_config
 from afo.errors import DataError, NotFound, SpecError
-from afo.event_log import read_log
-from afo.events import JobFinished
-from afo.jobfile import load_job
-from afo.paths import JobPaths
-from afo.regular_file import read_end, read_regular
+from afo.events import event_log
+from afo.events.event_log import read_log
+from afo.events.types import JobFinished
+from afo.formats import json_file
+from afo.job.loader import load_job
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
+from afo.site.config import load_config
+from afo.storage.regular_file import read_end, read_regular
 from afo_client.cli.main import run
 from afo_client.jobs.event_tail import EventTail
 from afo_client.packing.archive import write_archive
@@ -111,8 +112,8 @@ def write_job(folder: Path, number: int) -> dict[str, Path]:
         state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={}, samples=1, step=1, seconds=1.0,
         core_hours=0.0, memory_gb_hours=0.0, restarts=0,
     )  # fmt: skip
-    jsonfile.write_private(places["am-config.json"], config)
-    jsonfile.write_private(places["verdict.json"], ended)
+    json_file.write_private(places["am-config.json"], config)
+    json_file.write_private(places["verdict.json"], ended)
     return places
 
 
@@ -131,9 +132,9 @@ def test_a_file_of_any_size_is_read_to_a_bound(tmp_path: Path) -> None:
         read_regular(path, 5)
     assert read_end(path, 2) == b"\0\0"
     with pytest.raises(NotFound, match=r"file: it has 1,099,511,627,776 bytes.* more than 67,108,864"):
-        jsonfile.read(path, AmConfig)
+        json_file.read(path, AmConfig)
     with pytest.raises(DataError, match=r"file: larger than 67108864 bytes"):
-        jsonfile.fetch(str(path), AmConfig)
+        json_file.fetch(str(path), AmConfig)
 
 
 def test_a_schema_of_any_size_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

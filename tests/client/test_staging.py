@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import units
-from afo.am_config import AmConfig
 from afo.errors import NotFound, SpecError
+from afo.formats import units
 from afo.job import Job
-from afo.resource_manager import ClusterNode
-from afo.submission import SubmitPlan, submit_plan
-from afo.yarn_queues import Queue, Resource
+from afo.protocol.am_config import AmConfig
+from afo.yarn.queues import Queue, Resource
+from afo.yarn.resource_manager import ClusterNode
+from afo.yarn.submission import SubmitPlan, submit_plan
 from afo_client.runtimes.yarn.preflight import check_queue, check_sizes
 from afo_client.runtimes.yarn.staging import StagedFile, stage
 from afo_client.runtimes.yarn.submit import private_files

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo import jsonfile
-from afo.am_config import AmConfig
-from afo.code_snapshot import decoded
-from afo.config import load_config
 from afo.data.profile import Profile
 from afo.errors import PermissionDenied
+from afo.formats import json_file
 from afo.job import Data, Environment, Job, RoleSpec
-from afo.submission import SubmitPlan
+from afo.job_dir.code_snapshot import decoded
+from afo.protocol.am_config import AmConfig
+from afo.site.config import load_config
+from afo.yarn.submission import SubmitPlan
 from afo_client.runtimes import yarn
 from afo_client.runtimes.yarn import Submission
 from afo_client.submission import start
@@ -46,7 +46,7 @@ def test_the_job_has_its_file_before_its_application_master_runs(submitted: AmCo
     folder = tmp_path / "jobs" / JOB
     assert sorted(each.name for each in folder.iterdir()) == ["features.json", "job.json"]
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert jsonfile.read(str(folder / "job.json"), AmConfig).job_id == JOB
+    assert json_file.read(str(folder / "job.json"), AmConfig).job_id == JOB
 
 
 def test_the_code_is_kept_as_it_was_sent(

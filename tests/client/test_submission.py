@@ -12,11 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from afo import units
-from afo.am_config import AmConfig
 from afo.errors import SpecError
+from afo.formats import units
 from afo.job import Job
-from afo.submission import CHILD_TEMPLATE, PRIVATE, SubmitPlan, application_spec, child_template, mark_tag, submit_plan
+from afo.protocol.am_config import AmConfig
+from afo.yarn.submission import (
+    CHILD_TEMPLATE,
+    PRIVATE,
+    SubmitPlan,
+    application_spec,
+    child_template,
+    mark_tag,
+    submit_plan,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "application_spec.json"
 

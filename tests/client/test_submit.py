@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from afo.am_config import AmConfig
 from afo.errors import PermissionDenied
-from afo.user_state import UserState
+from afo.protocol.am_config import AmConfig
+from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.staging import StagedFile
 from afo_client.submission import start

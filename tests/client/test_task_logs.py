@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound, UsageError
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo_client.jobs import task_logs
 from afo_client.jobs.task_logs import GrowingLog, LogFile, find_logs, is_task
 

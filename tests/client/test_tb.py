@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from afo.errors import AfoError
-from afo.paths import JobPaths
-from afo.tensorboard_process import tensorboard
+from afo.job.paths import JobPaths
+from afo.tensorboard.process import tensorboard
 from afo_client.cli.main import run
 
 JOB = "local_1_0001"

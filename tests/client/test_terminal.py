@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 PROGRAM = """
-from afo_client import ending, follow
+from afo_client.jobs import follow
 from afo_client.jobs.view import JobView
 
 class Watch:

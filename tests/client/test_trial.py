@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from afo.errors import ModelError, StorageError, TrainingError, Unsupported
 from afo.job import Docker, Environment, Job
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.cli.main import run
 from afo_client.models import offline
 from afo_client.submission import trial

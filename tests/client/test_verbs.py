@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import event_log
-from afo import events as ev
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.paths import JobPaths
 from afo.rpc.messages import TaskId
-from afo.user_state import UserState
+from afo.site.user_state import UserState
 from afo_client.cli.main import VERBS, run
 from afo_client.doctor import checks
 from afo_client.runtimes.application import Application

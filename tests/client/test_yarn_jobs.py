@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import NotFound
-from afo.submission import mark_tag
+from afo.yarn.submission import mark_tag
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager

@@ -8,10 +8,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from afo import events as ev
-from afo.history_site import HistorySite
+from afo.events import types as ev
 from afo.rpc.messages import Usage
-from afo.user_state import UserState
+from afo.site.history import HistorySite
+from afo.site.user_state import UserState
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.web.access import Access
 from afo_history_server.web.app import close_app, create_app

@@ -10,8 +10,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from afo.errors import PermissionDenied
-from afo.history_site import HistorySite
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.site.history import HistorySite
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.web.access import Access
 from afo_history_server.web.app import close_app, create_app

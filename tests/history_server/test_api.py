@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
 from afo import storage
+from afo.events import types as ev
 from afo_history_server.web.api import DESCRIBED
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 

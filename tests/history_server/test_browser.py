@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.rpc.messages import Usage
 from job_writer import DONE, FAILED, RUNNING, JobWriter, task_id
 from real_browser import NARROW, WIDE, Watched, chromium

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
 from afo import storage
-from afo.code_snapshot import CodeFile, CodeSnapshot, encoded
+from afo.events import types as ev
+from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encoded
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 

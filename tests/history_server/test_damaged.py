@@ -9,10 +9,10 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afo import events as ev
 from afo import storage
 from afo.errors import ClusterUnreachable
-from afo.event_log import Record, encode_line, sealed
+from afo.events import types as ev
+from afo.events.event_log import Record, encode_line, sealed
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.log_reader import EventLog
 from afo_history_server.web.app import create_app

@@ -8,8 +8,9 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo import jsonfile, storage
-from afo.profile_request import OPERATORS, Operator, Operators
+from afo import storage
+from afo.formats import json_file
+from afo.protocol.profile_request import OPERATORS, Operator, Operators
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.views.fleet import fleet, group_of, waited
@@ -101,7 +102,7 @@ def profile(job: JobWriter, order: int, **milliseconds: float) -> None:
     """One of a worker."""
     operators = tuple(Operator(name=name, milliseconds=took, calls=1) for name, took in milliseconds.items())
     place = f"{job.paths.summaries}/profile-worker_0-{order}/{OPERATORS}"
-    storage.write_bytes(place, jsonfile.encode(Operators(seconds=1.0, operators=operators)))
+    storage.write_bytes(place, json_file.encode(Operators(seconds=1.0, operators=operators)))
 
 
 @pytest.mark.usefixtures("done", "failed")

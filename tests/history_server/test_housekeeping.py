@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo import events as ev
-from afo import resource_manager, storage
+from afo import storage
 from afo.errors import ClusterUnreachable, NotFound, PermissionDenied
-from afo.history_site import Keep
-from afo.local_job import KILLED, LOCK, am_dir, am_lock
-from afo.resource_manager import Application
-from afo.units import Duration, Memory
-from afo.user_state import UserState
+from afo.events import types as ev
+from afo.formats.units import Duration, Memory
+from afo.job_dir.local_job import KILLED, LOCK, am_dir, am_lock
+from afo.site.history import Keep
+from afo.site.user_state import UserState
+from afo.yarn import resource_manager
+from afo.yarn.resource_manager import Application
 from afo_history_server.maintenance.job_actions import DELETED, JobActions, Order, remove_job
 from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, VanishedJobs, closed
 from afo_history_server.maintenance.retention import Ended, Retention, outlived

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 
-from afo import event_log, jsonfile, storage
-from afo import events as ev
+from afo import storage
 from afo.data.profile import FeatureProfile, Profile, TopValue
-from afo.exits import APPLICATION_ATTEMPT_LOST
-from afo.gate import Check
-from afo.profile_request import OPERATORS, STACKS, Operator, Operators
+from afo.events import event_log
+from afo.events import types as ev
+from afo.failures.causes import APPLICATION_ATTEMPT_LOST
+from afo.formats import json_file
+from afo.protocol.export_gate import Check
+from afo.protocol.profile_request import OPERATORS, STACKS, Operator, Operators
 from afo.rpc.messages import HashTables, Usage
 from afo_history_server.model.job_history import Attempt, Checkpoint, DataProgress, JobHistory
 from afo_history_server.views.advice import advice
@@ -265,12 +267,12 @@ def test_many_files_come_in_pages(client: FlaskClient, writer: Callable[..., Job
 
 def write_settings(job: JobWriter, tree: dict[str, object], inherited: dict[str, str], **environment: str) -> None:
     """As the client writes `job.json`."""
-    document = jsonfile.decode(storage.read_bytes(job.paths.job), dict, job.paths.job)
+    document = json_file.decode(storage.read_bytes(job.paths.job), dict, job.paths.job)
     document["job"]["environment"] = {"variables": environment}
     layers = {key: {"place": place, "folder": "/"} for key, place in inherited.items()}
     given = {"dt": "2026-11-20", "token": "hush-3"}
     document["source"] = {"tree": tree, "folder": "/", "variables": given, "inherited": layers}
-    storage.write_bytes(job.paths.job, jsonfile.encode(document))
+    storage.write_bytes(job.paths.job, json_file.encode(document))
 
 
 def test_settings_say_who_said_them(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
@@ -424,7 +426,7 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     folder = f"{running.paths.summaries}/profile-worker_0-4"
     hot = Operator(name="MatMul<b>", milliseconds=1500.0, calls=300)
     operators = Operators(seconds=3.0, steps=1, operators=(hot,))
-    storage.write_bytes(f"{folder}/{OPERATORS}", jsonfile.encode(operators))
+    storage.write_bytes(f"{folder}/{OPERATORS}", json_file.encode(operators))
     storage.write_bytes(f"{folder}/{STACKS}", b"File <model.py>, line 1")
     storage.write_bytes(f"{folder}/plugins/profile/2026/h.xplane.pb", b"\x00trace")
     shown = page(client, running, "/profiles/profile-worker_0-4")

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo import events as ev
+from afo.events import types as ev
 from afo_history_server.model.job_history import STATES
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_index import line_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
+from afo.events import types as ev
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.web import nodes as pages
 from afo_history_server.web.nodes import FRESH_S

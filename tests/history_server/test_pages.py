@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
 from afo import storage
-from afo.exits import CAUSES, HARMLESS
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, HARMLESS
 from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 

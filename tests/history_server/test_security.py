@@ -16,11 +16,11 @@ from urllib.parse import quote
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
 from afo import storage
 from afo.errors import AfoError, SpecError, StorageError
-from afo.gate import Check
-from afo.plain_text import plain
+from afo.events import types as ev
+from afo.formats.plain_text import plain
+from afo.protocol.export_gate import Check
 from afo_history_server.store import unlinked
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.web.app import create_app

@@ -17,8 +17,8 @@ from flask import Flask, Response, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from afo import tensorboard_program
 from afo.errors import AfoError
+from afo.tensorboard import program as tensorboard_program
 from afo_history_server.maintenance import tensorboards
 from afo_history_server.maintenance.tensorboards import LIMIT, Shown, TensorBoards
 from afo_history_server.web import proxy

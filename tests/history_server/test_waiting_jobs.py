@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from flask.testing import FlaskClient
 
-from afo import events as ev
-from afo.resource_manager import Application
+from afo.events import types as ev
 from afo.rpc.messages import TaskId
+from afo.yarn.resource_manager import Application
 from afo_history_server.maintenance.lost_jobs import SILENT_S, VanishedJobs
 from afo_history_server.model.wait_fold import WaitFold
 from afo_history_server.web.app import JOBS

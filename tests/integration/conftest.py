@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adult import AdultData, convert, source
-from afo.config import user_name
 from afo.errors import UsageError
+from afo.site.config import user_name
 from afo_client.hadoop import Cluster, ClusterSpec, processes
 from afo_client.hadoop.jars import java_home, resolve_jars
 

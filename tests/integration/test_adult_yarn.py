@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from adult import JOB_FILE, REPOSITORY, TEST_RECORDS, TRAIN_RECORDS, AdultData, assert_every_sample_once
-from afo import event_log, storage
-from afo import events as ev
-from afo.config import user_name
-from afo.jobfile import load_job
-from afo.resource_manager import from_configuration
-from afo.submission import TAG
+from afo import storage
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.loader import load_job
+from afo.site.config import user_name
+from afo.yarn.resource_manager import from_configuration
+from afo.yarn.submission import TAG
 from live_job import LiveJob, afo, submit_and_wait
 from yarn_view import Sample, Sizes, YarnView
 

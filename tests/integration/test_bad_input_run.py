@@ -16,10 +16,10 @@ import yaml
 import afo as library
 from adult import JOB_FILE, AdultData
 from afo import storage
-from afo.config import user_name
 from afo.data.example import decode, encode
 from afo.data.tfrecord import RecordWriter, read_records
-from afo.storage.hadoop_conf import read_properties
+from afo.hadoop.conf import read_properties
+from afo.site.config import user_name
 from click_records import SCHEMA, write_files
 from live_job import afo
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from afo import events as ev
-from afo.exits import CAUSES
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
 from live_job import LiveJob, afo
 
 Write = Callable[..., Path]

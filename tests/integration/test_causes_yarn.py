@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from afo import events as ev
 from afo import storage
-from afo.config import user_name
-from afo.exits import WAITS
-from afo.submission import CHILD_TEMPLATE
+from afo.events import types as ev
+from afo.failures.causes import WAITS
+from afo.site.config import user_name
+from afo.yarn.submission import CHILD_TEMPLATE
 from afo_client.hadoop import Cluster
 from live_job import LiveJob, afo
 from yarn_view import YarnView

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from afo import storage
 from afo.errors import ClusterUnreachable, NotFound, UsageError
-from afo.units import Duration, Memory
+from afo.formats.units import Duration, Memory
 from afo_client.cli.cluster import command
 from afo_client.hadoop import Cluster, ClusterSpec, health, processes
 

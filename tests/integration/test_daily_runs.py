@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import yaml
 
-from afo import events as ev
 from afo import storage
-from afo.config import user_name
 from afo.data import metrics
 from afo.data.example import decode
 from afo.data.tfrecord import read_records
+from afo.events import types as ev
+from afo.site.config import user_name
 from afo.train import exported
 from afo_client.hadoop import Cluster
 from click_records import splitmix64

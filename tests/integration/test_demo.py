@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from afo import events as ev
+from afo.events import types as ev
 from live_job import LiveJob, afo
 
 pytestmark = pytest.mark.tensorflow

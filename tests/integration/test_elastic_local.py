@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from afo import events as ev
+from afo.events import types as ev
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo
 

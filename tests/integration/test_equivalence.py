@@ -21,7 +21,7 @@ import pytest
 from adult import REPOSITORY, AdultData
 from afo import storage
 from afo.job import Job
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.hadoop import Cluster
 from equivalence import Difference, paired
 from live_job import LiveJob, afo

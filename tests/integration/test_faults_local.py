@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
 from afo.train.manifest import read_manifest
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from adult import JOB_FILE, AdultData, assert_every_sample_once
-from afo import events as ev
 from afo import storage
-from afo.config import load_config, user_name
-from afo.resource_manager import FINAL_STATES
-from afo.user_state import UserState
+from afo.events import types as ev
+from afo.site.config import load_config, user_name
+from afo.site.user_state import UserState
+from afo.yarn.resource_manager import FINAL_STATES
 from afo_client.runtimes.yarn.staging import cache_url
 from live_job import AFO, LiveJob, afo
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL

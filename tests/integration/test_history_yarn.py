@@ -16,8 +16,8 @@ import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from adult import JOB_FILE, REPOSITORY, AdultData
-from afo import events as ev
 from afo import storage
+from afo.events import types as ev
 from afo_client.hadoop import Cluster
 from live_job import LiveJob, afo
 from real_browser import NARROW, WIDE, Watched, chromium

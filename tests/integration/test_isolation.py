@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.rpc import tls, wire
 from afo.rpc.client import read_address
 from afo.rpc.messages import Empty

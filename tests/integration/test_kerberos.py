@@ -9,12 +9,12 @@ import psutil
 import pytest
 
 import kerberos
-from afo import events as ev
 from afo import storage
-from afo.config import load_config
 from afo.errors import ClusterUnreachable, PermissionDenied
-from afo.resource_manager import from_configuration
-from afo.user_state import UserState
+from afo.events import types as ev
+from afo.site.config import load_config
+from afo.site.user_state import UserState
+from afo.yarn.resource_manager import from_configuration
 from live_job import LiveJob, afo
 from secured import DEMO, SecuredCluster, secured
 

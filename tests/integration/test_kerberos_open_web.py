@@ -7,10 +7,10 @@ import pytest
 
 import kerberos
 from afo import storage
-from afo.config import load_config
 from afo.errors import PermissionDenied
-from afo.resource_manager import from_configuration
-from afo.user_state import UserState
+from afo.site.config import load_config
+from afo.site.user_state import UserState
+from afo.yarn.resource_manager import from_configuration
 from live_job import afo
 from secured import SecuredCluster, long_job, secured
 

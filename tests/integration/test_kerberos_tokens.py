@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import kerberos
-from afo import events as ev
-from afo import hadoop_tokens
-from afo.hadoop_tokens import Token
+from afo.events import types as ev
+from afo.hadoop import delegation_tokens
+from afo.hadoop.delegation_tokens import Token
 from afo.storage import patience
 from live_job import LiveJob, afo
 from secured import SecuredCluster, long_job, secured
@@ -45,7 +45,7 @@ def test_a_job_outlives_its_delegation_tokens(
     given = tokens_of(job)
     assert len(given) >= 3
     assert {file.stat().st_mode & 0o777 for file in given} == {0o600}
-    first_day = max(hadoop_tokens.last_day(token) for file in given for token in of_hdfs(file))
+    first_day = max(delegation_tokens.last_day(token) for file in given for token in of_hdfs(file))
     job.wait(lambda: time.time() > first_day, "the end of the first tokens", 2.0 * LIFE_S)
     monkeypatch.setattr(patience, "_seconds", 60.0)  # looking at a job must not fail while its file system is away
     # A connection outlives the token that it was made with: so all of them are made anew.
@@ -53,7 +53,7 @@ def test_a_job_outlives_its_delegation_tokens(
     cluster.cluster.start_daemon("namenode")
     saved = len(job.events(ev.CheckpointWritten))
     job.wait(lambda: len(job.events(ev.CheckpointWritten)) >= saved + 2, "further checkpoints", 120)
-    assert min(hadoop_tokens.last_day(token) for file in given for token in of_hdfs(file)) > time.time()
+    assert min(delegation_tokens.last_day(token) for file in given for token in of_hdfs(file)) > time.time()
     assert job.events(ev.GenerationStarted)[-1].generation == 1, "nothing was lost"
     os.kill(job.child("worker", 0).pid, signal.SIGKILL)
     job.wait(lambda: any(event.task.attempt == 1 for event in job.events(ev.TaskRegistered)), "another container", 120)
@@ -73,4 +73,4 @@ def tokens_of(job: LiveJob) -> set[Path]:
 
 def of_hdfs(file: Path) -> list[Token]:
     """The tokens for HDFS in a file."""
-    return [token for token in hadoop_tokens.parse(file.read_bytes()) if token.kind == hadoop_tokens.HDFS]
+    return [token for token in delegation_tokens.parse(file.read_bytes()) if token.kind == delegation_tokens.HDFS]

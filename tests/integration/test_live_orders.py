@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from afo import events as ev
 from afo import storage
-from afo.config import user_name
-from afo.jsonfile import decode
-from afo.profile_request import OPERATORS, STACKS, Operators
+from afo.events import types as ev
+from afo.formats.json_file import decode
+from afo.protocol.profile_request import OPERATORS, STACKS, Operators
+from afo.site.config import user_name
 from afo_client import open_job
 from click_records import SCHEMA, write_files
 from live_job import AFO, LiveJob, afo

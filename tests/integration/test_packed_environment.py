@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from afo import events as ev
-from afo.config import user_name
+from afo.events import types as ev
+from afo.site.config import user_name
 from afo_client.hadoop import Cluster, ClusterSpec
 from bare_node import hide_from_nodes, require_namespaces
 from live_job import LiveJob, afo

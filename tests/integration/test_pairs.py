@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from adult import REPOSITORY
-from afo import events as ev
 from afo import storage
-from afo.config import user_name
-from afo.resource_manager import from_configuration
+from afo.events import types as ev
+from afo.site.config import user_name
+from afo.yarn.resource_manager import from_configuration
 from live_job import LiveJob, afo
 from paired import TABLE, URL, PairedCluster, paired
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.config import user_name
+from afo.site.config import user_name
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
 from own_programs import CASES, check_result, job_file, kill_after_a_save

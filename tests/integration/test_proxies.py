@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from afo import storage
-from afo.config import user_name
+from afo.site.config import user_name
 from afo_client.hadoop import Cluster
 from click_records import SCHEMA, write_files
 from live_job import LiveJob, afo

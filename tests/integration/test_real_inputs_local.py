@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from afo import events as ev
 from afo.data.schema import read_schema
+from afo.events import types as ev
 from click_records import as_parquet, write_files
 from live_job import afo
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import live_job
-from afo import events as ev
+from afo.events import types as ev
 from afo.rpc.client import read_address
 from live_job import LiveJob
 
@@ -28,7 +28,7 @@ while not Path(sys.argv[1]).exists():
 STRANGER = """
 import select, socket, sys
 from itertools import cycle
-from afo import descriptors
+from afo.process import descriptors
 
 def connection(port):
     made = socket.socket()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from adult import JOB_FILE, REPOSITORY, TRAIN_RECORDS, AdultData, assert_every_sample_once
-from afo import events as ev
+from afo.events import types as ev
 from afo_client.hadoop import Cluster
 from live_job import LiveJob, afo
 from noted_runs import NotedRuns, circumstances, reported

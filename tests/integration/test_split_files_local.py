@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from afo import events as ev
-from afo.lineage import read_files
+from afo.events import types as ev
+from afo.job_dir.lineage import read_files
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, afo
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from afo import events as ev
+from afo.events import types as ev
 from click_records import SCHEMA, write_files
 from live_job import LiveJob, afo
 

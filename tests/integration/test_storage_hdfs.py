@@ -12,13 +12,14 @@ from typing import BinaryIO
 import hdfs_native
 import pytest
 
-from afo import event_log, storage
+from afo import storage
 from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StillOpen, StorageError
-from afo.events import KillRequested
+from afo.events import event_log
+from afo.events.types import KillRequested
+from afo.hadoop.conf import read_properties
 from afo.storage import hdfs as hdfs_module
 from afo.storage import patience
 from afo.storage.backend import BLOCK
-from afo.storage.hadoop_conf import read_properties
 from afo_client.hadoop import Cluster
 from afo_client.hadoop.site import write_site
 from afo_client.jobs import event_tail

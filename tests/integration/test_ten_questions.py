@@ -16,7 +16,7 @@ import pytest
 import yaml
 from flask.testing import FlaskClient
 
-from afo import events as ev
+from afo.events import types as ev
 from afo_history_server.web.app import close_app, create_app
 from click_records import SCHEMA, write_files
 from live_job import LiveJob

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import kerberos as kdc
-from afo import auth_to_local, kerberos
-from afo.config import user_name
 from afo.errors import NotFound, PermissionDenied, UsageError
+from afo.hadoop import auth_to_local, kerberos
+from afo.site.config import user_name
 from afo_client.doctor import identity
 from afo_client.hadoop.jars import resolve_jars
 from afo_client.runtimes.yarn.keytab import signed_in
@@ -99,7 +99,7 @@ def test_options_that_make_no_sense(realm: kdc.Realm, tmp_path: Path) -> None:
 
 
 def test_a_system_without_the_library_says_what_to_install() -> None:
-    program = "from afo import kerberos; kerberos._LIBRARY = 'libnowhere.so'; kerberos.ticket()"
+    program = "from afo.hadoop import kerberos; kerberos._LIBRARY = 'libnowhere.so'; kerberos.ticket()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "install Kerberos' library, e.g. Debian's libgssapi-krb5-2" in done.stderr
 

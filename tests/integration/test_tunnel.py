@@ -9,11 +9,11 @@ import psutil
 import pytest
 import yaml
 
-from afo import events as ev
 from afo import storage
-from afo.config import load_config, user_name
+from afo.events import types as ev
 from afo.rpc import wire
-from afo.user_state import UserState
+from afo.site.config import load_config, user_name
+from afo.site.user_state import UserState
 from afo_child.tunnel import INNER, Tunnel
 from click_records import SCHEMA, write_files
 from live_job import LiveJob, afo

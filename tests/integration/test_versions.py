@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from adult import REPOSITORY
-from afo import events as ev
 from afo import storage
-from afo.config import user_name
-from afo.resource_manager import from_configuration
+from afo.events import types as ev
+from afo.site.config import user_name
+from afo.yarn.resource_manager import from_configuration
 from afo_client.hadoop import Cluster, ClusterSpec, processes
 from afo_client.hadoop.jars import resolve_jars
 from click_records import SCHEMA, write_files

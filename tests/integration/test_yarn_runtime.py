@@ -11,13 +11,14 @@ import msgspec
 import psutil
 import pytest
 
-from afo import __version__, storage, units
-from afo.am_config import AmConfig
-from afo.config import user_name
+from afo import __version__, storage
 from afo.errors import SpecError
+from afo.formats import units
 from afo.job import Job
-from afo.resource_manager import Application, from_configuration
-from afo.submission import PRIVATE, SubmitPlan, application_spec
+from afo.protocol.am_config import AmConfig
+from afo.site.config import user_name
+from afo.yarn.resource_manager import Application, from_configuration
+from afo.yarn.submission import PRIVATE, SubmitPlan, application_spec
 from afo_client.hadoop import Cluster
 from afo_client.runtimes.yarn import dry_run, make_plan, skein_driver
 from afo_client.runtimes.yarn.jobs import YarnJobs

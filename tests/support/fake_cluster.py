@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from afo import __version__
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.errors import PermissionDenied, ProtocolError
+from afo.events import types as ev
 from afo.job import Data, Job, RoleSpec
+from afo.protocol.am_config import AmConfig
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train_task import Progress
 from afo_am import commands as c
 from afo_am.core import Core, Outcome
 from afo_am.runtime.base import ContainerInfo

@@ -4,11 +4,13 @@ from typing import Literal
 
 import msgspec
 
-from afo import event_log, jsonfile, storage
-from afo import events as ev
-from afo.am_config import AmConfig
+from afo import storage
+from afo.events import event_log
+from afo.events import types as ev
+from afo.formats import json_file
 from afo.job import Data, Job, RoleSpec
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import TaskId
 
 T0 = 1_763_000_000.0
@@ -34,7 +36,7 @@ class JobWriter:
             job=job, user=user, afo_version="0.1", runtime=runtime, jobs_root=root, job_id=job_id, train_files=files,
             secret_file="secret", schema_file="schema.yaml", submitted=begun - 5,
         )  # fmt: skip
-        storage.write_bytes(self.paths.job, jsonfile.encode(config))
+        storage.write_bytes(self.paths.job, json_file.encode(config))
 
     def begin(self) -> "JobWriter":
         """The job runs."""

@@ -16,15 +16,16 @@ import msgspec
 import psutil
 import pytest
 
-from afo import event_log, storage
-from afo import events as ev
-from afo.config import load_config
+from afo import storage
 from afo.errors import ClusterUnreachable, NotFound
-from afo.paths import JobPaths
+from afo.events import event_log
+from afo.events import types as ev
+from afo.job.paths import JobPaths
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import StatusReply
-from afo.user_state import UserState
+from afo.site.config import load_config
+from afo.site.user_state import UserState
 from yarn_view import YarnView
 
 AFO = [sys.executable, "-m", "afo_client"]

@@ -9,8 +9,8 @@ import psutil
 import pytest
 import yaml
 
-from afo import events as ev
 from afo import storage
+from afo.events import types as ev
 from live_job import LiveJob
 
 PROGRAMS = Path(__file__).parents[2] / "conf" / "programs"

@@ -16,7 +16,7 @@ from typing import Any
 import hdfs_native
 import pytest
 
-from afo.storage.hadoop_conf import read_properties
+from afo.hadoop.conf import read_properties
 from afo_client.hadoop import ports, processes
 from afo_client.hadoop.jars import java_home, resolve_jars, templates_dir
 from afo_client.hadoop.launchers import write_launchers

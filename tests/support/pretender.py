@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
-from afo.jsonfile import encode as encode_json
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.formats.json_file import encode as encode_json
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
 from afo_client.cli import launch
 from afo_client.runtimes.application import Application
 from afo_client.submission import begin, start

@@ -24,7 +24,7 @@ SPEAKS_OF = {
     "equivalence-part2.md": (*_TRAINING, "conf/models"),
     "faults-part3.md": _JOB,
     "pairs-part7.md": ("afo/storage", "am", "child", "client/afo_client/runtimes/yarn"),
-    "secured-faults-part7.md": (*_JOB, "afo/kerberos.py", "afo/hadoop_tokens.py"),
+    "secured-faults-part7.md": (*_JOB, "afo/hadoop/kerberos.py", "afo/hadoop/delegation_tokens.py"),
     "soak-part1.md": _JOB,
     "soak-part3.md": _JOB,
     "stock-tensorflow-part3.md": _JOB,

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from afo import jsonfile
 from afo.embedding import TableGroup, row_block, snapshot
+from afo.formats import json_file
+from afo.protocol.train_task import TrainTask
 from afo.train.cluster import connect
 from afo.train.setup import Setup
 from afo.train.variables import VariableIo
-from afo.train_task import TrainTask
 
 
 def write(task_file: str, target: str) -> None:
@@ -19,7 +19,7 @@ def write(task_file: str, target: str) -> None:
     Slots and copies of counters are variables too. Of the hash tables `<table>/keys/<server>`, ascending, and
     `<table>/values/<server>`, weights and slots.
     """
-    setup = Setup(jsonfile.read(task_file, TrainTask))
+    setup = Setup(json_file.read(task_file, TrainTask))
     parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
     trained = [
         variable

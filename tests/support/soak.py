@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from afo import events as ev
 from afo.errors import NotFound
+from afo.events import types as ev
 from afo.rpc.messages import Progress, StatusReply
 from live_job import LiveJob
 

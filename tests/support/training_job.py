@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from afo import jsonfile
 from afo.data.splits import find_splits
-from afo.hosts import host_port
+from afo.formats import json_file
 from afo.job import Job
+from afo.process.hosts import host_port
+from afo.protocol.train_task import Progress, TrainTask
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
-from afo.train_task import Progress, TrainTask
 from fork_server import ForkedProcess, start_function, start_task
 
 DEADLINE_S = 300.0
@@ -206,7 +206,7 @@ class JobRun:
             checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),
             summary_url=str(self.directory / "summaries"), progress_fd=writing,
         )  # fmt: skip
-        jsonfile.write_private(work / "task.json", task)
+        json_file.write_private(work / "task.json", task)
         self.processes[name] = start_task(work / "task.json", writing, work / "stderr")
         os.close(writing)
         threading.Thread(target=self._follow, args=(name, reading), daemon=True).start()

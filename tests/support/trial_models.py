@@ -11,12 +11,12 @@ from keras import layers
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.errors import AfoError
+from afo.formats.units import Memory
 from afo.job import Data, Job, Model, RoleSpec
 from afo.layers import Embedding
-from afo.offline_task import NumberedFile
+from afo.protocol.offline_task import NumberedFile
 from afo.train import trial
 from afo.train.setup import JobParts
-from afo.units import Memory
 
 SCHEMA = "label: click\nfeatures: [{name: user, kind: categorical, hash_buckets: 100}, {name: age, kind: dense}]\n"
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import psutil
 
-from afo import events as ev
 from afo.errors import NotFound
+from afo.events import types as ev
 from live_job import LiveJob
 from yarn_view import YarnView
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from afo.hadoop_tokens import RESOURCE_MANAGER
-from afo.negotiation import Negotiation
-from afo.resource_manager import web_addresses
-from afo.storage import hadoop_conf
+from afo.hadoop import conf
+from afo.hadoop.delegation_tokens import RESOURCE_MANAGER
+from afo.hadoop.spnego import Negotiation
+from afo.yarn.resource_manager import web_addresses
 
 Sizes = dict[str, int]
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), Negotiation(RESOURCE_MANAGER))
@@ -100,7 +100,7 @@ class YarnView:
 
 class _Settings(dict[str, str]):
     def __missing__(self, name: str) -> str:
-        return hadoop_conf.setting(name) or ""
+        return conf.setting(name) or ""
 
 
 def _containers_of(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from afo import jsonfile
-from afo.am_config import AmConfig
-from afo.child_config import CONFIG
-from afo.paths import JobPaths
+from afo.formats import json_file
+from afo.job.paths import JobPaths
+from afo.protocol.am_config import AmConfig
+from afo.protocol.child_config import CONFIG
 from afo.storage.url import parse
-from afo.submission import CHILD_CONFIG, child_config
+from afo.yarn.submission import CHILD_CONFIG, child_config
 from afo_am.runtime.base import Runtime
 
 
@@ -26,5 +26,5 @@ def _local(config: AmConfig, paths: JobPaths) -> Runtime:
 
     job_dir = Path(parse(paths.dir).path)
     child_file = job_dir / CHILD_CONFIG
-    jsonfile.write_private(child_file, child_config(config, paths))
+    json_file.write_private(child_file, child_config(config, paths))
     return LocalRuntime(job_dir, [config.python or sys.executable, "-P", "-m", "afo_child"], {CONFIG: str(child_file)})

@@ -3,7 +3,7 @@
 State lies in files alone, so a restarted AM sees what an earlier one started:
 
     <job directory>/containers/<role>-<index>-<attempt>[.<n>]/
-        lock           held as long as the container's process lives (see `afo.locked_process`)
+        lock           held as long as the container's process lives (see `afo.process.locked_process`)
         exit.json      how it ended            cancel      `kill` was called
         stdout stderr  of the Child            work/       its working directory
 """
@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from afo import locked_process
-from afo.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
-from afo.decoding import UNDECODABLE
 from afo.errors import NotFound, StorageError
+from afo.formats.decoding import UNDECODABLE
+from afo.process import locked_process
+from afo.protocol.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
 from afo.rpc.messages import TaskId
 from afo.storage.local import translated
 from afo_am.runtime import local_container as container_files

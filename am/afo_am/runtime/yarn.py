@@ -1,6 +1,6 @@
 """The `yarn` container runtime, on the ApplicationMaster of skein that runs beside us in our container.
 
-A container is an instance of the service of its role (`afo.submission`). Its handle is `<attempt>:<service>_<n>`:
+A container is an instance of the service of its role (`afo.yarn.submission`). Its handle is `<attempt>:<service>_<n>`:
 skein counts from 0 again in every application attempt, and YARN ends all containers of the attempt before. So a handle
 of an earlier attempt is of a container that is over: it is not listed, and `kill` does nothing.
 
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 import skein
 
-from afo import skein_channel
-from afo.child_config import ATTEMPT, INDEX, ROLE
 from afo.errors import ClusterUnreachable, NotFound, ProtocolError, SpecError
-from afo.hosts import host_of
-from afo.resource_manager import ResourceManager, from_configuration
+from afo.process.hosts import host_of
+from afo.protocol.child_config import ATTEMPT, INDEX, ROLE
 from afo.rpc.messages import TaskId
-from afo.submission import service_name
-from afo.yarn_queues import Queue
+from afo.yarn import skein_channel
+from afo.yarn.queues import Queue
+from afo.yarn.resource_manager import ResourceManager, from_configuration
+from afo.yarn.submission import service_name
 from afo_am import master_log
 from afo_am.attempt import application_attempt
 from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node, QueueUse

@@ -5,11 +5,11 @@ import sys
 import click
 from msgspec import structs
 
-from afo import annotations as an
 from afo import storage
-from afo.config import load_config
 from afo.errors import NotFound
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.job_dir import annotations as an
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.ref import find_job

@@ -4,18 +4,19 @@ from collections.abc import Sequence
 
 import click
 
-from afo import decoding, jsonfile, storage
-from afo.accounting import Account, Position, account_of, records_at
-from afo.am_config import AmConfig
-from afo.config import load_config
-from afo.data.byte_range import named
+from afo import storage
 from afo.errors import DataError, NotFound, UsageError
-from afo.event_log import Record, read_log
-from afo.events import AnyEvent, JobFinished, StoppedEarly
+from afo.events.accounting import Account, Position, account_of, records_at
+from afo.events.event_log import Record, read_log
+from afo.events.types import AnyEvent, JobFinished, StoppedEarly
+from afo.formats import decoding, json_file
+from afo.formats.byte_range import named
 from afo.job import Job
-from afo.lineage import InputFile
-from afo.offline_task import NumberedFile, OfflineTask, RecountedSplit
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.job_dir.lineage import InputFile
+from afo.protocol.am_config import AmConfig
+from afo.protocol.offline_task import NumberedFile, OfflineTask, RecountedSplit
+from afo.site.config import load_config
 from afo.train.manifest import read_manifest
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
@@ -38,7 +39,7 @@ from afo_client.terminal.console import counted, print_json, print_result, say
 def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     """Print the account; exit code 1 where something does not fit."""
     paths = find_job(load_config(), job).paths
-    config = jsonfile.fetch(paths.job, AmConfig)
+    config = json_file.fetch(paths.job, AmConfig)
     if config.job.program:
         raise UsageError(f"{paths.job_id} runs a program of its own, whose reading of records afo does not see")
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]

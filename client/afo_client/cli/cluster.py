@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from afo.errors import UsageError
-from afo.units import Duration, Memory
+from afo.formats.units import Duration, Memory
 from afo_client.cli.help import examples
 from afo_client.hadoop.cluster import Cluster
 from afo_client.hadoop.layout import ClusterSpec, default_directory

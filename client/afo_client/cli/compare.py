@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from afo import storage
-from afo.am_config import AmConfig
-from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, compared, decoded
-from afo.config import Config, load_config
 from afo.data.schema import parse_schema
-from afo.decoding import Malformed, whole
 from afo.errors import NotFound, SpecError, UsageError
+from afo.formats.decoding import Malformed, whole
+from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, compared, decoded
+from afo.protocol.am_config import AmConfig
+from afo.site.config import Config, load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.comparison import Difference, differences, figures, schema_differences

@@ -1,7 +1,7 @@
 """The end of a command that followed a job: summary to stderr, with --json one object to stdout, and the exit code."""
 
-from afo.config import Config
-from afo.user_state import UserState
+from afo.site.config import Config
+from afo.site.user_state import UserState
 from afo_client.jobs.follow import EXIT_OF
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.summary import places, summary_json, summary_text

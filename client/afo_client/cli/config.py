@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from afo.config import Config, load_config
-from afo.yamltree import Document, Value
+from afo.formats.yaml_tree import Document, Value
+from afo.site.config import Config, load_config
 from afo_client.terminal.console import print_json, print_result, table
 
 

@@ -9,14 +9,14 @@ import click
 import msgspec
 
 from afo import __version__
-from afo.config import Config, load_config
 from afo.data.synth import Answer, SynthParameters
-from afo.decoding import MOST_BYTES, UNDECODABLE
 from afo.errors import NotFound
-from afo.events import JobFinished
-from afo.jobfile import load_job
-from afo.regular_file import read_regular
-from afo.user_state import UserState
+from afo.events.types import JobFinished
+from afo.formats.decoding import MOST_BYTES, UNDECODABLE
+from afo.job.loader import load_job
+from afo.site.config import Config, load_config
+from afo.site.user_state import UserState
+from afo.storage.regular_file import read_regular
 from afo_client.cli.conclusion import conclude
 from afo_client.cli.data import with_progress
 from afo_client.jobs.follow import follow

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from afo import storage
-from afo.config import load_config
-from afo.event_log import Record, UnknownRecord
+from afo.events.event_log import Record, UnknownRecord
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.event_tail import EventTail

@@ -8,12 +8,12 @@ from contextlib import closing
 import click
 import msgspec
 
-from afo.config import Config, load_config
 from afo.errors import AfoError, UsageError
-from afo.exits import CAUSES, Cause
+from afo.failures.causes import CAUSES, Cause
 from afo.job import ROLES, Job
-from afo.paths import checked_job_id
+from afo.job.paths import checked_job_id
 from afo.rpc.messages import MasterStart
+from afo.site.config import Config, load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.event_tail import EventTail

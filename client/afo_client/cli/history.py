@@ -6,10 +6,10 @@ from typing import cast
 
 import click
 
-from afo.config import load_config
 from afo.errors import NotFound
-from afo.history_site import LOOPBACK
-from afo.user_state import UserState, read_token
+from afo.site.config import load_config
+from afo.site.history import LOOPBACK
+from afo.site.user_state import UserState, read_token
 from afo_client.cli.help import examples
 from afo_client.history import process
 from afo_client.history.api import HistoryApi, ListedJob

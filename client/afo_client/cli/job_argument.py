@@ -6,12 +6,12 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from afo.config import load_config
-from afo.decoding import UNDECODABLE
 from afo.errors import AfoError, UsageError
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
+from afo.formats.decoding import UNDECODABLE
 from afo.job import ROLES
-from afo.user_state import UserState
+from afo.site.config import load_config
+from afo.site.user_state import UserState
 from afo_client.jobs.task_logs import is_task
 
 #: Jobs that a shell offers: those submitted last by this user from this machine, newest first.

@@ -2,8 +2,8 @@
 
 import click
 
-from afo.config import Config, load_config
-from afo.user_state import UserState
+from afo.site.config import Config, load_config
+from afo.site.user_state import UserState
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType, TaskType, confirmed
 from afo_client.jobs.kill import end_job

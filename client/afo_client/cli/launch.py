@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from afo.config import RUNTIMES, Config
 from afo.errors import UsageError
 from afo.job import Job
-from afo.jobfile import JobSource, places_of
+from afo.job.loader import JobSource, places_of
+from afo.site.config import RUNTIMES, Config
 from afo_client.cli.conclusion import conclude
 from afo_client.cli.time_option import time_option
 from afo_client.cli.validate import plan_text

@@ -4,10 +4,10 @@ import click
 import msgspec
 
 from afo import storage
-from afo.config import load_config
-from afo.data.byte_range import named
 from afo.errors import DataError, NotFound
-from afo.lineage import AppliedFile, Lineage, Training
+from afo.formats.byte_range import named
+from afo.job_dir.lineage import AppliedFile, Lineage, Training
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.models.model_ref import checkpoint_place, exported_at, find_model
 from afo_client.terminal.console import counted, iso, print_json, print_result, quality_text, size_text, table

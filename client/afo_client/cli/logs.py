@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from afo import storage
-from afo.config import load_config
 from afo.errors import NotFound, UsageError
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType, TaskType
 from afo_client.jobs.ref import JobRef, find_job

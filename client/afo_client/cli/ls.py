@@ -7,10 +7,10 @@ import click
 from msgspec import structs
 
 from afo import storage
-from afo.config import RUNTIMES, Config, RuntimeName, load_config
 from afo.errors import AfoError, NotFound, in_words
-from afo.paths import checked_job_id
-from afo.storage import hadoop_conf
+from afo.hadoop import conf
+from afo.job.paths import checked_job_id
+from afo.site.config import RUNTIMES, Config, RuntimeName, load_config
 from afo_client.jobs.ref import job_ref
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
@@ -58,7 +58,7 @@ def _runtimes(config: Config, asked: RuntimeName | None) -> Sequence[RuntimeName
     """Those whose jobs are listed: where nothing says that there is a cluster, none is missed."""
     if asked is not None:
         return [asked]
-    return RUNTIMES if config.runtime.value != "local" or hadoop_conf.conf_dir() is not None else ["local"]
+    return RUNTIMES if config.runtime.value != "local" or conf.conf_dir() is not None else ["local"]
 
 
 def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:

@@ -7,9 +7,9 @@ import click
 import msgspec
 
 from afo import storage
-from afo.config import load_config
 from afo.errors import AlreadyExists, NotFound, UsageError
-from afo.offline_task import ScoredFile
+from afo.protocol.offline_task import ScoredFile
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.models.offline import SavedModel, input_files, run, saved_model
 from afo_client.terminal.console import counted, print_json, print_result, say

@@ -4,12 +4,12 @@ import click
 import msgspec
 import psutil
 
-from afo import resource_manager
-from afo.config import load_config, user_name
+from afo.formats.units import Memory
 from afo.job import Job
-from afo.resource_manager import ClusterNode, ResourceManager
-from afo.units import Memory
-from afo.yarn_queues import Queue, Resource, with_waiting
+from afo.site.config import load_config, user_name
+from afo.yarn import resource_manager
+from afo.yarn.queues import Queue, Resource, with_waiting
+from afo.yarn.resource_manager import ClusterNode, ResourceManager
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.capacity import Room, rooms, verdict

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from afo.config import load_config
 from afo.errors import NotFound
-from afo.jobfile import parse_variables, read_again
+from afo.job.loader import parse_variables, read_again
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.cli.launch import launch, manner_of, submit_options

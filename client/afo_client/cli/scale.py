@@ -4,10 +4,10 @@ import re
 
 import click
 
-from afo.config import Config, load_config, user_name
 from afo.errors import ProtocolError, UsageError
 from afo.job import ROLES
 from afo.rpc import messages as m
+from afo.site.config import Config, load_config, user_name
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.live_task import live_master

@@ -2,7 +2,7 @@
 
 import click
 
-from afo.config import load_config
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType, TaskType, job_and_task
 from afo_client.jobs.live_task import carry_out, parse_task

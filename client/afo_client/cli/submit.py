@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from afo.config import load_config
-from afo.jobfile import parse_variables, read_job
+from afo.job.loader import parse_variables, read_job
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.launch import launch, manner_of, submit_options
 

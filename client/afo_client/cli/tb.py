@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from afo.config import Config, load_config
-from afo.summary_folder import SummaryFolder
-from afo.tensorboard_process import TensorBoard, tensorboard
+from afo.site.config import Config, load_config
+from afo.tensorboard.process import TensorBoard, tensorboard
+from afo.tensorboard.summary_folder import SummaryFolder
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.ref import JobRef, find_job

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from afo.errors import SpecError
-from afo.units import Duration
+from afo.formats.units import Duration
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

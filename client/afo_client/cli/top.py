@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from afo.config import load_config
+from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.ref import find_job

@@ -2,10 +2,10 @@
 
 import click
 
-from afo.config import RUNTIMES, Config, load_config, user_name
 from afo.job import ROLES, Job, RoleSpec
-from afo.jobfile import parse_variables, places_of, read_job
-from afo.limits import Total, total
+from afo.job.loader import parse_variables, places_of, read_job
+from afo.site.config import RUNTIMES, Config, load_config, user_name
+from afo.site.limits import Total, total
 from afo_client.cli.help import examples
 from afo_client.submission.begin import look_at
 from afo_client.submission.inspection import Inspection, on_this_machine
@@ -49,7 +49,7 @@ def command(
 
 def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
     """The job's files and tags will do for YARN; the cluster has the queue, and a node for every container."""
-    from afo.resource_manager import from_configuration
+    from afo.yarn.resource_manager import from_configuration
     from afo_client.runtimes import yarn
     from afo_client.runtimes.yarn.preflight import check
 

@@ -2,7 +2,7 @@
 
 import click
 
-from afo.config import load_config
+from afo.site.config import load_config
 from afo_client.cli.conclusion import conclude
 from afo_client.cli.job_argument import JobType
 from afo_client.cli.time_option import time_option

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import psutil
 
-from afo import __version__, resource_manager, storage
-from afo.config import Config, user_name
+from afo import __version__, storage
 from afo.errors import ClusterUnreachable, Unsupported
+from afo.hadoop import conf
 from afo.ops import library
-from afo.resource_manager import ResourceManager
-from afo.storage import hadoop_conf
+from afo.site.config import Config, user_name
+from afo.site.user_state import UserState
 from afo.storage.url import LOCAL, parse
-from afo.user_state import UserState
+from afo.yarn import resource_manager
+from afo.yarn.resource_manager import ResourceManager
 from afo_client.doctor import identity
 from afo_client.doctor.finding import Finding, guarded
 from afo_client.doctor.kerberos import kerberos_checks
@@ -46,14 +47,14 @@ def local_checks(config: Config) -> Iterator[Finding]:
 
 def cluster_checks() -> Iterator[Finding]:
     """The cluster of $HADOOP_CONF_DIR; ends early where nothing further can be asked."""
-    directory = hadoop_conf.conf_dir()
+    directory = conf.conf_dir()
     if directory is None or not (directory / "core-site.xml").is_file():
         advice = "set HADOOP_CONF_DIR to a directory with core-site.xml and yarn-site.xml, or `afo cluster start`"
         yield Finding("Hadoop configuration", "fail", f"none ({directory or 'HADOOP_CONF_DIR is not set'})", advice, 6)
         return
     yield Finding("Hadoop configuration", "ok", str(directory))
     yield from identity.proxy_user()
-    if hadoop_conf.demands_kerberos():
+    if conf.demands_kerberos():
         kerberos = list(kerberos_checks())
         yield from kerberos
         if kerberos[0].level == "fail":
@@ -166,14 +167,14 @@ def _security() -> Finding:
 
 
 def _hdfs() -> Finding:
-    root = hadoop_conf.setting("fs.defaultFS") or ""
+    root = conf.setting("fs.defaultFS") or ""
     storage.list_dir(f"{root.rstrip('/')}/")
     return Finding("HDFS", "ok", f"{root} answers")
 
 
 def _clock() -> Finding:
     """The NameNode's clock stamps the files that it makes."""
-    root = (hadoop_conf.setting("fs.defaultFS") or "").rstrip("/")
+    root = (conf.setting("fs.defaultFS") or "").rstrip("/")
     probe = f"{root}/tmp/.afo-clock-{os.getpid()}-{time.time_ns()}"
     storage.write_bytes(probe, b"")
     try:

@@ -4,10 +4,10 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from afo.config import user_name, user_of
 from afo.errors import ClusterUnreachable
-from afo.kerberos import Ticket
-from afo.storage import hadoop_conf
+from afo.hadoop import conf
+from afo.hadoop.kerberos import Ticket
+from afo.site.config import user_name, user_of
 from afo_client.doctor.finding import Finding
 from afo_client.runtimes.yarn import java
 
@@ -44,7 +44,7 @@ def proxy_user() -> Iterator[Finding]:
 def realm(ticket: Ticket) -> Finding:
     """Of the ticket and of those whom it is shown to."""
     own = ticket.principal.partition("@")[2]
-    services = {name: hadoop_conf.setting(name) or "" for name in _SERVICES}
+    services = {name: conf.setting(name) or "" for name in _SERVICES}
     foreign = [
         f"{name} is {service}" for name, service in services.items() if service.partition("@")[2] not in ("", own)
     ]

@@ -6,10 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from afo import kerberos
 from afo.errors import ClusterUnreachable, PermissionDenied
-from afo.kerberos import Ticket
-from afo.storage import hadoop_conf
+from afo.hadoop import conf, kerberos
+from afo.hadoop.kerberos import Ticket
 from afo_client.doctor import identity
 from afo_client.doctor.finding import Finding, guarded
 from afo_client.terminal.console import span_text
@@ -51,13 +50,13 @@ def _life(found: Ticket) -> Finding:
 
 
 def _renewer() -> Finding:
-    renewer = hadoop_conf.setting("yarn.resourcemanager.principal")
+    renewer = conf.setting("yarn.resourcemanager.principal")
     if not renewer:
         return Finding(
             "delegation tokens", "fail", "nobody would renew them: yarn-site.xml names no ResourceManager's principal",
             "set yarn.resourcemanager.principal to what the cluster's own yarn-site.xml says",
         )  # fmt: skip
-    proxy = hadoop_conf.setting("yarn.resourcemanager.proxy-user-privileges.enabled") == "true"
+    proxy = conf.setting("yarn.resourcemanager.proxy-user-privileges.enabled") == "true"
     later = "can" if proxy else "cannot"
     return Finding(
         "delegation tokens", "ok", f"renewed by {renewer}; containers {later} start after a job's tokens have ended"

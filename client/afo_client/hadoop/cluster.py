@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from afo import jsonfile, storage
-from afo.config import user_name
+from afo import storage
 from afo.errors import ClusterUnreachable, NotFound, UsageError
-from afo.private_files import make_private
+from afo.formats import json_file
+from afo.site.config import user_name
+from afo.storage.private_files import make_private
 from afo_client.hadoop import health, ports, processes
 from afo_client.hadoop.jars import java_home, resolve_jars
 from afo_client.hadoop.launchers import write_launchers
@@ -41,7 +42,7 @@ class Cluster:
     def spec(self) -> ClusterSpec | None:
         """What was started here last; None in a fresh directory."""
         file = self.directory / "cluster.json"
-        return jsonfile.decode(file.read_bytes(), ClusterSpec, str(file)) if file.exists() else None
+        return json_file.decode(file.read_bytes(), ClusterSpec, str(file)) if file.exists() else None
 
     def known_spec(self) -> ClusterSpec:
         """The same, or NotFound."""
@@ -88,7 +89,7 @@ class Cluster:
             java, jars = java_home(), resolve_jars(spec.hadoop)
             write_configuration(self.directory, spec, jars)
             write_launchers(self.directory, jars, java)
-            jsonfile.write_private(self.directory / "cluster.json", spec)
+            json_file.write_private(self.directory / "cluster.json", spec)
             self._start_missing(spec, jars, java)
             self._make_home()
 

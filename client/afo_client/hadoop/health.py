@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from afo import hadoop_tokens
-from afo.negotiation import Negotiation
+from afo.hadoop import delegation_tokens
+from afo.hadoop.spnego import Negotiation
 from afo_client.hadoop.layout import LOOPBACK, ClusterSpec, Daemon
 
 _SECONDS = 5.0
 # No proxy of the environment may come between a program and its own machine.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), Negotiation(hadoop_tokens.RESOURCE_MANAGER))
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), Negotiation(delegation_tokens.RESOURCE_MANAGER))
 
 
 class HdfsHealth(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from afo.errors import UsageError
-from afo.units import Duration, Memory
+from afo.formats.units import Duration, Memory
 
 MAX_NODES = 20
 #: Ports of the masters, by offset from the base; node i has the ten from base + 10 * i.

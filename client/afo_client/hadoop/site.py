@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from afo.errors import SpecError
-from afo.storage.hadoop_conf import read_properties
+from afo.hadoop.conf import read_properties
 from afo_client.hadoop.jars import templates_dir
 from afo_client.hadoop.layout import ClusterSpec, node_host, node_name
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from afo.decoding import UNDECODABLE
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
+from afo.formats.decoding import UNDECODABLE
 
 _TIMEOUT_S = 60.0
 _KINDS: dict[int, type[AfoError]] = {

@@ -11,9 +11,9 @@ from typing import IO
 import psutil
 from msgspec import Struct
 
-from afo import jsonfile
 from afo.errors import AfoError, NotFound, SpecError, WaitTimeout
-from afo.user_state import UserState, read_token
+from afo.formats import json_file
+from afo.site.user_state import UserState, read_token
 
 #: From start to the first answer; reading libraries from a slow disk included.
 START_S = 60.0
@@ -48,7 +48,7 @@ def sign_in_address(address: str, token: Path) -> str:
 def running(state_dir: Path) -> HistoryServer | None:
     """The server that this user started, None if it is not there any more."""
     try:
-        server = jsonfile.read(_note(state_dir), HistoryServer)
+        server = json_file.read(_note(state_dir), HistoryServer)
     except (NotFound, SpecError):
         return None
     return server if _process(server) else None
@@ -69,7 +69,7 @@ def start(state_dir: Path, command: list[str]) -> HistoryServer:
     server = HistoryServer(
         pid=process.pid, born=born, address=address, root=command[command.index("--root") + 1], command=command
     )
-    jsonfile.write_private(_note(state_dir), server)
+    json_file.write_private(_note(state_dir), server)
     return server
 
 

@@ -5,9 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from afo.formats.units import Memory
 from afo.job import ROLES, Job
-from afo.resource_manager import ClusterNode
-from afo.units import Memory
+from afo.yarn.resource_manager import ClusterNode
 
 
 class Room(Struct, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from afo.am_config import AmConfig
 from afo.data.schema import Schema
+from afo.formats.yaml_tree import Steps, path_text
 from afo.job import Job
-from afo.yamltree import Steps, path_text
+from afo.protocol.am_config import AmConfig
 from afo_client.jobs.view import JobView
 from afo_client.terminal.ratio import ratio
 

@@ -1,8 +1,9 @@
 """Reads the event log as it grows: every poll returns the records that came since the last one."""
 
-from afo import event_log, storage
+from afo import storage
 from afo.errors import NotFound
-from afo.growing_log import PATIENCE_S, GrowingLog
+from afo.events import event_log
+from afo.events.growing_log import PATIENCE_S, GrowingLog
 
 
 class EventTail:

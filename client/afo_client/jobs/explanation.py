@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from afo import event_log
-from afo import events as ev
-from afo.downtime import Downtime, Outage
-from afo.downtime_fold import DowntimeFold
-from afo.exits import CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.downtime import Downtime, Outage
+from afo.events.downtime_fold import DowntimeFold
+from afo.events.master_starts import MasterStarts
+from afo.failures.causes import CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
 from afo.job import RestartBudget, Role
-from afo.master_starts import MasterStarts
 from afo.rpc.messages import MasterStart
 from afo_client.jobs.task_hosts import TaskHosts
 from afo_client.jobs.view import JobView
@@ -31,7 +31,7 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """`cause` is a name of `afo.exits.CAUSES`, '' for a job that runs."""
+    """`cause` is a name of `afo.failures.causes.CAUSES`, '' for a job that runs."""
 
     job_id: str
     state: str
@@ -46,7 +46,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     #: What was lost and came back, the newest, and how long that took in all.
     outages: tuple[Outage, ...] = ()
     downtime: Downtime = Downtime()
-    #: What a person should know of how the model came about (`afo.notes`).
+    #: What a person should know of how the model came about (`afo.events.notes`).
     notes: tuple[str, ...] = ()
 
 

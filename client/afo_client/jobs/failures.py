@@ -4,9 +4,9 @@ What is of the job's own making is told each time, with the last lines of its st
 time of each cause, for a night brings many.
 """
 
-from afo import event_log
-from afo import events as ev
-from afo.exits import CAUSES, Cause
+from afo.events import event_log
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, Cause
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.summary import TAIL_LINES
 from afo_client.jobs.task_hosts import TaskHosts

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from afo.config import user_name
 from afo.errors import AfoError, ClusterUnreachable, NotFound, WaitTimeout
-from afo.events import JobFinished
-from afo.resource_manager import WAITING_STATES
+from afo.events.types import JobFinished
 from afo.rpc.messages import KillRequest
+from afo.site.config import user_name
+from afo.yarn.resource_manager import WAITING_STATES
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
 from afo_client.terminal.console import say

@@ -8,12 +8,12 @@ from typing import cast
 
 from msgspec import Struct
 
-from afo.bounded_command import LIMIT_S
-from afo.config import Config, user_name
 from afo.errors import AfoError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.job import Role
+from afo.process.bounded_command import LIMIT_S
 from afo.rpc import messages as m
 from afo.rpc.master import Master
+from afo.site.config import Config, user_name
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for

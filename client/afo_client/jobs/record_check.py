@@ -5,8 +5,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from afo.accounting import Account, Acknowledged, Position
-from afo.offline_task import RecountedSplit
+from afo.events.accounting import Account, Acknowledged, Position
+from afo.protocol.offline_task import RecountedSplit
 
 #: Of findings of one kind, as many are named.
 NAMED = 10

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from afo import storage
-from afo.config import Config, RuntimeName, runtime_of
 from afo.errors import NotFound, SpecError, UsageError
-from afo.paths import JobPaths, checked_job_id
-from afo.user_state import UserState
+from afo.job.paths import JobPaths, checked_job_id
+from afo.site.config import Config, RuntimeName, runtime_of
+from afo.site.user_state import UserState
 from afo_client.runtimes.choice import runtime_for
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from afo.downtime import Downtime, Outage
+from afo.events.downtime import Downtime, Outage
 from afo_client.terminal.console import counted, iso, span_text, table, without_control
 
 #: Rows that are printed, the newest; JSON has all that are kept.

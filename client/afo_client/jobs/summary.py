@@ -2,10 +2,10 @@
 
 import msgspec
 
-from afo import jsonfile
-from afo.am_config import AmConfig
 from afo.errors import AfoError
-from afo.exits import CAUSES
+from afo.failures.causes import CAUSES
+from afo.formats import json_file
+from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import MasterStart
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.view import Failure, JobView, TaskView
@@ -22,7 +22,7 @@ def places(ref: JobRef) -> dict[str, str]:
     """URLs of what the job leaves behind."""
     checkpoints = export = ""
     try:
-        job = jsonfile.fetch(ref.paths.job, AmConfig).job
+        job = json_file.fetch(ref.paths.job, AmConfig).job
         checkpoints, export = job.checkpoint.dir, job.export.dir
     except AfoError:
         pass  # an AM that never started wrote no job.json: the places are those that need no job file

@@ -1,7 +1,7 @@
 """Where the attempts of tasks run, out of the event log."""
 
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
 from afo.rpc.messages import TaskId
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from afo import storage
 from afo.errors import NotFound, UsageError
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 
 _TASK = re.compile(r"(chief|worker|ps|evaluator|am)(?::(\d+))?", re.ASCII)
 #: Directories of tasks and of their attempts. A name goes to the terminal; another one was put there by somebody else.

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from afo import event_log
-from afo import events as ev
-from afo.accounting import Book
-from afo.exits import NO_RESTART, SCALED_AWAY
-from afo.input_wait import InputBound
-from afo.job_costs import Costs, JobCosts
-from afo.master_starts import MasterStarts
-from afo.notes import Notes
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.accounting import Book
+from afo.events.job_costs import Costs, JobCosts
+from afo.events.master_starts import MasterStarts
+from afo.events.notes import Notes
+from afo.failures.causes import NO_RESTART, SCALED_AWAY
+from afo.protocol.input_wait import InputBound
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import MasterStart, StatusReply, TaskId, TaskStatus
-from afo.train_task import Progress
 from afo_client.terminal.ratio import ratio
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
@@ -80,7 +80,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     generation: int = 1
     #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
     restarts: int = 0
-    #: What a person should know of how the model came about (`afo.notes`).
+    #: What a person should know of how the model came about (`afo.events.notes`).
     notes: tuple[str, ...] = ()
     #: The last time that its Application Master was lost.
     master: MasterStart | None = None
@@ -96,7 +96,7 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """A name of `afo.exits.CAUSES`, also of a job whose Application Master wrote no verdict; '' while it runs."""
+        """A name of `afo.failures.causes`, also where the Application Master wrote no verdict; '' while it runs."""
         if self.verdict:
             return self.verdict.cause
         return {"KILLED": "killed_by_user", "FAILED": "master_lost"}.get(self.state, "")

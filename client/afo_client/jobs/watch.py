@@ -5,11 +5,13 @@ import shutil
 
 from msgspec import structs
 
-from afo import decoding, forced_end, jsonfile, storage
-from afo.am_config import AmConfig
+from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied
-from afo.events import JobFinished
-from afo.job_costs import Costs
+from afo.events.job_costs import Costs
+from afo.events.types import JobFinished
+from afo.formats import decoding, json_file
+from afo.job_dir import forced_end
+from afo.protocol.am_config import AmConfig
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo.storage.url import LOCAL, parse
@@ -89,7 +91,7 @@ class JobWatch:
         if not storage.exists(self.ref.paths.job):
             return False
         with contextlib.suppress(AlreadyExists):
-            storage.write_bytes(self.ref.paths.verdict, jsonfile.encode(verdict), overwrite=False)
+            storage.write_bytes(self.ref.paths.verdict, json_file.encode(verdict), overwrite=False)
         return True
 
     def look(self, *, ask_master: bool = True) -> JobView:
@@ -146,7 +148,7 @@ class JobWatch:
     def _submitted(self) -> AmConfig | None:
         if self._config is None:
             try:
-                self._config = jsonfile.fetch(self.ref.paths.job, AmConfig)
+                self._config = json_file.fetch(self.ref.paths.job, AmConfig)
             except AfoError:
                 return None  # not written yet: user and queue stay blank for a moment
         return self._config

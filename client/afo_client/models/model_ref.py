@@ -4,12 +4,13 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
-from afo import decoding, storage
-from afo.config import Config
+from afo import storage
 from afo.errors import NotFound, SpecError
-from afo.events import JobFinished
+from afo.events.types import JobFinished
+from afo.formats import decoding
 from afo.job import ROW_TYPES, RowType
-from afo.paths import checked_job_id
+from afo.job.paths import checked_job_id
+from afo.site.config import Config
 from afo.storage.url import parse
 from afo.train import exported
 from afo.train.exported import Exported

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from afo import decoding, errors, jsonfile, process_death
-from afo.am_config import AmConfig
-from afo.config import Config, user_name
+from afo import errors
 from afo.data.splits import find_splits
 from afo.errors import AfoError, NotFound, TrainingError
+from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
-from afo.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
-from afo.regular_file import read_end
+from afo.process import lifetime
+from afo.protocol.am_config import AmConfig
+from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo.site.config import Config, user_name
+from afo.storage.regular_file import read_end
 from afo_client.models.model_ref import ModelRef, find_model
 from afo_client.terminal.console import say
 
@@ -46,7 +48,7 @@ def saved_model(config: Config, named: str | None) -> SavedModel:
     model = find_model(config, named)
     ref = model.job(config)
     try:
-        submitted = jsonfile.fetch(ref.paths.job, AmConfig)
+        submitted = json_file.fetch(ref.paths.job, AmConfig)
         found = SavedModel(model, submitted.job, decoding.whole(ref.paths.schema))
     except NotFound as error:
         raise NotFound(
@@ -124,14 +126,14 @@ def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineRe
 
 def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subprocess.Popen[bytes]":
     file = Path(task.work_dir, "task.json")
-    jsonfile.write_private(file, task)
+    json_file.write_private(file, task)
     threads = str(max(1, len(os.sched_getaffinity(0)) // among))
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
     environment |= surroundings.variables
     program = [surroundings.python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)]
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
-            process_death.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
+            lifetime.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
             cwd=surroundings.cwd, start_new_session=True,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from afo.errors import SpecError
-from afo.regular_file import special_kind
+from afo.storage.regular_file import special_kind
 
 
 def write_archive(folder: Path, members: Iterable[Path], file: IO[bytes], *, level: int = 6) -> None:

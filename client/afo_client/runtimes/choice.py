@@ -1,6 +1,6 @@
 """The runtime of a name."""
 
-from afo.config import Config, RuntimeName
+from afo.site.config import Config, RuntimeName
 from afo_client.runtimes.application import ClientRuntime
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from afo.am_config import AmConfig
-from afo.config import Config, RuntimeName, user_name
 from afo.data.markers import await_markers
 from afo.errors import NotFound
 from afo.job import Job
-from afo.jobfile import JobSource
-from afo.smoke import smoke_job
-from afo.user_state import UserState
+from afo.job.loader import JobSource
+from afo.job.smoke import smoke_job
+from afo.protocol.am_config import AmConfig
+from afo.site.config import Config, RuntimeName, user_name
+from afo.site.user_state import UserState
 from afo_client.jobs.ref import JobRef, job_ref
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for

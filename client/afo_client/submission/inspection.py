@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from afo import decoding, storage
+from afo import storage
 from afo.data.bad_records import misfit_of_label
 from afo.data.cutting import cut_files
 from afo.data.example import Values
@@ -19,11 +19,12 @@ from afo.data.markers import missing_markers
 from afo.data.schema import Schema, parse_schema
 from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
+from afo.formats import decoding
 from afo.job import Data, Job
+from afo.job.entry_point import own_code
 from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.layout import layout_of
-from afo.offline_task import Trial
-from afo.own_code import own_code
+from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
 from afo.train.sources import first_of
 from afo_client.submission.record_count import trained_records

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import inspect
 
+from afo.formats.type_text import allowed, bare, description, type_info
+from afo.formats.units import Duration, Interval, Memory
 from afo.job import Job
-from afo.typetext import allowed, bare, description, type_info
-from afo.units import Duration, Interval, Memory
 
 _HEAD = """# The job file
 

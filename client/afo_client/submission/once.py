@@ -12,9 +12,10 @@ import hashlib
 import time
 from collections.abc import Callable
 
-from afo import decoding, storage
+from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, UsageError, WaitTimeout
-from afo.paths import checked_job_id
+from afo.formats import decoding
+from afo.job.paths import checked_job_id
 from afo_client.runtimes.application import ClientRuntime
 from afo_client.terminal.console import say
 

@@ -13,9 +13,9 @@ from afo.data.formats import is_parquet
 from afo.data.splits import SplitFile
 from afo.data.tfrecord import read_records
 from afo.errors import SpecError
+from afo.formats.units import Interval
 from afo.job import Data, Job, Schedule
 from afo.job.section import MOST_INT
-from afo.units import Interval
 
 #: Files that stand for all, and records at the beginning of each whose length does for the file's.
 FILES, RECORDS = 8, 250

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from afo import __version__, jsonfile, storage
-from afo.am_config import AmConfig
-from afo.code_snapshot import encoded, snapshot
-from afo.config import Config, user_name
+from afo import __version__, storage
 from afo.data.profile import Profile
 from afo.errors import AfoError, AlreadyExists
+from afo.formats import json_file
 from afo.job import Job
-from afo.jobfile import JobSource
-from afo.paths import JobPaths
+from afo.job.loader import JobSource
+from afo.job.paths import JobPaths
+from afo.job_dir.code_snapshot import encoded, snapshot
+from afo.protocol.am_config import AmConfig
 from afo.rpc.wire import new_secret
-from afo.user_state import UserState
+from afo.site.config import Config, user_name
+from afo.site.user_state import UserState
 from afo_client.jobs.ref import JobRef, job_ref
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.record_count import eval_interval, scheduled
@@ -69,7 +70,7 @@ def start_job(
     with state.hold_secret(secret) as keep:
         job_id = _start(submitted, schema, secret, tell)
         keep(job_id)
-    remember(state, job_id, jsonfile.encode(replace(submitted, job_id=job_id)))
+    remember(state, job_id, json_file.encode(replace(submitted, job_id=job_id)))
     paths = JobPaths(submitted.jobs_root, job_id)
     if code.files:
         _keep(paths.code, encoded(code))
@@ -110,7 +111,7 @@ def publish(config: AmConfig) -> None:
     paths = JobPaths(config.jobs_root, config.job_id)
     try:
         storage.make_dirs(paths.dir, mode=0o700)  # it holds the environment of the tasks
-        storage.write_bytes(paths.job, jsonfile.encode(config), overwrite=False)
+        storage.write_bytes(paths.job, json_file.encode(config), overwrite=False)
     except AlreadyExists:
         pass  # the Application Master was quicker
     except AfoError as error:

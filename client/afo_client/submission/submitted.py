@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from afo import decoding
-from afo.am_config import AmConfig
-from afo.config import Config
 from afo.errors import NotFound
-from afo.jsonfile import decode
-from afo.user_state import UserState
+from afo.formats import decoding
+from afo.formats.json_file import decode
+from afo.protocol.am_config import AmConfig
+from afo.site.config import Config
+from afo.site.user_state import UserState
 from afo_client.jobs.ref import JobRef
 
 

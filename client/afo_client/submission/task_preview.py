@@ -3,7 +3,7 @@
 import json
 
 from afo.job import ROLES, Job, Role
-from afo.task_environment import task_environment
+from afo.protocol.task_environment import task_environment
 
 
 def task_previews(job: Job) -> list[dict[str, object]]:

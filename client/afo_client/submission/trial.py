@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from afo.bounded_command import BoundedCommand
 from afo.data.first_records import Part, first_parts, suffix, write_part
 from afo.errors import AfoError, StorageError, Unsupported
 from afo.job import Data, Job
-from afo.offline_task import NumberedFile, OfflineTask, Trial
+from afo.job.entry_point import own_code, with_own_code
 from afo.ops import library
-from afo.own_code import own_code, with_own_code
+from afo.process.bounded_command import BoundedCommand
+from afo.protocol.offline_task import NumberedFile, OfflineTask, Trial
 from afo_client.models.offline import Surroundings, run_dealt
 from afo_client.submission.inspection import EMPTY_FILES, Inspection
 from afo_client.terminal.console import size_text

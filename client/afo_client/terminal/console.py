@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
-from afo.input_wait import InputBound
-from afo.plain_text import STEERING, plain
+from afo.formats.plain_text import STEERING, plain
+from afo.protocol.input_wait import InputBound
 from afo_client.terminal.ratio import as_float
 
 #: Version of every JSON object on stdout: fields may be added under it, none is renamed or removed.

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import NotFound
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
 from afo_history_server.store.job_files import JobFiles
 
 STREAMS = ("stdout", "stderr")

@@ -5,15 +5,17 @@ from contextlib import closing
 
 from msgspec import Struct, structs
 
-from afo import annotations as an
-from afo import forced_end, resource_manager, storage
+from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, UsageError
-from afo.paths import JobPaths
-from afo.profile_request import MAX_S
+from afo.job.paths import JobPaths
+from afo.job_dir import annotations as an
+from afo.job_dir import forced_end
+from afo.protocol.profile_request import MAX_S
 from afo.rpc import messages as m
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master
-from afo.user_state import UserState
+from afo.site.user_state import UserState
+from afo.yarn import resource_manager
 from afo_history_server.model.job_history import JobHistory
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore

@@ -7,13 +7,13 @@ from typing import Protocol
 
 import msgspec
 
-from afo import forced_end
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound
-from afo.events import JobFinished
-from afo.job_costs import Costs
-from afo.local_job import state_of
-from afo.paths import JobPaths
-from afo.resource_manager import Application
+from afo.events.job_costs import Costs
+from afo.events.types import JobFinished
+from afo.job.paths import JobPaths
+from afo.job_dir import forced_end
+from afo.job_dir.local_job import state_of
+from afo.yarn.resource_manager import Application
 from afo_history_server.model.job_history import JobHistory
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_store import JobStore

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, StorageError
-from afo.history_site import Keep
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.site.history import Keep
 from afo_history_server.maintenance.job_actions import DELETED, remove_job
 from afo_history_server.store.fair import chosen, fair_share
 from afo_history_server.store.job_files import JobFiles

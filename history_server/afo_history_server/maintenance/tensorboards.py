@@ -11,8 +11,8 @@ import psutil
 from msgspec import Struct
 
 from afo.errors import AfoError
-from afo.summary_folder import SummaryFolder
-from afo.tensorboard_process import TensorBoard, tensorboard
+from afo.tensorboard.process import TensorBoard, tensorboard
+from afo.tensorboard.summary_folder import SummaryFolder
 
 #: TensorBoards at a time, and seconds without a request after which one ends.
 LIMIT = 4

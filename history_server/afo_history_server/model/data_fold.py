@@ -2,8 +2,8 @@
 
 from collections import deque
 
-from afo import events as ev
-from afo.lineage import NO_EPOCH
+from afo.events import types as ev
+from afo.job_dir.lineage import NO_EPOCH
 from afo_history_server.model.job_history import DataProgress, FileProgress
 
 #: Manifests whose data positions are remembered: a job goes back to one of the newest.

@@ -4,13 +4,13 @@ from collections import deque
 
 from msgspec import structs
 
-from afo import events as ev
-from afo.downtime_fold import DowntimeFold
-from afo.event_log import UnknownRecord
-from afo.exits import APPLICATION_ATTEMPT_LOST, NO_RESTART
+from afo.events import types as ev
+from afo.events.downtime_fold import DowntimeFold
+from afo.events.event_log import UnknownRecord
+from afo.events.job_costs import JobCosts
+from afo.events.master_starts import MasterStarts
+from afo.failures.causes import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
-from afo.job_costs import JobCosts
-from afo.master_starts import MasterStarts
 from afo.rpc.messages import TaskId
 from afo_history_server.model.data_fold import DataFold
 from afo_history_server.model.downsample import Thinned

@@ -2,14 +2,14 @@
 
 from msgspec import Struct, structs
 
-from afo import event_log
-from afo import events as ev
-from afo.downtime import Downtime, Outage
-from afo.exits import CAUSES, HARMLESS, UNSTARTED, Cause
-from afo.gate import Check
-from afo.input_wait import InputBound
+from afo.events import event_log
+from afo.events import types as ev
+from afo.events.downtime import Downtime, Outage
+from afo.events.job_costs import Costs
+from afo.failures.causes import CAUSES, HARMLESS, UNSTARTED, Cause
 from afo.job import Acls, Role
-from afo.job_costs import Costs
+from afo.protocol.export_gate import Check
+from afo.protocol.input_wait import InputBound
 from afo.rpc.messages import HashTables, TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")

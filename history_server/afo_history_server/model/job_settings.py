@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from afo.data.schema import parse_schema
-from afo.decoding import Malformed, from_json
 from afo.errors import SpecError
+from afo.formats.decoding import Malformed, from_json
+from afo.formats.units import Duration, Interval, Memory
 from afo.job import Job
-from afo.units import Duration, Interval, Memory
 from afo_history_server.model.text import cut
 
 #: Names whose values are not shown.

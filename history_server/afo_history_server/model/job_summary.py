@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from afo import annotations as an
-from afo import events as ev
-from afo.decoding import from_json
+from afo.events import types as ev
+from afo.formats.decoding import from_json
 from afo.job import Acls
+from afo.job_dir import annotations as an
 from afo_history_server.model.job_history import FINAL, JobHistory, finished
 from afo_history_server.model.job_settings import said
 from afo_history_server.model.text import cut

@@ -6,8 +6,8 @@ import math
 import msgspec
 from markupsafe import Markup
 
-from afo import plain_text
-from afo.event_log import UnknownRecord
+from afo.events.event_log import UnknownRecord
+from afo.formats import plain_text
 from afo_history_server.model.job_history import AnyRecord
 
 #: An event's longest value in a line of the list; the JSON has all of it.

@@ -1,7 +1,7 @@
 """The wait for containers, event by event: the sentence that `afo status` has from the Application Master. Pure."""
 
-from afo import events as ev
-from afo.units import Duration
+from afo.events import types as ev
+from afo.formats.units import Duration
 
 
 class WaitFold:

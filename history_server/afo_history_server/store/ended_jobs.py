@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from afo.decoding import UNDECODABLE
-from afo.private_files import make_private
+from afo.formats.decoding import UNDECODABLE
+from afo.storage.private_files import make_private
 from afo_history_server.model.job_summary import JobSummary
 
 #: What a line holds; a file with another number was written by another version.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from afo import storage
 from afo.errors import NotFound, SpecError
-from afo.paths import checked_job_id
+from afo.job.paths import checked_job_id
 from afo_history_server.store.job_files import JobFiles
 
 #: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.

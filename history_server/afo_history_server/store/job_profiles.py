@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import NotFound, SpecError
-from afo.jsonfile import decode
-from afo.paths import JobPaths
-from afo.profile_request import OPERATORS, Operators
+from afo.formats.json_file import decode
+from afo.job.paths import JobPaths
+from afo.protocol.profile_request import OPERATORS, Operators
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.lru import Lru
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from afo.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, compared, decoded
 from afo.data.profile import Profile
-from afo.decoding import Malformed, from_json
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
+from afo.formats.decoding import Malformed, from_json
 from afo.job import Acls
-from afo.paths import JobPaths, checked_job_id
-from afo.profile_request import Operators
+from afo.job.paths import JobPaths, checked_job_id
+from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, compared, decoded
+from afo.protocol.profile_request import Operators
 from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.model.job_settings import MAX_SCHEMA, Setting, schema_settings, settings_of
 from afo_history_server.model.job_summary import JobSummary, before, of_history, train_files

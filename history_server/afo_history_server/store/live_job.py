@@ -5,11 +5,11 @@ import time
 
 from msgspec import structs
 
-from afo import annotations as an
-from afo import events as ev
-from afo.decoding import Malformed
 from afo.errors import NotFound, PermissionDenied, StorageError
-from afo.paths import JobPaths
+from afo.events import types as ev
+from afo.formats.decoding import Malformed
+from afo.job.paths import JobPaths
+from afo.job_dir import annotations as an
 from afo_history_server.model.history_fold import HistoryFold
 from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory, finished
 from afo_history_server.model.job_summary import (

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from afo import event_log
 from afo.errors import NotFound
-from afo.growing_log import GrowingLog
+from afo.events import event_log
+from afo.events.growing_log import GrowingLog
 from afo.storage import FileInfo
 from afo_history_server.store.job_files import JobFiles
 

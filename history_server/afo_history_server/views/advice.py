@@ -7,8 +7,8 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from afo.exits import CAUSES
-from afo.input_wait import NOTABLE, InputBound
+from afo.failures.causes import CAUSES
+from afo.protocol.input_wait import NOTABLE, InputBound
 from afo_history_server.model.job_history import Attempt, JobHistory
 from afo_history_server.model.text import number, share, size, span
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from afo.errors import SpecError, UsageError
-from afo.units import Duration, Memory
+from afo.formats.units import Duration, Memory
 from afo_history_server.model.job_summary import JobSummary
 
 #: Of what a column can be: fields of `JobSummary`.

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from afo.resource_manager import ClusterNode
-from afo.yarn_queues import Queue
+from afo.yarn.queues import Queue
+from afo.yarn.resource_manager import ClusterNode
 from afo_history_server.model.job_history import Attempt, JobHistory
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from afo.errors import NotFound, PermissionDenied
-from afo.history_site import HistorySite
 from afo.job import Acls
+from afo.site.history import HistorySite
 from afo_history_server.store.job_index import JobList
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from afo.yarn_queues import Queue
+from afo.yarn.queues import Queue
 from afo_history_server.logs.log_range import LogLine
 from afo_history_server.model.job_history import FileProgress, JobHistory
 from afo_history_server.model.job_settings import Setting

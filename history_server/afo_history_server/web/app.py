@@ -6,9 +6,9 @@ from pathlib import Path
 
 from flask import Flask
 
-from afo.config import load_config, user_name
-from afo.history_site import HistorySite
-from afo.user_state import UserState
+from afo.site.config import load_config, user_name
+from afo.site.history import HistorySite
+from afo.site.user_state import UserState
 from afo_history_server.maintenance.job_actions import JobActions
 from afo_history_server.maintenance.tensorboards import TensorBoards
 from afo_history_server.model import text

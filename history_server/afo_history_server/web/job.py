@@ -6,12 +6,12 @@ from typing import get_args
 from flask import Blueprint, render_template
 from msgspec import Struct
 
-from afo.annotations import MOST_NOTES
 from afo.data.profile import DRIFTED, QUANTILES, FeatureProfile
 from afo.errors import UsageError
-from afo.events import AnyEvent
-from afo.notes import not_evaluated
-from afo.profile_request import MAX_S
+from afo.events.notes import not_evaluated
+from afo.events.types import AnyEvent
+from afo.job_dir.annotations import MOST_NOTES
+from afo.protocol.profile_request import MAX_S
 from afo_history_server.logs import task_logs
 from afo_history_server.model.job_history import AnyRecord, Attempt, FileProgress, JobHistory
 from afo_history_server.model.text import event_task, event_type

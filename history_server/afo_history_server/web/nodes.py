@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence, Set
 from flask import Blueprint, render_template
 from msgspec import Struct, structs
 
-from afo import resource_manager
-from afo.config import user_name
 from afo.errors import AfoError, ClusterUnreachable
-from afo.resource_manager import ClusterNode
-from afo.storage import hadoop_conf
-from afo.yarn_queues import Queue
+from afo.hadoop import conf
+from afo.site.config import user_name
+from afo.yarn import resource_manager
+from afo.yarn.queues import Queue
+from afo.yarn.resource_manager import ClusterNode
 from afo_history_server.model.job_history import JobHistory
 from afo_history_server.store.fair import chosen
 from afo_history_server.store.job_store import JobStore
@@ -84,7 +84,7 @@ class LiveCluster:
         wanted = chosen(running, self._store.owner, MAX_JOBS)
         jobs, now = tuple(_looked_at(self._store, wanted)), self._store.clock()
         seen = Seen(jobs=jobs, left_out=len(running) - len(wanted), asked=now)
-        if hadoop_conf.conf_dir() is None:
+        if conf.conf_dir() is None:
             return seen
         try:
             manager = resource_manager.from_configuration(user_name())

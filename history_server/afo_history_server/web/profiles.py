@@ -7,8 +7,8 @@ from flask import Blueprint, Response, render_template
 
 from afo import storage
 from afo.errors import NotFound
-from afo.jsonfile import decode
-from afo.profile_request import OPERATORS, STACKS, Operators
+from afo.formats.json_file import decode
+from afo.protocol.profile_request import OPERATORS, STACKS, Operators
 from afo_history_server.logs.task_logs import whole
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore

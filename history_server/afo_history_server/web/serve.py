@@ -14,11 +14,11 @@ from waitress import create_server  # type: ignore[import-untyped]  # it comes w
 from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
 from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
 
-from afo import resource_manager
-from afo.config import user_name
 from afo.errors import PermissionDenied, UsageError
-from afo.history_site import HistorySite
 from afo.rpc.wire import read_secret
+from afo.site.config import user_name
+from afo.site.history import HistorySite
+from afo.yarn import resource_manager
 from afo_history_server.maintenance.lost_jobs import VanishedJobs
 from afo_history_server.maintenance.periodic import Repeated
 from afo_history_server.maintenance.retention import Retention

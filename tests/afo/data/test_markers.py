@@ -8,8 +8,8 @@ import pytest
 from afo.data import markers
 from afo.data.markers import await_markers, missing_markers
 from afo.errors import ClusterUnreachable, NotFound
+from afo.formats.units import Duration
 from afo.job import Data
-from afo.units import Duration
 
 HOUR = Duration(3600)
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.byte_range import ByteRange  # noqa: E402
 from afo.data.nearer import from_nearer_by  # noqa: E402
 from afo.data.record_index import IndexBuilder, RecordIndex, index_url, write_index  # noqa: E402
 from afo.data.split_reader import Lease  # noqa: E402
 from afo.data.tfrecord import frame, read_records  # noqa: E402
+from afo.formats.byte_range import ByteRange  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -18,7 +18,6 @@ tf = pytest.importorskip("tensorflow")
 from afo import storage  # noqa: E402
 from afo.data import split_fetcher  # noqa: E402
 from afo.data.bad_records import BadRecords  # noqa: E402
-from afo.data.byte_range import ByteRange, named  # noqa: E402
 from afo.data.cutting import cut_files  # noqa: E402
 from afo.data.pipeline import Batch, TrainingInput  # noqa: E402
 from afo.data.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
@@ -27,13 +26,14 @@ from afo.data.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.splits import SplitFile, find_splits  # noqa: E402
 from afo.data.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
+from afo.formats.byte_range import ByteRange, named  # noqa: E402
+from afo.formats.units import Memory  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
 from afo.ops import library  # noqa: E402
 from afo.storage.backend import BLOCK  # noqa: E402
 from afo.storage.hdfs import _HdfsReader  # noqa: E402
 from afo.storage.streams import copy_here  # noqa: E402
-from afo.units import Memory  # noqa: E402
 from click_records import SCHEMA, write_files  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from afo.data.schema import read_schema
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo_client.cli.main import run
 from own_models import MODELS, NAMES, is_sequence_model, write_small
 

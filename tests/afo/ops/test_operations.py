@@ -8,8 +8,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from afo.embedding.optimizers import Sgd  # noqa: E402
+from afo.job.table_limits import MOST_DIM  # noqa: E402
 from afo.ops.library import load  # noqa: E402
-from afo.table_bounds import MOST_DIM  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

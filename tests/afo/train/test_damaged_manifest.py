@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from afo import lineage, manifest_file
 from afo.errors import DataError
-from afo.lineage import Ancestry, Lineage, Training
+from afo.formats import manifest_file
+from afo.job_dir import lineage
+from afo.job_dir.lineage import Ancestry, Lineage, Training
 from afo.train import exported, manifest
 from afo.train.exported import Exported
 from afo.train.manifest import Manifest, Part

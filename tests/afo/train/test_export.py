@@ -16,7 +16,7 @@ from afo.data.feature import Feature
 from afo.data.tfrecord import RecordWriter
 from afo.errors import SpecError
 from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo.ops.library import available
 from checkpoint_values import CheckpointValues
 from click_records import SCHEMA

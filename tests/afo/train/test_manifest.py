@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from afo import manifest_file, storage
+from afo import storage
 from afo.errors import CheckpointLost, DataError, NotFound
-from afo.lineage import Evaluation
+from afo.formats import manifest_file
+from afo.job_dir.lineage import Evaluation
 from afo.train import manifest
 from afo.train.manifest import Manifest, Part
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo.job import RoleSpec
-from afo.jobfile import load_job
+from afo.job.loader import load_job
 from afo.train.manifest import read_manifest
 from own_models import MODELS, is_sequence_model, write_small
 from training_job import JobRun

@@ -12,14 +12,14 @@ pytest.importorskip("keras")
 
 import keras
 
-from afo import events as ev
 from afo.errors import ModelError, SpecError
+from afo.events import types as ev
+from afo.formats.units import Interval
 from afo.job import Data, EarlyStop, Export, Job, Model, RoleSpec
 from afo.models.entry import build_model, callbacks_of
 from afo.rpc.messages import TaskId
 from afo.train import own_callbacks
 from afo.train.own_callbacks import MOST_EPOCHS, OwnCallbacks
-from afo.units import Interval
 from afo_am.evaluations import Evaluations
 from click_records import SCHEMA
 

@@ -12,11 +12,11 @@ import pytest
 
 from afo.data.tfrecord import RecordWriter
 from afo.errors import ModelError, SpecError
+from afo.formats.units import Duration
 from afo.job import Data, Embedding, Evict, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
 from afo.models.feature_tables import check_features, pays, pooled_on_servers
 from afo.models.layout import layout_of
 from afo.train.manifest import read_manifest
-from afo.units import Duration
 from listed_clicks import LENGTH, SCHEMA, records
 from training_job import JobRun
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from afo.protocol.train_task import Progress
 from afo.train import profiler
 from afo.train.progress import ProgressPipe
-from afo.train_task import Progress
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from afo.data.example import decode
 from afo.data.tfrecord import read_records
+from afo.formats.units import Duration, Interval
 from afo.job import Data, Embedding, Evict, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
+from afo.protocol.train_task import EXIT_RESTART
 from afo.train import exported
 from afo.train.manifest import find_manifests, read_manifest
-from afo.train_task import EXIT_RESTART
-from afo.units import Duration, Interval
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served import served_auc

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("keras")
 
+from afo.formats.units import Memory
 from afo.job import Data, Job, RoleSpec
-from afo.units import Memory
 from fork_server import start_function
 
 pytestmark = pytest.mark.tensorflow

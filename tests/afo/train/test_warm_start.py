@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo import lineage
-from afo.data.byte_range import ByteRange
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
+from afo.formats.byte_range import ByteRange
 from afo.job import Embedding, Model, WarmStart, Wide
-from afo.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.job_dir import lineage
+from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.models.layout import layout_of
 from afo.train import transfer
 from afo.train.manifest import Manifest, Refusal, commit, write_refusal

@@ -2,7 +2,7 @@
 
 import time
 
-from afo import events as ev
+from afo.events import types as ev
 from cluster_faults.fault import Fault, Scene
 
 #: A container that was allotted on the node, and not begun there when it went, is one that nobody hears of again.

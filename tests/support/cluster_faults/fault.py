@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import psutil
 
-from afo import events as ev
 from afo.errors import NotFound
+from afo.events import types as ev
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from afo.config import user_name
+from afo.site.config import user_name
 from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Scene
 

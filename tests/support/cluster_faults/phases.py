@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
 
 Records = Sequence[event_log.Record]
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import psutil
 
-from afo import events as ev
+from afo.events import types as ev
 from cluster_faults.fault import Fault, Scene, standing_still
 
 _KILLED = frozenset({"killed_by_signal"})

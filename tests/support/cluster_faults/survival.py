@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from adult import JOB_FILE, TRAIN_FILES, AdultData, assert_every_sample_once
-from afo import event_log
-from afo import events as ev
+from afo.events import event_log
+from afo.events import types as ev
 from afo_client.hadoop import Cluster
 from cluster_faults.fault import Fault, Late, Scene
 from cluster_faults.phases import PHASES, Phase

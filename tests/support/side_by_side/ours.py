@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import yaml
 
-from afo import events as ev
 from afo.errors import NotFound
+from afo.events import types as ev
 from afo.rpc.messages import StatusReply
 from click_records import SCHEMA, write_files
 from live_job import LiveJob, afo

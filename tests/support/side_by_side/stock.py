@@ -13,7 +13,7 @@ from typing import Literal
 
 import psutil
 
-from afo.exit_cause import last_exception
+from afo.failures.classify import last_exception
 from side_by_side.contender import CHECKPOINT_S, TASKS, Task
 from side_by_side.outcome import Seen
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from afo import events as ev
-from afo.am_config import AmConfig
 from afo.errors import PermissionDenied, ProtocolError
+from afo.events import types as ev
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am import commands as c
 from afo_am import invariants

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from afo import events as ev
-from afo.exits import CAUSES
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
 from afo.rpc import messages as m
 from afo_am import commands as c
 from simulation.broken import Broken

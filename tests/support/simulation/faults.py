@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from afo.errors import NotFound, ProtocolError
-from afo.exits import NEEDS_REPAIR
+from afo.failures.causes import NEEDS_REPAIR
 from afo.job import Elastic
 from afo.rpc import messages as m
 from afo_am import commands as c

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from afo import events as ev
-from afo.am_config import AmConfig
-from afo.exits import NEEDS_REPAIR
+from afo.events import types as ev
+from afo.failures.causes import NEEDS_REPAIR
 from afo.job import Role
+from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import TaskId
 from simulation import workers
 from simulation.broken import Broken

@@ -1,6 +1,6 @@
 """The restart policy once more, from the event log alone: must this end of a task fail the job, and when may it return.
 
-Reads budgets and pauses from the job file, and from `afo.exits` who is to blame.
+Reads budgets and pauses from the job file, and from `afo.failures.causes` who is to blame.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from afo import exits
+from afo.failures import causes
 from afo.job import Job, Role
 from afo_am import restarts
 from afo_am.diagnosis import MEMORY_CAUSES
@@ -49,8 +49,8 @@ class Ends:
 
     def add(self, cause: str, message: str, time: float) -> None:
         """One more."""
-        entry = exits.CAUSES[cause]
-        if cause in exits.NEEDS_REPAIR:
+        entry = causes.CAUSES[cause]
+        if cause in causes.NEEDS_REPAIR:
             self.unmended.append(time)
         if entry.blame == "user":
             self.faults.append((time, cause, _ANY_NUMBER.sub("#", message)))
@@ -63,10 +63,10 @@ class Ends:
     def judge(self, job: Job, role: Role, time: float, cause: str, everyone: Iterable[Ends]) -> Judgement:
         """What the end that was just added has to lead to."""
         budget = job.restart.of(role)
-        entry = exits.CAUSES[cause]
-        if self.free > exits.MAX_FREE_RESTARTS:
+        entry = causes.CAUSES[cause]
+        if self.free > causes.MAX_FREE_RESTARTS:
             return Judgement(True, f"the cluster ended it {self.free} times")
-        if cause in exits.NEEDS_REPAIR and self.is_overdue(job, time):
+        if cause in causes.NEEDS_REPAIR and self.is_overdue(job, time):
             return Judgement(True, f"nobody mended it since {self.unmended[0]:g}")
         if entry.blame == "user":
             spent = sum(time - fault[0] <= budget.per for fault in self.faults)
@@ -84,7 +84,7 @@ class Ends:
 
     def _judge_exception(self, job: Job, since: float, everyone: Iterable[Ends]) -> Judgement:
         _, cause, words = self.faults[-1]
-        if words.partition(":")[0] in restarts._OWN_FAULTS or not (job.program or exits.CAUSES[cause].retried):
+        if words.partition(":")[0] in restarts._OWN_FAULTS or not (job.program or causes.CAUSES[cause].retried):
             return Judgement(True, f"{cause} is not retried")
         allowed = restarts._SAME_OF_PROGRAM if job.program else restarts._SAME_OF_MODEL
         same = sum(

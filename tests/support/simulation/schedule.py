@@ -7,7 +7,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
-from afo import events as ev
+from afo.events import types as ev
 from simulation import endings, faults
 from simulation.broken import Broken
 from simulation.cluster import SimulatedCluster

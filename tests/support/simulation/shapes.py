@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from afo.am_config import AmConfig
+from afo.formats.units import Duration
 from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow, Timeouts
 from afo.job.faults import Backoff
-from afo.units import Duration
+from afo.protocol.am_config import AmConfig
 from fake_cluster import make_config
 from simulation import faults
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo import events as ev
+from afo.events import types as ev
 from afo.job import Elastic
 from afo_am.slow import HOUR_S, LEAST, MOST_PER_HOUR
 from simulation.broken import Broken

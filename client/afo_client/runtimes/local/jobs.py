@@ -7,17 +7,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from afo import jsonfile, locked_process
-from afo.am_config import AmConfig
-from afo.config import Config
-from afo.decoding import MOST_BYTES
 from afo.errors import AfoError, NotFound, WaitTimeout, in_words
-from afo.events import JobFinished
-from afo.local_job import KILLED, am_dir, am_lock, container_locks, state_of
-from afo.paths import JobPaths
-from afo.regular_file import read_end, read_regular
+from afo.events.types import JobFinished
+from afo.formats import json_file
+from afo.formats.decoding import MOST_BYTES
+from afo.job.paths import JobPaths
+from afo.job_dir.local_job import KILLED, am_dir, am_lock, container_locks, state_of
+from afo.process import locked_process
+from afo.protocol.am_config import AmConfig
+from afo.site.config import Config
+from afo.storage.regular_file import read_end, read_regular
 from afo.storage.url import parse
-from afo.submission import AM_CONFIG
+from afo.yarn.submission import AM_CONFIG
 from afo_client.runtimes.application import Application
 
 #: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
@@ -40,7 +41,7 @@ class LocalJobs:
         """One job. Raises `NotFound`."""
         paths = JobPaths(self._config.jobs_root("local"), job_id)
         folder = am_dir(paths)
-        config = jsonfile.read(folder / AM_CONFIG, AmConfig)
+        config = json_file.read(folder / AM_CONFIG, AmConfig)
         known = Application(
             job_id=job_id, state="RUNNING", name=config.job.name, user=config.user, started=config.submitted
         )
@@ -101,7 +102,7 @@ def _mentions(file: Path, mark: str) -> bool:
 def _once(file: Path) -> str | None:
     """The mark that an Application Master was started with, None where the file cannot be understood."""
     try:
-        return jsonfile.read(file, AmConfig).once
+        return json_file.read(file, AmConfig).once
     except AfoError:
         return None
 
@@ -109,7 +110,7 @@ def _once(file: Path) -> str | None:
 def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
     verdict = Path(parse(paths.verdict).path)
     if verdict.exists():
-        state = jsonfile.read(verdict, JobFinished).state
+        state = json_file.read(verdict, JobFinished).state
         return replace(known, state=state, final=state, ended=verdict.stat().st_mtime)
     killed = folder / KILLED
     if killed.exists():

@@ -1,7 +1,7 @@
 """Jobs of the `local` runtime: starts a job's supervisor, which goes on without the client.
 
 <job directory>/am/       am-config.json, secret (0400) and schema.yaml: what the AM is started with
-                am/lock   held as long as the supervisor lives (see `afo.locked_process`)
+                am/lock   held as long as the supervisor lives (see `afo.process.locked_process`)
                 logs/am/1/{stdout,stderr}
 """
 
@@ -18,14 +18,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from afo import jsonfile, locked_process
-from afo.am_config import AmConfig
 from afo.errors import SpecError, unwritable
+from afo.formats import json_file
 from afo.job import Environment
-from afo.local_job import am_dir, am_lock
-from afo.paths import JobPaths
+from afo.job.paths import JobPaths
+from afo.job_dir.local_job import am_dir, am_lock
+from afo.process import locked_process
+from afo.protocol.am_config import AmConfig
 from afo.storage.url import parse
-from afo.submission import AM_CONFIG, SCHEMA, child_config
+from afo.yarn.submission import AM_CONFIG, SCHEMA, child_config
 
 SECRET = "secret"
 
@@ -40,7 +41,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
             each.mkdir(mode=0o700, parents=True)
         _write(folder / SCHEMA, schema, 0o600)
         _write(folder / SECRET, secret, 0o400)
-        jsonfile.write_private(folder / AM_CONFIG, prepared)
+        json_file.write_private(folder / AM_CONFIG, prepared)
         # Nobody waits for it: this process ends before its job does.
         locked_process.start(
             _command(folder), am_lock(paths), env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
@@ -68,8 +69,8 @@ def dry_run(config: AmConfig) -> dict[str, Any]:
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     return {
         "command": _command(am_dir(paths)),
-        "am_config": msgspec.json.decode(jsonfile.encode(prepared)),
-        "child_config": msgspec.json.decode(jsonfile.encode(child_config(prepared, paths))),
+        "am_config": msgspec.json.decode(json_file.encode(prepared)),
+        "child_config": msgspec.json.decode(json_file.encode(child_config(prepared, paths))),
     }
 
 

@@ -2,17 +2,17 @@
 
 from functools import cached_property
 
-from afo import resource_manager
-from afo.config import user_name
 from afo.errors import PermissionDenied
-from afo.storage import hadoop_conf
-from afo.submission import TAG, mark_tag
+from afo.hadoop import conf
+from afo.site.config import user_name
+from afo.yarn import resource_manager
+from afo.yarn.submission import TAG, mark_tag
 from afo_client.runtimes.application import Application
 from afo_client.runtimes.yarn.staging import remove_private
 
 
 class YarnJobs:
-    """Asks the ResourceManager of $HADOOP_CONF_DIR; raises what `afo.resource_manager` raises."""
+    """Asks the ResourceManager of $HADOOP_CONF_DIR; raises what `afo.yarn.resource_manager` raises."""
 
     @cached_property
     def _manager(self) -> resource_manager.ResourceManager:
@@ -36,7 +36,7 @@ class YarnJobs:
             self._manager.kill(job_id)
         except PermissionDenied:
             # With Kerberos, a web interface that knows nobody takes no orders; by RPC everybody is known.
-            if not hadoop_conf.demands_kerberos():
+            if not conf.demands_kerberos():
                 raise
             from afo_client.runtimes.yarn import skein_driver  # slow to import
 

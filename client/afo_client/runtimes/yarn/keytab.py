@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from afo import kerberos
 from afo.errors import NotFound, UsageError
+from afo.hadoop import kerberos
 
 #: The one of the command that runs, which goes with its job; None without `--keytab`.
 GIVEN: ContextVar[Path | None] = ContextVar("keytab", default=None)

@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from afo.errors import ClusterUnreachable, SpecError
+from afo.formats.units import Memory
 from afo.job import Job
-from afo.resource_manager import ClusterNode, ResourceManager
-from afo.units import Memory
-from afo.yarn_queues import GPU, Queue, Resource
+from afo.yarn.queues import GPU, Queue, Resource
+from afo.yarn.resource_manager import ClusterNode, ResourceManager
 
 
 def check(job: Job, manager: ResourceManager) -> Resource:

@@ -9,9 +9,9 @@ from typing import Any
 
 import skein
 
-from afo import skein_channel
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, SpecError, WaitTimeout
 from afo.storage import deadline
+from afo.yarn import skein_channel
 from afo_client.runtimes.yarn import java
 
 _START_S = 60.0
@@ -50,7 +50,7 @@ class BoundedClient(skein.Client):  # type: ignore[misc]
 
 
 def submit(spec: dict[str, Any]) -> str:
-    """Submit an application (see `afo.submission.application_spec`) under a new key pair; returns its id.
+    """Submit an application (see `afo.yarn.submission.application_spec`) under a new key pair; returns its id.
 
     Raises `ClusterUnreachable` (also for a cluster in safe mode), `SpecError` for what YARN refuses, `NotFound` without
     Java or Hadoop's `yarn` command, `PermissionDenied`, `ProtocolError`. Leaves no process behind.

@@ -3,7 +3,7 @@
     <fs.defaultFS>/user/<user>/.afo/cache/<sha256>/<name>
 
 A file that is there already is not sent again, and a NodeManager that has unpacked it for an earlier job of the same
-user uses it as it is. What is secret or made for one submission never comes here (see `afo.submission.PRIVATE`).
+user uses it as it is. What is secret or made for one submission never comes here (see `afo.yarn.submission.PRIVATE`).
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import ClusterUnreachable, NotFound, SpecError
-from afo.paths import checked_job_id
-from afo.storage import hadoop_conf
-from afo.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
+from afo.hadoop import conf
+from afo.job.paths import checked_job_id
+from afo.yarn.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
 from afo_client.packing.archive import write_archive
 
 _BLOCK = 1024 * 1024
@@ -60,9 +60,9 @@ def remove_private(application_id: str, user: str) -> None:
 
 
 def _home_url(user: str) -> str:
-    base = hadoop_conf.setting("fs.defaultFS")
+    base = conf.setting("fs.defaultFS")
     if not base:
-        raise ClusterUnreachable(f"core-site.xml in {hadoop_conf.conf_dir()} does not set fs.defaultFS")
+        raise ClusterUnreachable(f"core-site.xml in {conf.conf_dir()} does not set fs.defaultFS")
     return storage.join(base, "user", user)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from afo import jsonfile, kerberos
-from afo.am_config import AmConfig
 from afo.errors import ClusterUnreachable
-from afo.resource_manager import ResourceManager, from_configuration
-from afo.storage import hadoop_conf
-from afo.submission import (
+from afo.formats import json_file
+from afo.hadoop import conf, kerberos
+from afo.protocol.am_config import AmConfig
+from afo.yarn.resource_manager import ResourceManager, from_configuration
+from afo.yarn.submission import (
     AM_CONFIG,
     CHILD_TEMPLATE,
     KEYTAB,
@@ -45,7 +45,7 @@ def make_plan(config: AmConfig, *, schema: str) -> SubmitPlan:
     `config` may leave out `job_id`, `secret_file`, `schema_file` and `python`; `schema` is the schema's text.
     Raises `SpecError` for a file's name, `ClusterUnreachable` without a Hadoop configuration.
     """
-    folder = hadoop_conf.conf_dir()
+    folder = conf.conf_dir()
     if folder is None:
         raise ClusterUnreachable(
             "HADOOP_CONF_DIR is not set: there is no cluster to submit to; `afo cluster start` makes one"
@@ -76,7 +76,7 @@ def dry_run(plan: SubmitPlan) -> dict[str, Any]:
 
 
 def _manager(user: str) -> ResourceManager:
-    if hadoop_conf.demands_kerberos():
+    if conf.demands_kerberos():
         kerberos.ticket()  # without which everything fails, in words of its own
     return from_configuration(user)
 
@@ -88,7 +88,7 @@ def private_files(plan: SubmitPlan, secret: str) -> Iterator[dict[str, str]]:
         file = Path(folder, SECRET)
         file.touch(mode=0o600)
         file.write_text(secret, encoding="ascii")
-        jsonfile.write_private(Path(folder, AM_CONFIG), plan.config)
-        jsonfile.write_private(Path(folder, CHILD_TEMPLATE), child_template(plan.config))
+        json_file.write_private(Path(folder, AM_CONFIG), plan.config)
+        json_file.write_private(Path(folder, CHILD_TEMPLATE), child_template(plan.config))
         keytab = {} if GIVEN.get() is None else {KEYTAB: f"file://{GIVEN.get()}"}
         yield {**{name: f"file://{folder}/{name}" for name in PRIVATE}, **keytab}

@@ -1,0 +1,101 @@
+"""What a person should know of how a model came about, out of the events that say it. Pure."""
+
+from dataclasses import dataclass, field
+
+from afo.events import types as ev
+
+#: Parts that are named one by one; the event has all of them.
+_NAMED = 8
+
+
+@dataclass
+class Notes:
+    """What was said of a job so far, each sentence once: what is said again after a restart is no news."""
+
+    _said: dict[str, None] = field(default_factory=dict)
+    _not_evaluated: int = 0
+
+    def take(self, event: ev.AnyEvent) -> None:
+        """Add an event, in their order."""
+        self._said |= dict.fromkeys(notes_of(event))
+        if isinstance(event, ev.Evaluated):
+            self._not_evaluated += event.passed_over
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """In the order in which they became known; what still grows comes last."""
+        return (*self._said, *not_evaluated(self._not_evaluated))
+
+
+def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
+    """Sentences, or none."""
+    match event:
+        case ev.WarmStarted():
+            return _warm_start(event)
+        case ev.BadRecordsExceeded():
+            share = f"{event.bad:,} of {event.records:,} records are bad, and {event.allowed:g} of them may be"
+            return (f"{share}; one of them: {event.place}",)
+        case ev.StoppedEarly():
+            return (
+                f"stopped early at step {event.step:,}: {event.evaluations} evaluations brought no better "
+                f"{event.metric} than {event.best:.6g}",
+            )
+        case ev.ExportDecided():
+            return (*_best(event), *_gate(event))
+        case ev.VariablesReady():
+            return (*(f"restore: passed over {each}" for each in event.passed_over), *_partly_restored(event))
+        case _:
+            return ()
+
+
+def not_evaluated(checkpoints: int) -> tuple[str, ...]:
+    """Of so many checkpoints that were due."""
+    if not checkpoints:
+        return ()
+    were = f"{checkpoints:,} checkpoints were" if checkpoints > 1 else "a checkpoint was"
+    return (
+        f"{were} not evaluated, as newer ones came while the evaluator was busy: a larger `train.eval_every` or fewer "
+        "evaluation files give every checkpoint its evaluation",
+    )
+
+
+def _best(event: ev.ExportDecided) -> tuple[str, ...]:
+    if not event.metric or not event.allowed:
+        return ()
+    return (
+        f"the checkpoint of step {event.step:,} is exported: its {event.metric} is the best, {event.value:.6g}; it was "
+        f"{event.last_value:.6g} at the end, step {event.last_step:,}",
+    )
+
+
+def _gate(event: ev.ExportDecided) -> tuple[str, ...]:
+    if not event.checks:
+        return ()
+    word = "passed" if event.allowed else "refused"
+    return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
+
+
+def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
+    if not event.kept:
+        return ()
+    return (
+        f"generation {event.generation}: only what was lost was restored, out of {event.restored}; "
+        f"{_named(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
+        f"the updates of {event.lost_samples:,} samples are missing in the restored part",
+    )
+
+
+def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
+    passed_over = tuple(f"warm start: passed over {each}" for each in event.passed_over)
+    if not event.source:
+        return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
+    partly = "" if event.source.endswith("-final.json") else ", saved before the end of its job,"
+    lines = [f"warm start from {event.source}{partly} at step {event.step:,}: {len(event.kept)} parts kept"]
+    lines += [f"made new: {_named(event.made_new)}"] if event.made_new else []
+    lines += [f"dropped: {_named(event.dropped)}"] if event.dropped else []
+    return (*passed_over, "; ".join(lines))
+
+
+def _named(parts: tuple[str, ...]) -> str:
+    more = len(parts) - _NAMED
+    return ", ".join(parts[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""What every client of Hadoop shares: configuration, tickets, tokens, HTTP."""

@@ -1,0 +1,1 @@
+"""Processes of this machine: begun, bounded, locked, found again, looked at."""

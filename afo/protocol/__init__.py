@@ -1,0 +1,1 @@
+"""What one program hands to another: configurations, tasks, orders."""

@@ -1,0 +1,84 @@
+"""What the command asks of `python -m afo.train.offline`: work on this machine with a saved model, or with a
+job's data."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from afo.formats.byte_range import ByteRange
+from afo.job import Job, RowType, TableKind
+
+Kind = Literal["evaluate", "predict", "export", "recount", "try"]
+
+
+class NumberedFile(Struct, frozen=True):
+    """An input of a prediction, and the number in the name of its output; or a split of the training by its number."""
+
+    number: int
+    url: str
+    #: None: the whole file.
+    part: ByteRange | None = None
+
+
+class OfflineTask(Struct, frozen=True, kw_only=True):
+    """One run of that process. `output` is a directory of what `predict` and `export` write."""
+
+    kind: Kind
+    job: Job
+    #: Text of the feature schema (YAML) as the model was trained with it.
+    schema_file: str
+    #: Of the saved model; a recount and a trial need none.
+    manifest: str = ""
+    files: tuple[NumberedFile, ...] = ()
+    output: str = ""
+    #: How embedding tables are kept: in the export, or while the model computes.
+    rows: RowType = "float32"
+    #: Of an export.
+    tables: TableKind = "frozen"
+    #: Local and private to this run; holds `RESULT` afterwards.
+    work_dir: str
+
+
+#: Name of the file with the `OfflineResult`.
+RESULT = "result.json"
+
+
+class ScoredFile(Struct, frozen=True):
+    """A prediction's input and output: names of the file and of its part, and the records in both."""
+
+    url: str
+    part: str
+    records: int
+
+
+class RecountedSplit(Struct, frozen=True, kw_only=True):
+    """What a split holds: records, the xor of their hashed ids, and bad ones, of which `unread` are not in `count`."""
+
+    number: int
+    count: int
+    xor: int
+    bad: int = 0
+    unread: int = 0
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """What a job's first step came to: samples in it and their mean loss.
+
+    `loss` is None where its tables are too large to be made for a trial, so that the step was built and not run.
+    """
+
+    samples: int
+    loss: float | None = None
+    #: What is allowed and probably not meant.
+    warnings: tuple[str, ...] = ()
+
+
+class OfflineResult(Struct, frozen=True, kw_only=True):
+    """What came of a task; `error` is the name of a class of `afo.errors` and its text."""
+
+    metrics: dict[str, float] = {}
+    coverage: dict[str, float] = {}
+    parts: tuple[ScoredFile, ...] = ()
+    splits: tuple[RecountedSplit, ...] = ()
+    trial: Trial | None = None
+    error: tuple[str, str] | None = None

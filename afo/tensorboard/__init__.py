@@ -1,0 +1,1 @@
+"""TensorBoard over summaries that may lie in HDFS."""

@@ -1,0 +1,1 @@
+"""YARN as afo speaks to it: the ResourceManager, queues, an application's specification."""
