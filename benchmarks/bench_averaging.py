@@ -33,8 +33,8 @@ from quality_jobs import (
 from report import MISSED, publish, result
 from size import sized
 
-from afo.train import manifest
-from afo.train.manifest import Found, Manifest, Part
+from afo.checkpoint import manifest
+from afo.checkpoint.manifest import Found, Manifest, Part
 
 #: Shares of the job's steps over which the mean goes; 0 is the last checkpoint as it is.
 SHARES = (0.0, 0.1, 0.2, 0.4)

@@ -1,7 +1,7 @@
 """Where the results of a step lie: in the worker, or on the server that made them.
 
 A small step of the trainer itself (Wide & Deep, two parameter servers, one client on this machine), whose results are
-fetched after each step as the worker does. Against the same step without `afo.train.variables.on_client`, which leaves
+fetched after each step as the worker does. Against the same step without `afo.params.variables.on_client`, which leaves
 the step's number on `ps:0`: fetching it is one more round trip, by an operation that has another name each time. Both
 run in turn. Measured is the time of a step, and by how much the memory of `ps:0` grows.
 """
@@ -30,12 +30,12 @@ from afo.data.feature import Feature
 from afo.data.pieces import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Job, Model, RoleSpec
+from afo.params.cluster import connect
+from afo.params.parameters import Parameters
+from afo.params.variables import on_client
 from afo.train import step as training
-from afo.train.cluster import connect
-from afo.train.parameters import Parameters
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function
-from afo.train.variables import on_client
 
 BATCH, WARM_UP = 16, sized(200, 1)
 SCHEMA = Schema(

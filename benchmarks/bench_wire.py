@@ -33,7 +33,7 @@ from afo.embedding import (
     group_embedding_lookup_sparse,
 )
 from afo.embedding.optimizers import Adagrad
-from afo.train.cluster import connect
+from afo.params.cluster import connect
 
 SERVERS, BAG, DIM, EXPONENT = 2, 50, 16, 1.05
 SAMPLES, VALUES = sized(4096, 8), sized(10_000_000, 1000)

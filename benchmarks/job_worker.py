@@ -85,7 +85,7 @@ def main(given: str) -> None:
     import job_step
 
     from afo.job import Adagrad, Optimizer, OptimizerChoice
-    from afo.train.cluster import connect
+    from afo.params.cluster import connect
 
     asked = json.loads(given)
     choice, servers = OptimizerChoice(adagrad=Adagrad()), asked["servers"]

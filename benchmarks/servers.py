@@ -13,7 +13,7 @@ import psutil
 _SERVER = """
 import json, sys, threading
 import tensorflow as tf
-from afo.train import operations
+from afo.params import operations
 operations.load()
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[3]))
 servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})

@@ -12,10 +12,10 @@ import traceback
 from afo import storage
 from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.formats import json_file
+from afo.logs import task_log
 from afo.process.lifetime import die_with_parent, end_at_once
 from afo.process.stack_dump import write_on_request
 from afo.protocol.train_task import EXIT_RESTART, TrainTask
-from afo.train import task_log
 from afo.train.readiness import await_training
 
 #: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        from afo.train.cluster import is_lost_server
+        from afo.params.cluster import is_lost_server
 
         if not is_lost_server(error):
             traceback.print_exc()

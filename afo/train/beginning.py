@@ -2,19 +2,19 @@
 
 from msgspec.structs import replace
 
+from afo.checkpoint.manifest import read_evaluation
+from afo.checkpoint.origin import Origin
+from afo.checkpoint.save_restore import CheckpointReader, from_newest_complete, restore
+from afo.checkpoint.warm_start import open_source, take_over
 from afo.job import WarmStart
 from afo.job_dir.lineage import Ancestry, continued
+from afo.logs.task_log import LOG, one_line
+from afo.params.parameters import Parameters
+from afo.params.position import reported
+from afo.params.variables import VariableIo
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.checkpoint import CheckpointReader, from_newest_complete, restore
-from afo.train.manifest import read_evaluation
-from afo.train.origin import Origin
-from afo.train.parameters import Parameters
-from afo.train.position import reported
 from afo.train.setup import Setup
-from afo.train.task_log import LOG, one_line
-from afo.train.variables import VariableIo
-from afo.train.warm_start import open_source, take_over
 
 
 def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyReply) -> m.ReadyReport:

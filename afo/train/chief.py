@@ -5,20 +5,20 @@ import time
 
 from msgspec import structs
 
+from afo.checkpoint.manifest import find_manifests, remove_old
+from afo.checkpoint.origin import Origin
+from afo.checkpoint.save_restore import CheckpointReader, CheckpointWriter
+from afo.checkpoint.warm_start import rules_of
+from afo.logs.task_log import LOG, one_line
+from afo.params.parameters import Parameters
+from afo.params.position import reported
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.beginning import begin
-from afo.train.checkpoint import CheckpointReader, CheckpointWriter
 from afo.train.decision import chosen
 from afo.train.export import export
-from afo.train.manifest import find_manifests, remove_old
-from afo.train.origin import Origin
-from afo.train.parameters import Parameters
-from afo.train.position import reported
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
-from afo.train.task_log import LOG, one_line
-from afo.train.warm_start import rules_of
 
 #: Time between two points of a curve.
 SUMMARY_S = 5.0

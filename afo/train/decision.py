@@ -4,10 +4,10 @@ import time
 
 from msgspec import structs
 
+from afo.checkpoint.manifest import Refusal, parse_name, write_refusal
 from afo.errors import GateRefused
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.manifest import Refusal, parse_name, write_refusal
 from afo.train.setup import Setup
 
 #: Time between two questions whether the final checkpoint was measured.

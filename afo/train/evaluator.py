@@ -3,20 +3,20 @@
 import time
 
 from afo import storage
+from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, write_evaluation
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.splits import find_splits
 from afo.errors import NotFound
 from afo.formats.units import Interval
 from afo.job_dir.lineage import Evaluation
+from afo.logs.task_log import LOG, one_line
 from afo.protocol.export_gate import compared, falls
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.checkpoint import CheckpointReader
-from afo.train.manifest import Found, find_manifests, read_evaluation, write_evaluation
-from afo.train.model import LocalModel
 from afo.train.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
-from afo.train.task_log import LOG, one_line
+from afo.trainable.base import LocalModel
 
 #: Time between two looks for a new checkpoint.
 POLL_S = 1.0

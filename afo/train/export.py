@@ -8,15 +8,15 @@ import msgspec
 import tensorflow as tf
 
 from afo import storage
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.job import RowType, TableKind
 from afo.job.paths import checked_name
 from afo.models.examples import Parse, parse, parse_by_tensorflow
-from afo.train import exported
-from afo.train.checkpoint import CheckpointReader
-from afo.train.exported import Exported
-from afo.train.model import LocalModel
 from afo.train.setup import JobParts
-from afo.train.table_form import TableForm
+from afo.trainable import export_info
+from afo.trainable.base import LocalModel
+from afo.trainable.export_info import Exported
+from afo.trainable.table_form import TableForm
 
 
 def export(
@@ -26,8 +26,8 @@ def export(
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. Where it comes from goes with it (`afo.train.exported`). All of it is written beside `url`
-    first: what was there stays until the new model is whole. Raises DataError where `rows` cannot hold the weights,
+    the name of each label. Where it comes from goes with it (`trainable.export_info`). All of it is written beside
+    it first: what was there stays until the new model is whole. Raises DataError where `rows` cannot hold the weights,
     Unsupported for native tables where the operations cannot run.
     """
     local, files = scratch / "export", scratch / "tables"
@@ -44,7 +44,7 @@ def export(
 
 
 def _send(local: Path, url: str, source: Exported) -> None:
-    about = local.joinpath(*exported.FILE)
+    about = local.joinpath(*export_info.FILE)
     about.parent.mkdir(parents=True, exist_ok=True)
     about.write_bytes(msgspec.json.encode(source))
     hidden = _beside(url, source)

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from afo.errors import AfoError, ModelError, NotFinite
 from afo.job.entry_point import split_entry
-from afo.train.cluster import is_lost_server
+from afo.params.cluster import is_lost_server
+from afo.params.parameters import Parameters
 from afo.train.finite import MARK, culprits
-from afo.train.model import Model
-from afo.train.parameters import Parameters
+from afo.trainable.base import Model
 
 _ASSERTED = "assertion failed: "
 #: Lines that say nothing of the reason.

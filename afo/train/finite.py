@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.train.exchange import Exchange, RowGradient
-from afo.train.model import Computed, Model
-from afo.train.parameters import Parameters
-from afo.train.position import Position
+from afo.params.exchange import Exchange, RowGradient
+from afo.params.parameters import Parameters
+from afo.params.position import Position
+from afo.trainable.base import Computed, Model
 
 #: What the error of a step says whose check has failed.
 MARK = "afo: loss or gradients are not finite"

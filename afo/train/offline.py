@@ -10,19 +10,19 @@ from pathlib import Path
 
 import msgspec
 
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.splits import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file
 from afo.process.lifetime import die_with_parent, end_at_once
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial
-from afo.train.checkpoint import CheckpointReader
 from afo.train.export import export
 from afo.train.prediction import Prediction
 from afo.train.recount import Recount
 from afo.train.scoring import Scorer
 from afo.train.setup import JobParts
-from afo.train.table_form import TableForm
+from afo.trainable.table_form import TableForm
 
 
 def main(arguments: list[str]) -> int:

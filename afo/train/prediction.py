@@ -15,8 +15,8 @@ from afo.data.split_reader import Lease, SplitReader
 from afo.job import Data
 from afo.models.records import RecordParser
 from afo.protocol.offline_task import NumberedFile, ScoredFile
-from afo.train.model import LocalModel
 from afo.train.scoring import BATCH, in_order
+from afo.trainable.base import LocalModel
 
 
 class Prediction:

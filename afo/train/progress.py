@@ -5,8 +5,8 @@ import time
 
 import msgspec
 
+from afo.logs.task_log import ProgressLog
 from afo.protocol.train_task import Progress
-from afo.train.task_log import ProgressLog
 
 #: Least time between two lines.
 INTERVAL_S = 0.5

@@ -18,10 +18,10 @@ from afo.data.split_reader import Lease, SplitReader
 from afo.data.splits import SplitFile
 from afo.job import Data, Shuffle
 from afo.job_dir.lineage import Evaluation
+from afo.logs.task_log import LOG, one_line
 from afo.models.records import DTYPE, RecordParser
 from afo.protocol.export_gate import DROPS
-from afo.train.model import LocalModel
-from afo.train.task_log import LOG, one_line
+from afo.trainable.base import LocalModel
 
 #: Records computed at once.
 BATCH = 8192

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
 from afo.ops import library
+from afo.params import operations
 from afo.protocol.train_task import Progress
-from afo.train import operations
 from afo.train.setup import Setup
 
 

@@ -12,9 +12,9 @@ from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import TaskId
 from afo.rpc.wire import read_secret
-from afo.train.model import Model
 from afo.train.progress import ProgressPipe
-from afo.train.wide_deep_model import WideDeepModel
+from afo.trainable.base import Model
+from afo.trainable.wide_deep import WideDeepModel
 
 
 class JobParts:
@@ -36,12 +36,12 @@ class JobParts:
         """The model that the job names. Raises SpecError where it contradicts the schema, ModelError if it raises."""
         if self.job.model.entry:
             # Keras takes a second to load, which the other model need not wait for.
-            from afo.train.entry_model import EntryModel
+            from afo.trainable.entry_model import EntryModel
 
             return EntryModel(self.schema, self.job)
         if self.job.model.embedding.storage == "hash_table":
             # So do the operations, where they are not used.
-            from afo.train.hashed_wide_deep import HashedWideDeepModel
+            from afo.trainable.hashed_wide_deep import HashedWideDeepModel
 
             return HashedWideDeepModel(self.schema, self.job)
         return WideDeepModel(self.schema, self.job)

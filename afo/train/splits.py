@@ -6,10 +6,10 @@ from afo.data.nearer import from_nearer_by
 from afo.data.pieces import Ended
 from afo.data.split_reader import Lease
 from afo.formats.byte_range import named
+from afo.logs.task_log import LOG, one_line
+from afo.params.variables import VariableIo
 from afo.rpc import messages as m
 from afo.train.setup import Setup
-from afo.train.task_log import LOG, one_line
-from afo.train.variables import VariableIo
 
 #: Epoch, records applied, xor of their hashed sample ids.
 Position = tuple[int, int, int]

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from afo.data.pieces import Origins
 from afo.models.records import RecordParser
+from afo.params.exchange import Exchange
+from afo.params.parameters import Parameters
+from afo.params.position import Origin, Position, origin_of
+from afo.params.variables import on_client
 from afo.train import finite
-from afo.train.exchange import Exchange
-from afo.train.model import Model
-from afo.train.parameters import Parameters
-from afo.train.position import Origin, Position, origin_of
-from afo.train.variables import on_client
+from afo.trainable.base import Model
 
 
 class Prepared(NamedTuple):

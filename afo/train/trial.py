@@ -15,10 +15,10 @@ from afo.data.split_reader import Lease
 from afo.errors import DataError
 from afo.job import Job
 from afo.ops import library
+from afo.params import variables
+from afo.params.parameters import Parameter, Parameters
 from afo.protocol.offline_task import NumberedFile, Trial
-from afo.train import variables
 from afo.train.failed_step import explained
-from afo.train.parameters import Parameter, Parameters
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function
 

@@ -5,17 +5,17 @@ import time
 import tensorflow as tf
 
 from afo.data.pipeline import Batch, TrainingInput
+from afo.params.cluster import connect
+from afo.params.variables import VariableIo
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
-from afo.train.cluster import connect
 from afo.train.departure import Departure
 from afo.train.failed_step import explained
 from afo.train.setup import Setup
 from afo.train.splits import Splits
 from afo.train.step import StepResult, prepare_function, step_function
-from afo.train.variables import VariableIo
 
 #: Time between two questions whether the chief has prepared the variables.
 READY_POLL_S = 0.2

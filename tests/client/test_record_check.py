@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from afo.checkpoint.manifest import FORMAT_VERSION, Manifest, commit
 from afo.errors import DataError
 from afo.events import types as ev
 from afo.events.accounting import Account, Acknowledged, Position
@@ -11,7 +12,6 @@ from afo.job_dir import lineage
 from afo.job_dir.lineage import InputFile
 from afo.protocol.offline_task import RecountedSplit
 from afo.rpc.messages import TaskId
-from afo.train.manifest import FORMAT_VERSION, Manifest, commit
 from afo_client.cli.main import run
 from afo_client.jobs.record_check import NAMED, findings
 from job_writer import DONE, JobWriter

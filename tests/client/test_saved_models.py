@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo.errors import NotFound
 from afo.events.types import JobFinished
 from afo.formats import json_file
@@ -16,7 +17,6 @@ from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
-from afo.train.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
 from afo_client.models.model_ref import find_model

@@ -17,7 +17,7 @@ from afo.data.example import decode
 from afo.data.tfrecord import read_records
 from afo.events import types as ev
 from afo.site.config import user_name
-from afo.train import exported
+from afo.trainable import export_info
 from afo_client.hadoop import Cluster
 from click_records import splitmix64
 from daily_clicks import schema, spoil, write_day
@@ -294,7 +294,7 @@ def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: 
     decided = live.events(ev.ExportDecided)[-1]
     chosen = max(measured, key=lambda event: event.metrics["auc"])
     assert decided.manifest == chosen.manifest
-    assert exported.read(f"{daily.url}/export").manifest == chosen.manifest
+    assert export_info.read(f"{daily.url}/export").manifest == chosen.manifest
     listed = json.loads(afo("checkpoint", "ls", live.id, "--json").stdout)["checkpoints"]
     assert {each["manifest"] for each in listed} == {chosen.manifest, measured[-1].manifest}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from afo.checkpoint.manifest import read_manifest
 from afo.events import event_log
 from afo.events import types as ev
-from afo.train.manifest import read_manifest
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from afo.checkpoint.manifest import Manifest
 from afo.embedding.saved_tables import Rows
-from afo.train.manifest import Manifest
 
 #: Sums for the standardisation of one value.
 STATISTICS = np.array([[10.0], [400.0], [20000.0]])

@@ -18,11 +18,11 @@ from afo.data.schema import Schema
 from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
 from afo.models.records import RecordParser
-from afo.train import operations
-from afo.train.cluster import connect
-from afo.train.entry_model import EntryModel
+from afo.params import operations
+from afo.params.cluster import connect
+from afo.params.variables import VariableIo
 from afo.train.step import prepare_function, step_function
-from afo.train.variables import VariableIo
+from afo.trainable.entry_model import EntryModel
 from keras_cases import CASES, USERS, Case
 
 STEPS = 6

@@ -7,10 +7,10 @@ import numpy as np
 
 from afo.embedding import TableGroup, row_block, snapshot
 from afo.formats import json_file
+from afo.params.cluster import connect
+from afo.params.variables import VariableIo
 from afo.protocol.train_task import TrainTask
-from afo.train.cluster import connect
 from afo.train.setup import Setup
-from afo.train.variables import VariableIo
 
 
 def write(task_file: str, target: str) -> None:

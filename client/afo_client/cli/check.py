@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from afo import storage
+from afo.checkpoint.manifest import read_manifest
 from afo.errors import DataError, NotFound, UsageError
 from afo.events.accounting import Account, Position, account_of, records_at
 from afo.events.event_log import Record, read_log
@@ -17,7 +18,6 @@ from afo.job_dir.lineage import InputFile
 from afo.protocol.am_config import AmConfig
 from afo.protocol.offline_task import NumberedFile, OfflineTask, RecountedSplit
 from afo.site.config import load_config
-from afo.train.manifest import read_manifest
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.record_check import NAMED, Findings, findings

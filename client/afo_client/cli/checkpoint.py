@@ -8,10 +8,18 @@ import msgspec
 from msgspec.structs import replace
 
 from afo import storage
+from afo.checkpoint.manifest import (
+    Found,
+    Manifest,
+    find_manifests,
+    read_evaluation,
+    read_manifest,
+    read_refusal,
+    tables_url,
+)
 from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.rpc import messages as m
 from afo.site.config import load_config, user_name
-from afo.train.manifest import Found, Manifest, find_manifests, read_evaluation, read_manifest, read_refusal, tables_url
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.ref import find_job

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from afo import storage
+from afo.checkpoint.candidates import newest
+from afo.checkpoint.manifest import Manifest, read_manifest
 from afo.errors import NotFound, SpecError
 from afo.events.types import JobFinished
 from afo.formats import decoding
@@ -12,10 +14,8 @@ from afo.job import ROW_TYPES, RowType
 from afo.job.paths import checked_job_id
 from afo.site.config import Config
 from afo.storage.url import parse
-from afo.train import exported
-from afo.train.exported import Exported
-from afo.train.manifest import Manifest, read_manifest
-from afo.train.sources import newest
+from afo.trainable import export_info
+from afo.trainable.export_info import Exported
 from afo_client.jobs.ref import JobRef, find_job, job_ref
 from afo_client.jobs.summary import places
 from afo_client.terminal.console import say
@@ -59,7 +59,7 @@ def exported_at(place: str) -> Exported | None:
     if storage.name(place).endswith(".json"):  # a manifest; a file system may refuse to look below a file
         return None
     with suppress(NotFound):
-        return exported.read(place)
+        return export_info.read(place)
     return None
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from afo import storage
+from afo.checkpoint.candidates import first_of
 from afo.data.bad_records import misfit_of_label
 from afo.data.cutting import cut_files
 from afo.data.example import Values
@@ -26,7 +27,6 @@ from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.layout import layout_of
 from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
-from afo.train.sources import first_of
 from afo_client.submission.record_count import trained_records
 
 #: Records of the first training and evaluation file that are compared with the schema.

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint import manifest
+from afo.checkpoint.manifest import Manifest, Part
 from afo.errors import DataError
 from afo.formats import manifest_file
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Lineage, Training
-from afo.train import exported, manifest
-from afo.train.exported import Exported
-from afo.train.manifest import Manifest, Part
+from afo.trainable import export_info
+from afo.trainable.export_info import Exported
 
 #: Checkpoints as the versions wrote them that introduced these formats; `tables1` are hash tables alone.
 GOLDEN = Path(__file__).parent / "golden"
@@ -141,11 +142,11 @@ class TestNames:
         assert (tmp_path / "other").exists()
 
     def test_an_export_names_a_manifest(self, tmp_path: Path) -> None:
-        about = tmp_path.joinpath("m", *exported.FILE)
+        about = tmp_path.joinpath("m", *export_info.FILE)
         about.parent.mkdir(parents=True)
         about.write_text('{"manifest": "/etc/passwd", "step": 1, "labels": []}')
         with pytest.raises(DataError, match="/etc/passwd is not the name of a checkpoint's manifest"):
-            exported.read(str(tmp_path / "m"))
+            export_info.read(str(tmp_path / "m"))
 
     @pytest.mark.tensorflow
     def test_an_export_is_prepared_beside_itself_alone(self, tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_a_chief_that_goes_back_further_says_so(tmp_path: Path, monkeypatch: pyt
 class TestEarlierFormats:
     @pytest.mark.parametrize("version", [1, 2])
     def test_dense_tables(self, tmp_path: Path, version: int) -> None:
-        from afo.train.checkpoint import CheckpointReader
+        from afo.checkpoint.save_restore import CheckpointReader
 
         [found] = manifest.find_manifests(str(GOLDEN / f"format{version}"))
         with CheckpointReader(found.url, tmp_path) as reader:
@@ -196,7 +197,7 @@ class TestEarlierFormats:
             assert [each.owner for each in reader.manifest.sections] == ([] if version == 1 else ["user", "layer0"])
 
     def test_hash_tables_whole_and_changed(self, tmp_path: Path) -> None:
-        from afo.train.checkpoint import CheckpointReader
+        from afo.checkpoint.save_restore import CheckpointReader
 
         for found, rows in zip(
             manifest.find_manifests(str(GOLDEN / "format3")), ([[1, 2], [3, 4]], [[1, 2], [9, 8]]), strict=True
@@ -270,8 +271,8 @@ class TestHashTables:
         ["../../../other/tables.json", "{folder}/other/tables.json", "hdfs://nn/x/tables.json", "/etc/passwd"],
     )
     def test_a_job_s_tables_stand_on_none_of_another(self, tmp_path: Path, outside: str) -> None:
+        from afo.checkpoint.save_restore import CheckpointReader
         from afo.embedding import saved_tables
-        from afo.train.checkpoint import CheckpointReader
 
         shutil.copytree(GOLDEN / "tables1", tmp_path / "other")
         _, url = self.golden(tmp_path)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.job import Data, Job, Model, Optimizer, RoleSpec, Schedule, Train
-from afo.train.checkpoint import CheckpointReader
 from click_records import expected_acks, write_files
 from training_job import JobRun
 

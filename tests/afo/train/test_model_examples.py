@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint.manifest import read_manifest
 from afo.job import RoleSpec
 from afo.job.loader import load_job
-from afo.train.manifest import read_manifest
 from own_models import MODELS, is_sequence_model, write_small
 from training_job import JobRun
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from afo.train.manifest import Manifest, commit, manifest_name
-from afo.train.origin import Origin
+from afo.checkpoint.manifest import Manifest, commit, manifest_name
+from afo.checkpoint.origin import Origin
 
 
 def begun_again(checkpoints: Path) -> Origin:

@@ -18,8 +18,8 @@ from afo.formats.units import Interval
 from afo.job import Data, EarlyStop, Export, Job, Model, RoleSpec
 from afo.models.entry import build_model, callbacks_of
 from afo.rpc.messages import TaskId
-from afo.train import own_callbacks
-from afo.train.own_callbacks import MOST_EPOCHS, OwnCallbacks
+from afo.trainable import own_callbacks
+from afo.trainable.own_callbacks import MOST_EPOCHS, OwnCallbacks
 from afo_am.evaluations import Evaluations
 from click_records import SCHEMA
 

@@ -64,7 +64,7 @@ def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path,
 
 
 def test_a_filter_and_evictions_are_of_the_tables_of_layers_too(job: Job) -> None:
-    from afo.train.entry_model import EntryModel
+    from afo.trainable.entry_model import EntryModel
 
     policies = Embedding(filter=Filter(min_count=3, default_value=0.5), evict=Evict(capacity=9))
     model = EntryModel(SCHEMA, replace(job, model=replace(job.model, embedding=policies)))

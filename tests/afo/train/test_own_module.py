@@ -60,7 +60,7 @@ def own(tmp_path: Path) -> Callable[..., Any]:
     def make(
         build: str, labels: tuple[str, ...] = ("label",), optimizer: Optimizer | None = None, **options: Any
     ) -> Any:
-        from afo.train.entry_model import EntryModel
+        from afo.trainable.entry_model import EntryModel
 
         path = tmp_path / "my_ctr.py"
         path.write_text(HEAD + build)
@@ -233,7 +233,7 @@ def test_the_rows_of_a_checkpoint_are_evaluated_within_their_constraint(
 
     import tensorflow as tf
 
-    from afo.train import own_module
+    from afo.trainable import own_module
 
     monkeypatch.setattr(own_module, "BLOCK", 2)
     model = own(TABLE.format("3, 2, embeddings_constraint='non_neg'"))
@@ -300,7 +300,7 @@ def test_first_rows_have_the_spread_of_keras(name: str) -> None:
     import numpy as np
 
     from afo.layers import Embedding
-    from afo.train.draws import draw_of
+    from afo.trainable.draws import draw_of
 
     layer = Embedding(400, 30, embeddings_initializer=name)
     draw = draw_of(layer, 2, 1)

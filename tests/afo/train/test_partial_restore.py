@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Embedding, Job, Model, RoleSpec, Shuffle, Train
-from afo.train.checkpoint import CheckpointReader
 from afo.train.setup import JobParts
 from click_records import expected_acks, write_files
 from training_job import JobRun, wait_until

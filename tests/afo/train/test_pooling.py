@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from afo.checkpoint.manifest import read_manifest
 from afo.data.tfrecord import RecordWriter
 from afo.errors import ModelError, SpecError
 from afo.formats.units import Duration
 from afo.job import Data, Embedding, Evict, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
 from afo.models.feature_tables import check_features, pays, pooled_on_servers
 from afo.models.layout import layout_of
-from afo.train.manifest import read_manifest
 from listed_clicks import LENGTH, SCHEMA, records
 from training_job import JobRun
 
@@ -44,7 +44,7 @@ def batches() -> list[list[bytes]]:
 
 def trained(job: Job, servers: int = 2) -> tuple[list[float], Any]:
     """The losses of the steps, and the trainer."""
-    from afo.train.hashed_wide_deep import HashedWideDeepModel
+    from afo.trainable.hashed_wide_deep import HashedWideDeepModel
     from near_trainer import NearTrainer
 
     trainer = NearTrainer(HashedWideDeepModel(SCHEMA, job), SCHEMA, job, servers)
@@ -80,7 +80,7 @@ def test_the_servers_sums_teach_what_the_rows_teach(case: str, parts: Any) -> No
 
 def test_without_any_other_feature_there_are_sums_alone() -> None:
     """No row comes to the worker, and no cross is there."""
-    from afo.train.hashed_wide_deep import HashedWideDeepModel
+    from afo.trainable.hashed_wide_deep import HashedWideDeepModel
     from near_trainer import NearTrainer
 
     schema = msgspec.structs.replace(SCHEMA, features=(SCHEMA["words"], SCHEMA["worth"], SCHEMA["seen"]))
@@ -183,7 +183,7 @@ def own(tmp_path: Path) -> Callable[..., Any]:
     def train(embedding: Embedding | None = None, **params: Any) -> tuple[list[float], Any]:
         import keras
 
-        from afo.train.entry_model import EntryModel
+        from afo.trainable.entry_model import EntryModel
         from near_trainer import NearTrainer
 
         keras.backend.clear_session()
@@ -299,7 +299,7 @@ def test_options_of_a_layer_that_cannot_be(options: dict[str, Any], words: str) 
 
 
 def test_tables_of_a_feature_have_its_own_filter_and_evictions() -> None:
-    from afo.train.hashed_wide_deep import HashedWideDeepModel
+    from afo.trainable.hashed_wide_deep import HashedWideDeepModel
 
     settings = Embedding(
         filter=Filter(min_count=2, default_value=0.5), evict=Evict(capacity=9),
@@ -330,7 +330,7 @@ def without_rows(dims: dict[str, int]) -> dict[str, Any]:
 
 
 def test_absent_keys_are_evaluated_with_the_default_of_their_own_feature() -> None:
-    from afo.train.hashed_wide_deep import HashedWideDeepModel
+    from afo.trainable.hashed_wide_deep import HashedWideDeepModel
 
     settings = Embedding(dim=2, features={"user": FeatureTables(filter=Filter(min_count=2, default_value=0.25))})
     model = HashedWideDeepModel(SCHEMA, job_of(settings))
@@ -402,8 +402,8 @@ def test_a_job_with_every_switch_trains(tmp_path: Path, run_job: Callable[..., J
 def test_where_gradients_are_clipped_the_rows_themselves_come() -> None:
     from types import SimpleNamespace
 
-    from afo.train.layer_ways import ways_of
-    from afo.train.lookups import Call, Named
+    from afo.trainable.layer_ways import ways_of
+    from afo.trainable.lookups import Call, Named
 
     def way(pooling: str | None, *, is_regularized: bool = False) -> Any:
         layer = SimpleNamespace(

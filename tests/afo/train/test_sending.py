@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from afo.checkpoint.manifest import Part
+from afo.checkpoint.save_restore import CheckpointWriter
 from afo.errors import ClusterUnreachable
-from afo.train.checkpoint import CheckpointWriter
-from afo.train.manifest import Part
 
 pytestmark = pytest.mark.tensorflow
 

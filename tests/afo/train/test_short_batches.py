@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.example import encode
 from afo.data.tfrecord import RecordWriter
 from afo.job import Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Sgd
 from afo.models.layout import layout_of
-from afo.train.checkpoint import CheckpointReader
 from click_records import SCHEMA
 from training_job import JobRun
 

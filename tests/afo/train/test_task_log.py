@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from afo.logs import task_log
+from afo.logs.task_log import ProgressLog, one_line
 from afo.protocol.train_task import Progress
-from afo.train import task_log
-from afo.train.task_log import ProgressLog, one_line
 
 
 def test_phases_and_every_so_often_numbers(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint.manifest import find_manifests, read_manifest
 from afo.data.example import decode
 from afo.data.tfrecord import read_records
 from afo.formats.units import Duration, Interval
 from afo.job import Data, Embedding, Evict, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
 from afo.protocol.train_task import EXIT_RESTART
-from afo.train import exported
-from afo.train.manifest import find_manifests, read_manifest
+from afo.trainable import export_info
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served import served_auc
@@ -147,7 +147,7 @@ def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_
     assert rows["deep/city"] == rows["wide/city"] == len(CITIES)
     final = run.master.evals[-1]
     assert final.metrics["auc"] > 0.82
-    assert exported.read(str(run.directory / "export")).tables == "native"
+    assert export_info.read(str(run.directory / "export")).tables == "native"
     served = served_auc(run.directory / "export", tmp_path / "data", available())
     assert served == pytest.approx(final.metrics["auc"], abs=1e-6)
 

@@ -5,6 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from afo.checkpoint import transfer
+from afo.checkpoint.candidates import candidates, first_of, newest
+from afo.checkpoint.manifest import Manifest, Refusal, commit, write_refusal
+from afo.checkpoint.sections import Section, sections_of
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
@@ -13,10 +17,6 @@ from afo.job import Embedding, Model, WarmStart, Wide
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.models.layout import layout_of
-from afo.train import transfer
-from afo.train.manifest import Manifest, Refusal, commit, write_refusal
-from afo.train.sections import Section, sections_of
-from afo.train.sources import candidates, first_of, newest
 
 RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.sections import Section
 from afo.data.schema import Schema
 from afo.embedding.saved_tables import read_rows
 from afo.job import (
@@ -26,8 +28,6 @@ from afo.job import (
     WarmStart,
     Wide,
 )
-from afo.train.checkpoint import CheckpointReader
-from afo.train.sections import Section
 from daily_clicks import schema, write_day
 from training_job import JobRun
 

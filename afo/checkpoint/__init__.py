@@ -1,0 +1,1 @@
+"""Checkpoints: written, found, read back, taken over by another model."""

@@ -1,0 +1,1 @@
+"""Variables on parameter servers: made, cut into shards, pulled, pushed, counted."""

@@ -1,0 +1,87 @@
+"""First values of all parameters, made where they live."""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from afo.params.parameters import Parameter, Parameters, Shard, range_of
+from afo.params.variables import PsVariable, VariableIo
+
+#: Epoch of a position that nothing was read of yet.
+NO_EPOCH = -1
+
+#: (shape of a shard, number of the shard among all of the job's tables) → its first values.
+Draw = Callable[[tuple[int, ...], int], Any]
+
+
+def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state: Mapping[str, Any]) -> None:
+    """Create every variable: dense tables as `draws` says for each, hash tables empty, dense weights out of `vector`.
+
+    `state` holds first values of `Parameters.state` by name; the others, as all counters, are zero.
+    """
+
+    def create() -> None:
+        for number, table in enumerate(parameters.tables):
+            for task, shard in enumerate(table.shards):
+                number_of_shard = number * parameters.servers + task
+                _create(table, shard, partial(draws[table.name], shard.weights.shape, number_of_shard))
+        for task, shard in enumerate(parameters.dense.shards):
+            start, stop = range_of(parameters.dense.rows, task, parameters.servers)
+            _create(parameters.dense, shard, partial(tf.constant, vector[start:stop]))
+
+    tf.function(create, autograph=False)()
+    if parameters.embeddings is not None:
+        parameters.embeddings.create()
+    for variable in parameters.state:
+        VariableIo(variable).assign(state.get(variable.name, np.zeros(variable.shape)))
+    set_counter(parameters, parameters.positions, np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
+    set_counter(parameters, parameters.step, 0)
+
+
+def set_counter(parameters: Parameters, counter: PsVariable, value: Any) -> None:
+    """Create or replace a counter, and its copy if it has one."""
+    for variable in parameters.places(counter):
+        VariableIo(variable).assign(value)
+
+
+def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
+    """Create the trained parameters with their slots, all zero, for a restore to fill; not on the servers in `kept`.
+
+    Hash tables are created empty.
+    """
+
+    def create() -> None:
+        for parameter in parameters.trained:
+            for shard in parameter.shards:
+                if shard.weights.task in kept:
+                    continue
+                for variable in (shard.weights, *shard.slots):
+                    handle = variable.handle()
+                    with tf.device(variable.device):
+                        tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(variable.shape))
+
+    tf.function(create, autograph=False)()
+    if parameters.embeddings is not None:
+        parameters.embeddings.create([server for server in range(parameters.servers) if server not in kept])
+
+
+def normal(scale: float, seed: int) -> Draw:
+    """Normal with this standard deviation, cut off at two of them."""
+    return lambda shape, number: tf.random.stateless_truncated_normal(shape, (seed, number), stddev=scale)
+
+
+def zeros(shape: tuple[int, ...], _: int) -> Any:
+    """Zeros."""
+    return tf.zeros(shape)
+
+
+def _create(parameter: Parameter, shard: Shard, draw: Callable[[], Any]) -> None:
+    """Assign weights and slots where they live: the values never leave their server."""
+    handles = [variable.handle() for variable in (shard.weights, *shard.slots)]
+    with tf.device(shard.weights.device):
+        first = draw()
+        for handle, value in zip(handles, (first, *parameter.rule.initial(first)), strict=True):
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)

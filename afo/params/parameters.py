@@ -1,0 +1,143 @@
+"""The parameters of a model on the parameter servers: sharded tables, dense vector, state, positions, step.
+
+Row r of a table lies on server r % servers, at row r // servers there. The dense vector holds all dense weights of the
+model one behind the other and is cut into one contiguous range a server, so that a step moves one tensor per server.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from afo.embedding import TableGroup
+from afo.embedding.server_tables import Table
+from afo.models.layout import Weight
+from afo.optimizers import Rule
+from afo.params.variables import PsVariable, client_device, ps_device
+from afo.protocol.train_task import POSITION_HOLDERS
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One server's part of a parameter: the weights and the optimizer's slots."""
+
+    weights: PsVariable
+    slots: tuple[PsVariable, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A trained parameter in shards; `rows` of `width` values altogether (a vector has no width: 0)."""
+
+    name: str
+    rows: int
+    width: int
+    rule: Rule
+    shards: tuple[Shard, ...]
+
+
+def shard_rows(rows: int, shard: int, shards: int) -> int:
+    """Rows of a table on one of `shards` servers."""
+    return (rows - shard + shards - 1) // shards
+
+
+def range_of(length: int, shard: int, shards: int) -> tuple[int, int]:
+    """First and past-last element of a vector on one of `shards` servers."""
+    return length * shard // shards, length * (shard + 1) // shards
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Every variable of a job. `positions` [splits, 3] holds epoch, records applied, xor of their hashed sample ids."""
+
+    servers: int
+    tables: tuple[Parameter, ...]
+    dense: Parameter
+    #: What stands where in the dense vector; together all of it.
+    weights: tuple[Weight, ...]
+    #: Small variables that no optimizer touches; a step adds to them.
+    state: tuple[PsVariable, ...]
+    positions: PsVariable
+    step: PsVariable
+    #: A second one of these two, by name, where the position must outlive the loss of any one server.
+    copies: Mapping[str, PsVariable] = field(default_factory=dict)
+    #: Tables of the native engine, by key instead of by number of the row.
+    embeddings: TableGroup | None = None
+
+    @property
+    def trained(self) -> tuple[Parameter, ...]:
+        """All that the optimizers change."""
+        return (*self.tables, self.dense)
+
+    @property
+    def counters(self) -> tuple[PsVariable, ...]:
+        """All that no optimizer touches."""
+        return (*self.state, self.positions, self.step)
+
+    def places(self, counter: PsVariable) -> tuple[PsVariable, ...]:
+        """A counter, and its copy if it has one."""
+        return (counter, *(copy for name, copy in self.copies.items() if name == counter.name))
+
+
+def parameters_of(
+    tables: tuple[Parameter, ...],
+    dense: Parameter,
+    weights: tuple[Weight, ...],
+    state: tuple[PsVariable, ...],
+    splits: int,
+    *,
+    with_copies: bool,
+    embeddings: Sequence[Table] = (),
+) -> Parameters:
+    """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is.
+
+    Raises SpecError for a table of `embeddings` that cannot be, Unsupported where the engine cannot run.
+    """
+    servers = len(dense.shards)
+    first, *others = (_position_and_step(splits, server) for server in POSITION_HOLDERS[:servers])
+    copies = [copy for second in others for copy in zip(first, second, strict=True)] if with_copies else []
+    return Parameters(
+        servers=servers,
+        tables=tables,
+        dense=dense,
+        weights=weights,
+        state=state,
+        positions=first[0],
+        step=first[1],
+        copies={counter.name: copy for counter, copy in copies},
+        embeddings=_group(embeddings, servers) if embeddings else None,
+    )
+
+
+def _group(tables: Sequence[Table], servers: int) -> TableGroup:
+    return TableGroup([ps_device(task) for task in range(servers)], tables=tables, client=client_device())
+
+
+def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:
+    suffix = f"/copy{server}" if server else ""
+    positions = PsVariable(f"afo/positions{suffix}", (max(1, splits), 3), "int64", server)
+    return positions, PsVariable(f"afo/step{suffix}", (), "int64", server)
+
+
+def table(name: str, rows: int, width: int, rule: Rule, servers: int) -> Parameter:
+    """A table dealt out row by row."""
+    shards = tuple(_shard(name, (shard_rows(rows, task, servers), width), rule, task) for task in range(servers))
+    return Parameter(name, rows, width, rule, shards)
+
+
+def dense_vector(size: int, rule: Rule, servers: int) -> Parameter:
+    """The vector of all dense weights, cut into ranges."""
+    ranges = [range_of(size, task, servers) for task in range(servers)]
+    shards = tuple(_shard("dense", (stop - start,), rule, task) for task, (start, stop) in enumerate(ranges))
+    return Parameter("dense", size, 0, rule, shards)
+
+
+def state_variable(name: str, shape: tuple[int, ...], dtype: str) -> PsVariable:
+    """A variable of the model that a step adds to; on the first server, as the counters."""
+    return PsVariable(f"afo/{name}", shape, dtype, 0)
+
+
+def _shard(name: str, shape: tuple[int, ...], rule: Rule, task: int) -> Shard:
+    def variable(suffix: str, shape: tuple[int, ...]) -> PsVariable:
+        return PsVariable(f"afo/{name}{suffix}/{task}", shape, "float32", task)
+
+    slots = tuple(variable(f"/{slot}", shape[:1] if slot in rule.row_slots else shape) for slot in rule.slots)
+    return Shard(variable("", shape), slots)

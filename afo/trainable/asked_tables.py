@@ -1,0 +1,139 @@
+"""What a batch of Wide & Deep asks of the hash tables: rows that come to the worker, and sums of the servers."""
+
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from afo.embedding import TableGroup
+from afo.embedding.exchange import Exchange as TableExchange
+from afo.embedding.exchange import Run
+from afo.embedding.keys import Keys
+from afo.embedding.pooled_exchange import PooledExchange, ServerBags
+from afo.job import Job, Wire
+from afo.models import wide_deep
+from afo.models.feature_tables import pooled_on_servers
+from afo.models.layout import Layout
+from afo.params.exchange import Exchange
+from afo.trainable.base import TableGradients
+from afo.trainable.wide_deep import Samples
+
+
+class Lists(NamedTuple):
+    """The features that are pooled on the servers, in the order of `Layout.sparse`; a nest of tensors."""
+
+    keys: Keys
+    bags: ServerBags
+    #: Of each feature where its samples' ids begin, and, by its number among these, what its ids weigh.
+    splits: tuple[Any, ...]
+    weights: dict[int, Any]
+
+
+class SplitLayout(NamedTuple):
+    """A layout and the places in its `sparse` of the features whose rows come to the worker, and of all others."""
+
+    whole: Layout
+    near: tuple[int, ...]
+    far: tuple[int, ...]
+
+    @property
+    def of_rows(self) -> Layout:
+        """The layout without the features that are pooled on the servers."""
+        return replace(self.whole, sparse=tuple(self.whole.sparse[place] for place in self.near))
+
+
+def split_layout(layout: Layout, job: Job, servers: int) -> SplitLayout:
+    """By what the job says of pooling."""
+    far = pooled_on_servers(layout, job, servers)
+    return SplitLayout(layout, tuple(place for place in range(len(layout.sparse)) if place not in far), far)
+
+
+class AskedTables:
+    """At most an exchange for each of: embeddings and linear weights, rows and sums."""
+
+    def __init__(self, parts: SplitLayout, keys: Keys, lists: Lists, exchange: Exchange, wire: Wire) -> None:
+        """`keys` and `lists`: as `Inputs` of `HashedWideDeepModel` has them."""
+        self._parts, layout = parts, parts.whole
+        self._rows: dict[str, TableExchange] = {}
+        self._sums: dict[str, PooledExchange] = {}
+        group = exchange.parameters.embeddings
+        if group is None:  # dense features alone
+            return
+        kinds = {"deep": (0, len(layout.deep_tables), tf.as_dtype(wire))}
+        # Linear weights are few bytes, and their sums are the log odds themselves.
+        kinds["wide"] = (len(layout.deep_tables), len(layout.wide_tables), tf.float32)
+        for kind, (first, count, of_wire) in kinds.items():
+            if not count:
+                continue
+            near = [first + place for place in (*parts.near, *range(len(layout.sparse), count))]
+            if near:
+                runs = [Run(number) for number in range(len(near))]
+                self._rows[kind] = TableExchange(group, near, keys, runs, insert=True, wire=of_wire)
+            if parts.far:
+                self._sums[kind] = self._pooled(group, kind, first, lists, of_wire)
+
+    @property
+    def values(self) -> list[list[Any]]:
+        """What gradients are taken of."""
+        return [each.values for each in self._exchanges]
+
+    def looked_up(self, samples: Samples) -> tuple[Any, Any]:
+        """[B, features * dim] and [B]; None for a part that the model lacks."""
+        layout, near = self._parts.whole, self._parts.of_rows
+        size, counts = tf.shape(samples.label)[0], [column.values for column in near.sparse]
+        embeddings = linear = None
+        if layout.has_deep:
+            rows = self._joined("deep", counts, size, layout.dim)
+            embeddings = self._in_order(wide_deep.pooled(near, rows, samples.shares))
+        if layout.has_wide:
+            rows = self._joined("wide", counts + [1] * len(near.crosses), size, 1)[:, :, 0]
+            linear = wide_deep.linear_sum(near, rows, samples.shares)
+            if "wide" in self._sums:
+                linear += tf.add_n(self._sums["wide"].pooled())[:, 0]
+        return embeddings, linear
+
+    def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
+        """Those of `values`, for the servers."""
+        return tuple(TableGradients(each, tuple(parts)) for each, parts in zip(self._exchanges, values, strict=True))
+
+    @property
+    def _exchanges(self) -> list[TableExchange | PooledExchange]:
+        return [*self._rows.values(), *self._sums.values()]
+
+    def _pooled(self, group: TableGroup, kind: str, first: int, lists: Lists, wire: Any) -> PooledExchange:
+        runs = []
+        for number, place in enumerate(self._parts.far):
+            pooling = self._parts.whole.sparse[place].pooling
+            # Without a list's combiner the deep part takes the mean and the wide part the sum.
+            combiner = pooling.combiner if pooling else "mean" if kind == "deep" else "sum"
+            runs.append(Run(number, lists.splits[number], lists.weights.get(number), combiner))
+        tables = [first + place for place in self._parts.far]
+        return PooledExchange(group, tables, lists.keys, lists.bags, runs, insert=True, wire=wire)
+
+    def _joined(self, kind: str, counts: list[int], size: Any, dim: int) -> Any:
+        """The rows of all ids, `counts` of each run in a sample, side by side: [B, sum of the counts, dim]."""
+        exchange, shape = self._rows.get(kind), [size, sum(counts), dim]
+        if exchange is None:
+            return tf.zeros(shape)
+        if 1 in counts or len(counts) == 1:
+            return tf.reshape(exchange.joined(), shape)
+        # Side by side the operation has what belongs to one id of the feature with the fewest.
+        parts = zip(exchange.pooled(), counts, strict=True)
+        return tf.concat([tf.reshape(rows, [size, count, dim]) for rows, count in parts], axis=1)
+
+    def _in_order(self, near: Any) -> Any:
+        """[B, features * dim] in the order of the layout, of the features whose rows came, [B, n * dim], and sums."""
+        if "deep" not in self._sums:
+            return near
+        dim, sums = self._parts.whole.dim, iter(self._sums["deep"].pooled())
+        found: list[Any] = []
+        first = 0
+        for is_far, places in groupby(range(len(self._parts.whole.sparse)), lambda place: place in self._parts.far):
+            count = len(list(places))
+            if is_far:
+                found += [next(sums) for _ in range(count)]
+            else:
+                found.append(near[:, first * dim : (first + count) * dim])
+                first += count
+        return tf.concat(found, axis=1)

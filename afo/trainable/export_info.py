@@ -1,0 +1,30 @@
+"""What an exported model says of itself: `assets.extra/afo.json` beside TensorFlow's own files. No TensorFlow here."""
+
+from msgspec import Struct
+
+from afo import storage
+from afo.checkpoint.manifest import parse_name
+from afo.formats import decoding
+from afo.job import RowType, TableKind
+from afo.job_dir.lineage import Lineage
+
+FILE = ("assets.extra", "afo.json")
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """Where a SavedModel comes from, and what is in it. Its checkpoint may be gone meanwhile."""
+
+    manifest: str
+    step: int
+    labels: tuple[str, ...]
+    #: How its embedding tables are kept; `native` needs afo's operations in the process that serves.
+    rows: RowType = "float32"
+    tables: TableKind = "frozen"
+    lineage: Lineage | None = None
+
+
+def read(url: str) -> Exported:
+    """Of the SavedModel in the directory `url`. Raises NotFound, or DataError if it is malformed or of no manifest."""
+    found = decoding.read(storage.join(url, *FILE), Exported)
+    parse_name(found.manifest)
+    return found

@@ -1,0 +1,120 @@
+"""Hash tables of a user's model: all calls of its layers are known before the first is answered, and asked at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from afo.embedding import TableGroup
+from afo.embedding.exchange import Asked, Exchange, exchange_of
+from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
+from afo.job import Wire
+from afo.trainable.bags import bag_of
+from afo.trainable.base import TableGradients
+from afo.trainable.layer_ids import all_within, shaped
+
+
+class Way(NamedTuple):
+    """How the rows of a layer come: their sums, or they themselves."""
+
+    is_pooled: bool
+    wire: Wire
+
+
+class Foreseen(Protocol):
+    """A call of a layer: `afo.trainable.lookups.Call`."""
+
+    @property
+    def layer(self) -> Any: ...
+    @property
+    def ids(self) -> Any: ...
+    @property
+    def counts(self) -> Any: ...
+    @property
+    def weights(self) -> Any: ...
+
+
+class HashedLookup:
+    """Answers the calls of a step that `calls` foresaw, in the order in which each layer is called."""
+
+    def __init__(
+        self, group: TableGroup, tables: Mapping[int, str], calls: Sequence[Foreseen], ways: Mapping[int, Way]
+    ) -> None:
+        """`tables`: name of the table by id of the layer; `ways`: by the same. Each way asks each server once."""
+        self._numbers = {table.name: number for number, table in enumerate(group.tables)}
+        self._tables, self._ways = tables, ways
+        by_way: dict[Way, list[Foreseen]] = {}
+        for call in calls:
+            by_way.setdefault(ways[id(call.layer)], []).append(call)
+        checks = [all_within(each.layer, tf.reshape(each.ids, [-1])) for each in calls if each.layer.input_dim]
+        with tf.control_dependencies(checks):
+            self._asked = [(those, self._exchange(group, way, those)) for way, those in by_way.items()]
+        self._waiting: dict[int, list[tuple[Foreseen, Any]]] = {}
+
+    @property
+    def values(self) -> list[list[Any]]:
+        """What gradients are taken of."""
+        return [exchange.values for _, exchange in self._asked]
+
+    def gradients(self, found: list[list[Any]]) -> tuple[TableGradients, ...]:
+        """Those of `values`, for the servers; zeros where the loss does not depend on an answer: its rows were seen."""
+        return tuple(
+            TableGradients(
+                exchange,
+                tuple(tf.zeros_like(v) if g is None else g for g, v in zip(parts, exchange.values, strict=True)),
+            )
+            for (_, exchange), parts in zip(self._asked, found, strict=True)
+        )
+
+    def open(self) -> None:
+        """To be called where the gradients' tape watches the values."""
+        for calls, exchange in self._asked:
+            for call, answer in zip(calls, exchange.pooled(), strict=True):
+                self._waiting.setdefault(id(call.layer), []).append((call, answer))
+
+    def __call__(self, layer: Any, ids: Any) -> Any:
+        """Rows [..., output_dim]. The step fails if these are other ids than were foreseen."""
+        foreseen, rows = self._waiting[id(layer)].pop(0)
+        with tf.control_dependencies([_same(layer, "ids", foreseen.ids, ids)]):
+            return shaped(tf.identity(rows), ids, layer)
+
+    def distinct(self, layer: Any) -> Any:
+        """The different rows of this layer's table, [n, output_dim]; of one that is not pooled on the servers."""
+        for calls, exchange in self._asked:
+            if any(call.layer is layer for call in calls):
+                rows = exchange.by_table([tf.cast(values, tf.float32) for values in exchange.values])
+                return rows[self._tables[id(layer)]]
+        return tf.zeros([0, layer.output_dim])
+
+    def is_pooled(self, layer: Any) -> bool:
+        """Whether the servers send the sums of this layer, which `pooled` returns."""
+        return id(layer) in self._ways and self._ways[id(layer)].is_pooled
+
+    def pooled(self, layer: Any, ids: Any, weights: Any) -> Any:
+        """Sums [B, output_dim]. The step fails if these are other ids or weights than were foreseen."""
+        foreseen, sums = self._waiting[id(layer)].pop(0)
+        checks = [_same(layer, "ids", foreseen.ids, ids)]
+        if weights is not None:
+            checks.append(_same(layer, "weights", foreseen.weights, weights))
+        with tf.control_dependencies(checks):
+            return tf.ensure_shape(tf.identity(sums), [ids.shape[0], layer.output_dim])
+
+    def _exchange(self, group: TableGroup, way: Way, calls: Sequence[Foreseen]) -> Exchange | PooledExchange:
+        wire = tf.as_dtype(way.wire)
+        numbers = [self._numbers[self._tables[id(call.layer)]] for call in calls]
+        if not way.is_pooled:
+            flat = [tf.reshape(tf.identity(call.ids), [-1]) for call in calls]
+            return exchange_of(group, list(map(Asked, numbers, flat)), insert=True, wire=wire)
+        asked = []
+        for number, call in zip(numbers, calls, strict=True):
+            bag = bag_of(tf.identity(call.ids), call.counts, call.weights)
+            asked.append(Asked(number, bag.ids, bag.splits, bag.weights, call.layer.combiner))
+        return pooled_exchange_of(group, asked, insert=True, wire=wire)
+
+
+def _same(layer: Any, what: str, foreseen: Any, given: Any) -> Any:
+    """Fails where it is not."""
+    one, other = tf.reshape(foreseen, [-1]), tf.reshape(given, [-1])
+    same = tf.reduce_all(tf.equal(tf.shape(one), tf.shape(other))) & tf.reduce_all(one == other)
+    text = f"embedding `{layer.name}` is asked for other {what} in training than without"
+    return tf.debugging.Assert(same, [text], name="ids_are_foreseen")

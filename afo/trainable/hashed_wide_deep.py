@@ -1,0 +1,156 @@
+"""Wide & Deep on hash tables: for each feature a table of embeddings and one of linear weights, for each cross one.
+
+All tables are asked at once, and the keys that a feature's two tables have in common are found and sent once.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from afo.checkpoint.save_restore import CheckpointReader
+from afo.data.schema import Schema
+from afo.embedding.exchange import Run
+from afo.embedding.initializers import Initializer
+from afo.embedding.keys import Keys, unique_keys
+from afo.embedding.pooled_exchange import server_bags
+from afo.embedding.server_tables import Table
+from afo.job import Job
+from afo.models import wide_deep
+from afo.models.encode import EncodedKeys
+from afo.models.feature_tables import check_features
+from afo.models.records import Parsed
+from afo.optimizers import rate_at
+from afo.optimizers.rows import row_optimizer_of
+from afo.params import initialize, operations
+from afo.params.exchange import Exchange
+from afo.params.parameters import Parameters
+from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_layout
+from afo.trainable.bags import bag_of
+from afo.trainable.base import Computed, LocalModel
+from afo.trainable.local_model import LocalHashedWideDeep
+from afo.trainable.policies import eviction_of, filter_of
+from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.wide_deep import (
+    Samples,
+    WideDeepModel,
+    samples_of,
+    standardised_by_all,
+    total_weight_of,
+    weighted_loss,
+)
+
+#: As `Distribution` of afo/core/initializer.h.
+_CONSTANT, _TRUNCATED_NORMAL = 0, 3
+
+
+class Inputs(NamedTuple):
+    """A batch of B samples."""
+
+    #: A set for each feature whose rows come to the worker, in the order of `Layout.sparse`, then one for each cross.
+    keys: Keys
+    lists: Lists
+    #: `shares` of the former alone.
+    samples: Samples
+
+
+class HashedWideDeepModel(WideDeepModel):
+    """The model of `model.kind: wide_deep` with `embedding.storage: hash_table`.
+
+    Raises SpecError where it contradicts the schema, Unsupported where the native operations cannot run.
+    """
+
+    def __init__(self, schema: Schema, job: Job) -> None:
+        super().__init__(schema, job)
+        check_features(self._layout, job.model)
+
+    def parameters(self, servers: int, splits: int) -> Parameters:
+        """Tables `deep/<feature>`, then `wide/<feature>` and `wide/<cross>`; the state as that of a dense model."""
+        operations.load()
+        return self._with_tables(servers, splits, embeddings=self._tables())
+
+    def initialize(self, parameters: Parameters) -> None:
+        """Embeddings normal, linear weights zero; each row when its key is first met."""
+        vector = wide_deep.initial_vector(self._layout, self._job.data.shuffle.seed)
+        initialize.create(parameters, {}, vector, {})
+
+    def encode(self, parsed: Parsed, servers: int) -> Any:
+        """Find the different keys and sort them by server."""
+        encoded, parts = self._encoder.keys(parsed.features), split_layout(self._layout, self._job, servers)
+        near = [tf.reshape(encoded.keys[place], [-1]) for place in parts.near]
+        ids = near + [tf.reshape(each, [-1]) for each in encoded.crosses]
+        samples = samples_of(encoded, parsed)
+        if parts.far and self._layout.has_lists:
+            samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))
+        return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, parts, servers), samples)
+
+    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
+        """The job's schedule."""
+        return rate_at(self._job.optimizer.schedule, step, first_step)
+
+    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
+        """Logistic loss, weighted by the samples' weights."""
+        own, dense = standardised_by_all(inputs.samples, state)
+        parts = split_layout(self._layout, self._job, exchange.parameters.servers)
+        asked = AskedTables(parts, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
+        vector = tf.identity(exchange.vector())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch([vector, asked.values])
+            embeddings, linear = asked.looked_up(inputs.samples)
+            log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
+            loss = weighted_loss(inputs.samples, log_odds)
+        of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
+        return Computed(
+            loss=loss / total_weight_of(inputs.samples),
+            rows=(),
+            vector=self._mean_gradient(inputs.samples, of_vector),
+            added=(own,),
+            embeddings=asked.gradients(of_rows),
+        )
+
+    def _shares_of(self, places: Sequence[int], shares: Any) -> Any:
+        by_column = tf.split(shares, [column.values for column in self._layout.sparse], axis=1)
+        return tf.concat([by_column[place] for place in places] or [shares[:, :0]], axis=1)
+
+    def _lists(self, encoded: EncodedKeys, parsed: Parsed, parts: SplitLayout, servers: int) -> Lists:
+        columns = [self._layout.sparse[place] for place in parts.far]
+        bags = [
+            bag_of(encoded.keys[place], *self._encoder.counted(column, parsed.features))
+            for place, column in zip(parts.far, columns, strict=True)
+        ]
+        keys = unique_keys([bag.ids for bag in bags], range(len(bags)), servers)
+        runs = [Run(number, bag.splits, bag.weights) for number, bag in enumerate(bags)]
+        weighed = {number: bag.weights for number, bag in enumerate(bags) if bag.weights is not None}
+        return Lists(keys, server_bags(keys, runs), tuple(bag.splits for bag in bags), weighed)
+
+    def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
+        """Out of a checkpoint."""
+        settings = self._job.model.embedding
+        absent = {
+            name: settings.filter_of(column.feature).default_value
+            for name, column in zip(self._layout.deep_tables, self._layout.sparse, strict=False)
+        }
+        return LocalHashedWideDeep(self._layout, self._encoder, reader, absent, form)
+
+    def _tables(self) -> list[Table]:
+        layout, optimizer = self._layout, self._job.optimizer
+        deep_rule = row_optimizer_of(optimizer.deep_or_default, optimizer.embedding)
+        wide_rule = row_optimizer_of(optimizer.wide)
+        zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
+        settings, tables = self._job.model.embedding, []
+        for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
+            first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
+            admitted = filter_of(settings.filter_of(column.feature))
+            evicted = eviction_of(settings.evict_of(column.feature))
+            tables.append(Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted))
+        names = (*(column.feature for column in layout.sparse), *layout.cross_names)
+        for name, feature in zip(layout.wide_tables, names, strict=False):
+            admitted = filter_of(settings.filter_of(feature))._replace(default_value=0.0)
+            evicted = eviction_of(settings.evict_of(feature))
+            tables.append(Table(name, 1, wide_rule, zeros, filter=admitted, eviction=evicted))
+        return tables
+
+    def _seed(self, feature: str) -> int:
+        """Features are told apart: equal ids of two begin with different rows, whatever other features there are."""
+        return int(self._job.data.shuffle.seed) << 32 | zlib.crc32(feature.encode())

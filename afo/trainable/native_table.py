@@ -1,0 +1,69 @@
+"""A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from afo.embedding.saved_tables import Rows
+from afo.job import RowType
+from afo.ops import library
+from afo.trainable import served_file
+
+#: Of all tables of this process: a name of its own for each table and each file.
+_numbers = itertools.count()
+
+
+class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
+    """Answers as a `FrozenTable` of the same rows does, to the bit. Who serves it loads the operations first."""
+
+    def __init__(self, rows: Rows, absent: float, kept: RowType, directory: Path) -> None:
+        """Its file is in `directory` until the model is saved.
+
+        Raises Unsupported where the operations cannot run, DataError where `kept` cannot hold the weights.
+        """
+        super().__init__(name="table")
+        library.load()
+        self._dim, self._absent, self._kept = rows.weights.shape[1], absent, kept
+        directory.mkdir(parents=True, exist_ok=True)
+        number = next(_numbers)
+        self._file = directory / f"table-{number}.rows"
+        self._write(rows)
+        # Its path is another one where the model is loaded; TensorFlow sees to it for what hangs at a module.
+        self.asset = tf.saved_model.Asset(str(self._file))
+        self.resource = _FromFile(self.asset, f"afo/served/{number}")
+
+    def load(self, rows: Rows) -> None:
+        """Take other rows, of the same width. Raises DataError as at first."""
+        self._write(rows)
+        self.resource.read()
+
+    def lookup(self, keys: Any) -> Any:
+        """int64 [...] → float32 [..., dim]."""
+        return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
+
+    def _write(self, rows: Rows) -> None:
+        served_file.write(self._file, rows, self._absent, self._kept)
+
+
+class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]  # TensorFlow is untyped
+    """The native table. TensorFlow saves what the three methods do, and does it again where the model is loaded."""
+
+    def __init__(self, asset: Any, name: str) -> None:
+        super().__init__(device="CPU")
+        self._asset, self._name = asset, name
+        self.read()
+
+    def read(self) -> None:
+        """All of the file, as it is now."""
+        self._initialize()
+
+    def _create_resource(self) -> Any:
+        return library.load().afo_served_table(shared_name=self._name)
+
+    def _initialize(self) -> None:
+        library.load().afo_load_served_table(self.resource_handle, self._asset.asset_path)
+
+    def _destroy_resource(self) -> None:
+        tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)
