@@ -8,7 +8,7 @@ import psutil
 _LOG = logging.getLogger(__name__)
 
 
-def kill_strays() -> None:
+def kill_orphans() -> None:
     """End and reap every process below this one.
 
     Complete for a process that called `afo.process.lifetime.adopt_orphans`: what left its session is found too.

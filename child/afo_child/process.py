@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from afo.process import lifetime
-from afo.process.orphans import kill_strays
+from afo.process.orphans import kill_orphans
 from afo_child.pump import Pump, Sink
 
 #: How long output may still flow after the end; only a process that left the session can write so long.
@@ -67,7 +67,7 @@ class TrainerProcess:
         # The leader is not reaped yet, so its number still names this group and no other.
         self._signal(signal.SIGKILL)
         code = self._popen.wait()
-        kill_strays()
+        kill_orphans()
         self._pump.join(_DRAIN_S)
         return code
 

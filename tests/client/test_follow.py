@@ -30,7 +30,7 @@ from afo_client.jobs import follow, kill
 from afo_client.jobs import watch as watching
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
-from afo_client.jobs.failures import Mishaps
+from afo_client.jobs.failures import FailureNews
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.status_line import status_line
 from afo_client.jobs.summary import places, summary_json, summary_text
@@ -229,7 +229,7 @@ def test_an_application_without_a_verdict_never_succeeds(watch: JobWatch, runtim
 
 
 def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> None:
-    mishaps, view = Mishaps(ref.paths.events), JobView(job_id=JOB, state="TRAINING")
+    failures, view = FailureNews(ref.paths.events), JobView(job_id=JOB, state="TRAINING")
     ended = {"code": 1, "tail": "Traceback\n  line 7\nValueError: no \x1b[2Jage"}
     log(
         ref,
@@ -237,20 +237,20 @@ def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> Non
         ev.TaskEnded(task=WORKER, cause="preempted", message="taken away", **ended),
         ev.ProcessEnded(task=WORKER, cause="user_exception", message="ValueError: no age", **ended),
     )
-    assert mishaps.news(view) == [], "nothing has been restarted"
-    assert mishaps.news(structs.replace(view, restarts=2)) == [
+    assert failures.news(view) == [], "nothing has been restarted"
+    assert failures.news(structs.replace(view, restarts=2)) == [
         f"worker:0 (attempt 0): preempted: taken away\n  what to do: {CAUSES['preempted'].advice}",
         "worker:0 (attempt 0): user_exception: ValueError: no age\n"
         "  | Traceback\n  |   line 7\n  | ValueError: no age\n"
         f"  what to do: {CAUSES['user_exception'].advice}",
     ]
-    assert mishaps.news(structs.replace(view, restarts=2)) == []
+    assert failures.news(structs.replace(view, restarts=2)) == []
     log(
         ref,
         *[ev.TaskEnded(task=WORKER, cause=cause, message="again", **ended) for cause in ("preempted", "disk_full")],
         first=3,
     )
-    (told,) = mishaps.news(structs.replace(view, restarts=4))
+    (told,) = failures.news(structs.replace(view, restarts=4))
     assert told.startswith("worker:0 (attempt 0): disk_full: again\n  what to do: ")
 
 

@@ -10,7 +10,7 @@ from afo.failures.causes import CAUSES, HARMLESS
 from afo_client.cli.explain import _text
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
-from afo_client.jobs.failures import Mishaps
+from afo_client.jobs.failures import FailureNews
 from afo_client.jobs.summary import summary_text
 from afo_client.jobs.view import LogReader
 from job_writer import LAST_WORDS, JobWriter, task_id
@@ -48,7 +48,7 @@ def test_the_summary_and_afo_explain(job: JobWriter, cause: str) -> None:
 
 def test_what_is_told_while_the_job_goes_on(job: JobWriter, cause: str) -> None:
     reader = LogReader(job.paths.job_id)
-    told = Mishaps(job.paths.events).news(replace(reader.view, restarts=1))
+    told = FailureNews(job.paths.events).news(replace(reader.view, restarts=1))
     if CAUSES[cause].blame == "nobody":
         assert told == []
         return

@@ -10,7 +10,7 @@ from afo.formats.units import Memory
 from afo.job import Data, Job, MasterSpec, RoleSpec
 from afo.yarn.resource_manager import ClusterNode
 from afo_client.cli.main import run
-from afo_client.jobs.capacity import rooms, verdict
+from afo_client.jobs.capacity import capacities, verdict
 from fake_resource_manager import NODE, QUEUES, FakeResourceManager
 from job_writer import JobWriter
 
@@ -110,11 +110,11 @@ def test_room_counts_cores_apart_and_labels_exactly() -> None:
     )  # fmt: skip
 
     def fits(*nodes: ClusterNode) -> dict[str, str]:
-        return {room.role: room.fits for room in rooms(job, nodes)}
+        return {room.role: room.fits for room in capacities(job, nodes)}
 
     assert fits(node(1024, 1), node(4096, 4, "fast")) == {"am": "yes", "ps": "yes", "worker": "yes"}
     assert fits(node(1024, 0), node(4096, 3, "fast")) == {"am": "memory", "ps": "memory", "worker": "memory"}
     assert fits(node(9000, 9)) == {"am": "yes", "ps": "yes", "worker": "no"}
-    assert verdict(rooms(job, [node(9000, 9)])[1]).endswith("has nothing")
+    assert verdict(capacities(job, [node(9000, 9)])[1]).endswith("has nothing")
     # The largest node by memory is short of cores, a smaller one fits.
     assert fits(node(9000, 0), node(1024, 1))["ps"] == "yes"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_history_server.model.downsample import Thinned
+from afo_history_server.model.downsample import Downsampled
 from afo_history_server.views.chart import Chart, Value, chart, round_step, time_step
 
 NUMBERS = st.floats(-1e12, 1e12)
@@ -67,7 +67,7 @@ def test_steps_of_time_are_parts_of_a_clock(rough: float, step: float) -> None:
 
 @given(st.integers(1, 20), st.integers(0, 500))
 def test_a_long_series_keeps_its_ends_and_its_spread(limit: int, length: int) -> None:
-    series: Thinned[int] = Thinned(limit)
+    series: Downsampled[int] = Downsampled(limit)
     for number in range(length):
         series.add(number)
     kept = series.items()

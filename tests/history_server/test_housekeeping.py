@@ -22,7 +22,7 @@ from afo.site.user_state import UserState
 from afo.yarn import resource_manager
 from afo.yarn.resource_manager import Application
 from afo_history_server.maintenance.job_actions import DELETED, JobActions, Order, remove_job
-from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, VanishedJobs, closed
+from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, LostJobs, closed
 from afo_history_server.maintenance.retention import Ended, Retention, outlived
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_ids import JobIds
@@ -68,8 +68,8 @@ def yarn() -> Yarn:
 
 
 @pytest.fixture
-def vanished(store: JobStore, yarn: Yarn, clock: list[float]) -> VanishedJobs:
-    return VanishedJobs(store, lambda: yarn, lambda: clock[0])
+def lost(store: JobStore, yarn: Yarn, clock: list[float]) -> LostJobs:
+    return LostJobs(store, lambda: yarn, lambda: clock[0])
 
 
 @pytest.fixture
@@ -82,23 +82,23 @@ def gone(writer: Callable[..., JobWriter], clock: list[float]) -> JobWriter:
 
 
 def test_what_yarn_says_is_the_verdict(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+    lost: LostJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
 ) -> None:
     yarn.answer = application("FAILED", gone.at + 5)
-    assert vanished.close_all() == [GONE]
+    assert lost.close_all() == [GONE]
     clock[0] += 10
     job, _ = store.job(GONE)
     assert (job.state, job.cause, job.step, job.samples) == ("FAILED", "master_lost", 40, 4000)
     assert job.diagnostics == "the Application Master ended without a verdict: AM exited with 137"
     assert (job.seconds, job.core_hours, job.memory_gb_hours) == (pytest.approx(gone.at + 5 - job.started), 2.0, 2.0)
     assert job.explanation is not None
-    assert vanished.close_all() == []
+    assert lost.close_all() == []
     assert yarn.asked == 1
 
 
 @pytest.mark.parametrize(("mark", "state"), [("", "FAILED"), (KILLED, "KILLED")])
 def test_a_local_job_is_over_once_its_processes_are_gone(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, clock: list[float], writer: Callable[..., JobWriter],
+    lost: LostJobs, store: JobStore, yarn: Yarn, clock: list[float], writer: Callable[..., JobWriter],
     mark: str, state: str,
 ) -> None:  # fmt: skip
     job = writer(LOCAL, "gone", runtime="local").begin().task(task_id("worker"))
@@ -110,11 +110,11 @@ def test_a_local_job_is_over_once_its_processes_are_gone(
     for lock in (supervisor, container):
         with open(lock) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            assert vanished.close_all() == []
+            assert lost.close_all() == []
     if mark:
         (am_dir(job.paths) / mark).touch()
     yarn.answer = ClusterUnreachable("nobody answers")
-    assert vanished.close_all() == [LOCAL]
+    assert lost.close_all() == [LOCAL]
     assert yarn.asked == 0
     clock[0] += 10
     found, _ = store.job(LOCAL)
@@ -141,17 +141,17 @@ def test_restarts_of_one_that_vanished_are_those_of_its_tasks(store: JobStore, g
 
 
 def test_one_that_was_killed_is_killed(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+    lost: LostJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
 ) -> None:
     yarn.answer = application("KILLED", gone.at + 5, "killed by bob")
-    vanished.close_all()
+    lost.close_all()
     clock[0] += 10
     job, _ = store.job(GONE)
     assert (job.state, job.cause) == ("KILLED", "killed_by_user")
 
 
 def test_who_ended_a_job_through_yarn_and_why_is_in_its_verdict(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float], tmp_path: Path,
+    lost: LostJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The server does not hold the job's secret, so nobody asks its Application Master."""
@@ -162,7 +162,7 @@ def test_who_ended_a_job_through_yarn_and_why_is_in_its_verdict(
         actions.kill(Order(job=store.job(GONE)[0], user="bob", reason=reason))
     assert killed == [GONE, GONE]
     yarn.answer = application("KILLED", gone.at + 5, "Application killed by user dr.who")
-    vanished.close_all()
+    lost.close_all()
     clock[0] += 10
     job, _ = store.job(GONE)
     assert (job.state, job.cause) == ("KILLED", "killed_by_user")
@@ -170,13 +170,13 @@ def test_who_ended_a_job_through_yarn_and_why_is_in_its_verdict(
 
 
 def test_who_ended_a_job_whose_master_died_of_it_is_in_its_verdict(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
+    lost: LostJobs, store: JobStore, yarn: Yarn, gone: JobWriter, clock: list[float]
 ) -> None:
     gone.log(ev.JobEnding(state="KILLED", cause="killed_by_user", diagnostics="killed by ann: enough"))
     Path(store.paths(GONE).kill).write_bytes(b"x" * 99_999)
     yarn.answer = application("FAILED", gone.at + 5)
     clock[0] = gone.at + SILENT_S + 100
-    vanished.close_all()
+    lost.close_all()
     clock[0] += 10
     job, _ = store.job(GONE)
     assert (job.state, job.cause) == ("KILLED", "killed_by_user")
@@ -184,46 +184,44 @@ def test_who_ended_a_job_whose_master_died_of_it_is_in_its_verdict(
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "ACCEPTED", "NEW_SAVING"])
-def test_one_that_goes_on_is_left_alone(vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, state: str) -> None:
+def test_one_that_goes_on_is_left_alone(lost: LostJobs, yarn: Yarn, gone: JobWriter, state: str) -> None:
     yarn.answer = application(state, 0)
-    assert vanished.close_all() == []
+    assert lost.close_all() == []
     assert not storage.exists(gone.paths.verdict)
 
 
-def test_the_am_has_time_for_its_own_verdict(
-    vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, clock: list[float]
-) -> None:
+def test_the_am_has_time_for_its_own_verdict(lost: LostJobs, yarn: Yarn, gone: JobWriter, clock: list[float]) -> None:
     yarn.answer = application("FINISHED", clock[0] - 10)
-    assert vanished.close_all() == []
+    assert lost.close_all() == []
     gone.end("SUCCEEDED", "succeeded")
     clock[0] += 60
-    assert vanished.close_all() == []
+    assert lost.close_all() == []
     assert msgspec.json.decode(storage.read_bytes(gone.paths.verdict))["state"] == "SUCCEEDED"
 
 
 def test_one_that_yarn_forgot_is_over_after_long_silence(
-    vanished: VanishedJobs, store: JobStore, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
+    lost: LostJobs, store: JobStore, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
     clock: list[float],
 ) -> None:  # fmt: skip
     waits = "application_1763000000000_0010"
     writer(waits, "waits in the queue of another cluster", runtime="yarn")
-    assert vanished.close_all() == []
+    assert lost.close_all() == []
     clock[0] = gone.at + FORGOTTEN_S + 1
-    assert vanished.close_all() == [GONE]
+    assert lost.close_all() == [GONE]
     clock[0] += 10
     assert store.job(GONE)[0].cause == "master_lost"
     assert store.job(waits)[0].state == "SUBMITTED"
 
 
-def test_a_cluster_that_does_not_answer_closes_nothing(vanished: VanishedJobs, yarn: Yarn, gone: JobWriter) -> None:
+def test_a_cluster_that_does_not_answer_closes_nothing(lost: LostJobs, yarn: Yarn, gone: JobWriter) -> None:
     yarn.answer = ClusterUnreachable("no ResourceManager")
     with pytest.raises(ClusterUnreachable):
-        vanished.close_all()
+        lost.close_all()
     assert not storage.exists(gone.paths.verdict)
 
 
 def test_a_job_that_cannot_be_closed_keeps_no_other_open(
-    vanished: VanishedJobs, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
+    lost: LostJobs, yarn: Yarn, gone: JobWriter, writer: Callable[..., JobWriter],
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     other = writer("application_1763000000000_0008", runtime="yarn").begin()
@@ -236,14 +234,14 @@ def test_a_job_that_cannot_be_closed_keeps_no_other_open(
         create(self, url, data)
 
     monkeypatch.setattr(JobFiles, "create", refuses)
-    assert vanished.close_all() == [other.paths.job_id]
-    assert vanished.close_all() == []
+    assert lost.close_all() == [other.paths.job_id]
+    assert lost.close_all() == []
     assert caplog.text.count(f"{GONE} may have vanished, and cannot be closed from here: cannot write") == 1
 
 
 @pytest.mark.usefixtures("done", "failed", "running")
-def test_nobody_is_asked_about_jobs_that_end_or_talk_or_run_here(vanished: VanishedJobs, yarn: Yarn) -> None:
-    vanished.close_all()
+def test_nobody_is_asked_about_jobs_that_end_or_talk_or_run_here(lost: LostJobs, yarn: Yarn) -> None:
+    lost.close_all()
     assert yarn.asked == 0
 
 

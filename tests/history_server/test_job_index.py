@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from afo import storage
 from afo.errors import ClusterUnreachable
-from afo_history_server.maintenance.periodic import Repeated
+from afo_history_server.maintenance.periodic import Periodic
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_index import QUIET_EVERY_S, QUIET_S
 from afo_history_server.store.job_store import JobStore
@@ -291,7 +291,7 @@ def test_scans_come_without_requests_and_survive_a_failed_one(root: str, caplog:
             raise fail.pop()
         refresh()
 
-    with Repeated(counted, "a scan", 0.01):
+    with Periodic(counted, "a scan", 0.01):
         for _ in range(4):
             assert scans.acquire(timeout=30)
     assert {"a scan: x", "a scan failed; it is tried again"} <= {record.getMessage() for record in caplog.records}

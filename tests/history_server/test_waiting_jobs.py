@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from afo.events import types as ev
 from afo.rpc.messages import TaskId
 from afo.yarn.resource_manager import Application
-from afo_history_server.maintenance.lost_jobs import SILENT_S, VanishedJobs
+from afo_history_server.maintenance.lost_jobs import SILENT_S, LostJobs
 from afo_history_server.model.wait_fold import WaitFold
 from afo_history_server.web.app import JOBS
 from job_writer import FAILED, RUNNING, JobWriter, task_id
@@ -118,7 +118,7 @@ def test_what_yarn_says_of_it_is_shown_until_it_begins(
         diagnostics=" waiting for resources to be assigned for AM.\nmore",
     )  # fmt: skip
     cluster = SimpleNamespace(application=lambda _: answer)
-    vanished = VanishedJobs(client.application.extensions[JOBS], lambda: cluster, lambda: clock[0])
+    vanished = LostJobs(client.application.extensions[JOBS], lambda: cluster, lambda: clock[0])
     clock[0] += SILENT_S + 10
     assert vanished.close_all() == []
     state, why, _ = shown(client, clock, job)

@@ -18,7 +18,7 @@ import msgspec
 
 from afo.formats.json_file import write_private
 from afo.process.lifetime import adopt_orphans, die_with_parent
-from afo.process.orphans import kill_strays
+from afo.process.orphans import kill_orphans
 
 LOCK = "lock"
 CANCEL = "cancel"
@@ -69,7 +69,7 @@ def _run(work: Path, command: list[str], grace_s: float) -> Exit:
     signal.signal(signal.SIGTERM, terminate)
     code = child.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    kill_strays()
+    kill_orphans()
     return Exit(code, f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
 
 

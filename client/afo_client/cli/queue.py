@@ -12,7 +12,7 @@ from afo.yarn.queues import Queue, Resource, with_waiting
 from afo.yarn.resource_manager import ClusterNode, ResourceManager
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
-from afo_client.jobs.capacity import Room, rooms, verdict
+from afo_client.jobs.capacity import Capacity, capacities, verdict
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.runtimes.application import Application
 from afo_client.runtimes.choice import runtime_for
@@ -43,7 +43,7 @@ def command(job: str | None, name: str | None, as_json: bool) -> None:
     manager, application = _manager(), runtime_for(ref.runtime, config).application(ref.job_id)
     nodes = manager.nodes()
     queue = _named(manager, name or application.queue)
-    _show(application, queue, rooms(wanted, nodes) if wanted else [], nodes, as_json)
+    _show(application, queue, capacities(wanted, nodes) if wanted else [], nodes, as_json)
 
 
 def _manager() -> ResourceManager:
@@ -62,7 +62,7 @@ def _named(manager: ResourceManager, name: str) -> Queue:
 
 
 def _show(
-    application: Application | None, queue: Queue, needed: list[Room], nodes: list[ClusterNode], as_json: bool
+    application: Application | None, queue: Queue, needed: list[Capacity], nodes: list[ClusterNode], as_json: bool
 ) -> None:
     if as_json:
         print_json(
@@ -108,7 +108,7 @@ def _size(size: Resource | None) -> str:
     return f"{Memory(size.memory)}, {counted(size.vcores, 'vcore')}" if size.memory else "nothing"
 
 
-def _job_lines(application: Application | None, needed: list[Room]) -> list[str]:
+def _job_lines(application: Application | None, needed: list[Capacity]) -> list[str]:
     if application is None:
         return []
     words = f": {application.diagnostics}" if application.diagnostics else ""

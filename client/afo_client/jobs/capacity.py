@@ -10,7 +10,7 @@ from afo.job import ROLES, Job
 from afo.yarn.resource_manager import ClusterNode
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class Capacity(Struct, frozen=True, kw_only=True):
     """The containers of one role (or the AM) against the largest free node that may take them; memory in MiB.
 
     `fits`: `yes`; `memory` where only cores are short, which matters where the scheduler counts them; `no`.
@@ -25,9 +25,9 @@ class Room(Struct, frozen=True, kw_only=True):
     fits: Literal["yes", "memory", "no"]
 
 
-def rooms(job: Job, nodes: Sequence[ClusterNode]) -> list[Room]:
+def capacities(job: Job, nodes: Sequence[ClusterNode]) -> list[Capacity]:
     """A line for the AM and each role."""
-    return [_room(role, count, memory, vcores, _allowed(nodes, label)) for role, count, memory, vcores, label in
+    return [_capacity(role, count, memory, vcores, _allowed(nodes, label)) for role, count, memory, vcores, label in
             _containers(job)]  # fmt: skip
 
 
@@ -41,22 +41,22 @@ def _allowed(nodes: Sequence[ClusterNode], label: str) -> list[ClusterNode]:
     return [node for node in nodes if (label in node.labels if label else not node.labels)]
 
 
-def _room(role: str, count: int, memory: int, vcores: int, nodes: Sequence[ClusterNode]) -> Room:
+def _capacity(role: str, count: int, memory: int, vcores: int, nodes: Sequence[ClusterNode]) -> Capacity:
     best = max(nodes, key=lambda node: (node.memory_free, node.vcores_free), default=None)
     free_memory, free_vcores = (best.memory_free, best.vcores_free) if best else (0, 0)
     whole = any(node.memory_free >= memory and node.vcores_free >= vcores for node in nodes)
     fits: Literal["yes", "memory", "no"] = "yes" if whole else "memory" if free_memory >= memory else "no"
-    return Room(
+    return Capacity(
         role=role, instances=count, memory=memory, vcores=vcores, free_memory=free_memory, free_vcores=free_vcores,
         fits=fits,
     )  # fmt: skip
 
 
-def verdict(room: Room) -> str:
+def verdict(capacity: Capacity) -> str:
     """The last cell of a line."""
-    if room.fits == "yes":
+    if capacity.fits == "yes":
         return "yes"
-    free = f"{Memory(room.free_memory)}, {room.free_vcores} vcores" if room.free_memory else "nothing"
-    if room.fits == "memory":
+    free = f"{Memory(capacity.free_memory)}, {capacity.free_vcores} vcores" if capacity.free_memory else "nothing"
+    if capacity.fits == "memory":
         return f"by memory; short of cores if the scheduler counts them ({free} free)"
     return f"no, the largest free node has {free}"

@@ -14,7 +14,7 @@ from afo_client.jobs.view import JobView
 from afo_client.terminal.console import attempt_text, without_control
 
 
-class Mishaps:
+class FailureNews:
     """Reads the event log when the job has restarted something, and only then."""
 
     def __init__(self, events_dir: str) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from afo.errors import AfoError, ClusterUnreachable, WaitTimeout
-from afo_client.jobs.failures import Mishaps
+from afo_client.jobs.failures import FailureNews
 from afo_client.jobs.kill import end_job
 from afo_client.jobs.status_line import LiveLine
 from afo_client.jobs.view import JobView
@@ -32,11 +32,11 @@ class Detached(AfoError):
 
 def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt: bool = False) -> JobView:
     """The job once it has ended. Raises `WaitTimeout`, `Detached` (after Ctrl-C), `ClusterUnreachable`."""
-    line, mishaps = LiveLine(), Mishaps(watch.ref.paths.events)
+    line, failures = LiveLine(), FailureNews(watch.ref.paths.events)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
     def show(view: JobView) -> None:
-        for text in mishaps.news(view):
+        for text in failures.news(view):
             line.clear()
             say(text)
         line.show(view)

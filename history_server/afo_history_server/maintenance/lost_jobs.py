@@ -51,7 +51,7 @@ class ThisMachine:
         )  # fmt: skip
 
 
-class VanishedJobs:
+class LostJobs:
     """Writes the verdict of a job that cannot do it itself; of two that try, one succeeds."""
 
     def __init__(self, store: JobStore, cluster: Callable[[], Cluster], clock: Callable[[], float] = time.time) -> None:

@@ -13,7 +13,7 @@ _LONGER = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class Repeated:
+class Periodic:
     """As a context: a thread that calls `action` every `every_s` seconds, the first time after `first_s`.
 
     A round that fails is logged, and the next one comes as if it had not.

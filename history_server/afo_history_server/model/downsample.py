@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Thinned(Generic[T]):
+class Downsampled(Generic[T]):
     """Every n-th item and the newest one, at most `limit` + 1 of them; n doubles whenever there would be more."""
 
     def __init__(self, limit: int) -> None:

@@ -13,7 +13,7 @@ from afo.failures.causes import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
 from afo.rpc.messages import TaskId
 from afo_history_server.model.data_fold import DataFold
-from afo_history_server.model.downsample import Thinned
+from afo_history_server.model.downsample import Downsampled
 from afo_history_server.model.job_history import (
     AnyRecord,
     Attempt,
@@ -58,9 +58,9 @@ class HistoryFold:
         self._evaluations: deque[Evaluation] = deque(maxlen=KEPT_POINTS)
         self._restarts: deque[Restart] = deque(maxlen=KEPT_POINTS)
         self._returns: deque[Restart] = deque(maxlen=KEPT_POINTS)
-        self._curve: Thinned[CurvePoint] = Thinned(CURVE_POINTS)
-        self._metric_curve: Thinned[Evaluation] = Thinned(CURVE_POINTS)
-        self._use: dict[TaskId, Thinned[UsePoint]] = {}
+        self._curve: Downsampled[CurvePoint] = Downsampled(CURVE_POINTS)
+        self._metric_curve: Downsampled[Evaluation] = Downsampled(CURVE_POINTS)
+        self._use: dict[TaskId, Downsampled[UsePoint]] = {}
         self._used_at: dict[TaskId, float] = {}
         self._masters = MasterStarts()
         self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
@@ -239,7 +239,7 @@ class HistoryFold:
         if since is not None and time > since and use.cpu_s >= before.cpu_s:
             cores = (use.cpu_s - before.cpu_s) / (time - since)
         self._used_at[use.task] = time
-        series = self._use.setdefault(use.task, Thinned(USE_POINTS))
+        series = self._use.setdefault(use.task, Downsampled(USE_POINTS))
         series.add(UsePoint(time=time, rss=use.rss, cores=cores))
         self._attempt(use.task, peak_rss=use.peak_rss, cpu_s=use.cpu_s, use=series.items())
 

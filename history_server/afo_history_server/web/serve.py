@@ -19,8 +19,8 @@ from afo.rpc.wire import read_secret
 from afo.site.config import user_name
 from afo.site.history import HistorySite
 from afo.yarn import resource_manager
-from afo_history_server.maintenance.lost_jobs import VanishedJobs
-from afo_history_server.maintenance.periodic import Repeated
+from afo_history_server.maintenance.lost_jobs import LostJobs
+from afo_history_server.maintenance.periodic import Periodic
 from afo_history_server.maintenance.retention import Retention
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.web.access import Access
@@ -95,8 +95,8 @@ def proxy_secret(site: HistorySite) -> str:
     return secret
 
 
-def _by_itself(store: JobStore, site: HistorySite) -> Iterator[Repeated]:
-    vanished = VanishedJobs(store, lambda: resource_manager.from_configuration(user_name()))
-    yield Repeated(store.refresh, "the list of jobs", _SCAN_S)
-    yield Repeated(vanished.close_all, "closing vanished jobs", _CLOSE_S, _CLOSE_S)
-    yield Repeated(Retention(store, site.keep, time.time).apply, "deleting old jobs", _KEEP_S, _CLOSE_S)
+def _by_itself(store: JobStore, site: HistorySite) -> Iterator[Periodic]:
+    lost = LostJobs(store, lambda: resource_manager.from_configuration(user_name()))
+    yield Periodic(store.refresh, "the list of jobs", _SCAN_S)
+    yield Periodic(lost.close_all, "closing vanished jobs", _CLOSE_S, _CLOSE_S)
+    yield Periodic(Retention(store, site.keep, time.time).apply, "deleting old jobs", _KEEP_S, _CLOSE_S)
