@@ -37,10 +37,10 @@ from quality_jobs import (
 from report import MISSED, publish, result
 from size import sized
 
-from afo.data.example_batch import Column, encode_columns
-from afo.data.synth import schema_of
-from afo.data.teacher import Teacher, TeacherSpec, sigmoid
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.example_batch import Column, encode_columns
+from afo.data.io.tfrecord import RecordWriter
+from afo.data.synthetic.clicks import schema_of
+from afo.data.synthetic.teacher import Teacher, TeacherSpec, sigmoid
 
 #: By how much AUC may be lower.
 MARGIN = 0.0005

@@ -26,9 +26,9 @@ import tensorflow as tf
 from report import MISSED, each_alone, publish, result
 from size import sized
 
-from afo.data.example_batch import encode_columns
-from afo.data.record_blocks import Order, RecordSource, record_blocks
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.example_batch import encode_columns
+from afo.data.io.record_blocks import Order, RecordSource, record_blocks
+from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data
 from afo.models.examples import Reading, parse, parse_by_tensorflow
 

@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 from report import MISSED, each_alone, publish, result
 from size import sized
 
-from afo.data.columns import ColumnFile, column_blocks
 from afo.data.feature import Feature
-from afo.data.pieces import as_tensors
+from afo.data.io.columns import ColumnFile, column_blocks
+from afo.data.pipeline.pieces import as_tensors
 from afo.data.schema import Schema
 from afo.job import Data, Shuffle
 

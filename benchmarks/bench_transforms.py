@@ -29,7 +29,7 @@ from quality_jobs import ADULT_COLUMNS, Metrics, afo, arguments, has_adult, metr
 from report import MISSED, publish, result
 from size import sized
 
-from afo.data.teacher import sigmoid
+from afo.data.synthetic.teacher import sigmoid
 
 Numbers = npt.NDArray[np.float64]
 #: Keys that each schema gives its numbers, besides `buckets`.

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 from size import sized
 
-from afo.data.example_batch import encode_columns
 from afo.data.feature import Feature
-from afo.data.pieces import Origins
+from afo.data.io.example_batch import encode_columns
+from afo.data.pipeline.pieces import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
 from afo.models.examples import parse, parse_by_tensorflow

@@ -41,7 +41,7 @@ class JobPaths:
                               writes it first, alone, for a job may wait long for its AM
         schema.yaml           the feature schema as submitted
         code.json             the user's own code as submitted (`afo.job_dir.code_snapshot`), of a job that has any
-        features.json         statistics of its features as submitted (`afo.data.profile.Profile`), of a model's job
+        features.json         statistics of its features as submitted (`data.prepare.profile`), of a model's job
         files.json            the training files with their sizes and times, in the order of their row numbers
         address               where the AM listens now (`afo.rpc.client.AmAddress`)
         events/events_<attempt>_<incarnation>.jsonl     the event log, a segment for each start of the AM

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.data.columns import Columns, signature
+from afo.data.io.columns import Columns, signature
 from afo.data.schema import Schema
 from afo.job import Data
 from afo.models import hashing

@@ -1,6 +1,6 @@
 """The parser of a job's records."""
 
-from afo.data.formats import is_parquet
+from afo.data.io.formats import is_parquet
 from afo.data.schema import Schema
 from afo.job import Data
 from afo.models.records import RecordParser

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from afo.checkpoint.save_restore import CheckpointReader
-from afo.data.splits import SplitFile
+from afo.data.io.splits import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file
 from afo.process.lifetime import die_with_parent, end_at_once

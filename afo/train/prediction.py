@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from afo import storage
-from afo.data.bad_records import BadRecords
-from afo.data.judge import Judge
-from afo.data.local_file import local_file
+from afo.data.io.bad_records import BadRecords
+from afo.data.io.local_file import local_file
+from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
-from afo.data.split_reader import Lease, SplitReader
 from afo.job import Data
 from afo.models.records import RecordParser
 from afo.protocol.offline_task import NumberedFile, ScoredFile

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from afo.data.bad_records import BadRecords
-from afo.data.judge import Judge
-from afo.data.local_file import LocalFile, is_local
-from afo.data.pieces import Carry, Ended, Piece, as_tensors
-from afo.data.sieve import Sieve
-from afo.data.split_reader import Lease, SplitReader
+from afo.data.io.bad_records import BadRecords
+from afo.data.io.local_file import LocalFile, is_local
+from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.pieces import Carry, Ended, Piece, as_tensors
+from afo.data.pipeline.record_filter import Sieve
+from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.protocol.offline_task import NumberedFile, RecountedSplit
 from afo.train.scoring import BATCH, in_order
 from afo.train.setup import JobParts

@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from afo.data import metrics
-from afo.data.bad_records import BadRecords
-from afo.data.judge import Judge
-from afo.data.local_file import local_file
+from afo.data.io.bad_records import BadRecords
+from afo.data.io.local_file import local_file
+from afo.data.io.splits import SplitFile
+from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
-from afo.data.split_reader import Lease, SplitReader
-from afo.data.splits import SplitFile
 from afo.job import Data, Shuffle
 from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line

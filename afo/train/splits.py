@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from afo.data.nearer import from_nearer_by
-from afo.data.pieces import Ended
-from afo.data.split_reader import Lease
+from afo.data.pipeline.pieces import Ended
+from afo.data.pipeline.resume import from_nearer_by
+from afo.data.pipeline.split_reader import Lease
 from afo.formats.byte_range import named
 from afo.logs.task_log import LOG, one_line
 from afo.params.variables import VariableIo

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.pieces import Origins
+from afo.data.pipeline.pieces import Origins
 from afo.models.records import RecordParser
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters

@@ -10,8 +10,8 @@ from typing import Literal
 
 import tensorflow as tf
 
-from afo.data.pipeline import Batch, TrainingInput
-from afo.data.split_reader import Lease
+from afo.data.pipeline.batcher import Batch, TrainingInput
+from afo.data.pipeline.split_reader import Lease
 from afo.errors import DataError
 from afo.job import Job
 from afo.ops import library

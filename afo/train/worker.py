@@ -4,7 +4,7 @@ import time
 
 import tensorflow as tf
 
-from afo.data.pipeline import Batch, TrainingInput
+from afo.data.pipeline.batcher import Batch, TrainingInput
 from afo.params.cluster import connect
 from afo.params.variables import VariableIo
 from afo.protocol.input_wait import InputWait

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from afo.data.bad_records import too_many
+from afo.data.io.bad_records import too_many
 from afo.errors import PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.protocol import export_gate

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from afo.data.example import encode
-from afo.data.splits import SplitFile
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.splits import SplitFile
+from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Job, RoleSpec
 from afo_client.submission import feature_statistics as fs
 from afo_client.submission.inspection import Inspection

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from afo.data.example import encode
+from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import read_schema
-from afo.data.tfrecord import RecordWriter
 from afo.job.loader import load_job
 from afo_client.cli.main import run
 from afo_client.submission.new_job import Size, size_for

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from afo.data import markers
 from afo.data.example import encode
+from afo.data.io.tfrecord import RecordWriter
+from afo.data.prepare import markers
 from afo.data.schema import parse_schema
-from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError, SpecError
 from afo.formats.units import Memory
 from afo.job import Job, Model

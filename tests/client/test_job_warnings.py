@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.splits import find_splits
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import RecordWriter
 from afo.formats.units import Interval
 from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo_client.cli.main import run

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.splits import find_splits
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import RecordWriter
 from afo.errors import SpecError
 from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train

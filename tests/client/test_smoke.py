@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.first_records import first_parts, suffix, write_part
-from afo.data.parquet import rows
-from afo.data.splits import find_splits
-from afo.data.tfrecord import RecordWriter, compression_of, read_records
+from afo.data.io.parquet import rows
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import RecordWriter, compression_of, read_records
+from afo.data.prepare.first_records import first_parts, suffix, write_part
 from afo.errors import DataError, UsageError
 from afo.formats import units
 from afo.job import Data, Job

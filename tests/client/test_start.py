@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo.data.profile import Profile
+from afo.data.prepare.profile import Profile
 from afo.errors import PermissionDenied
 from afo.formats import json_file
 from afo.job import Data, Environment, Job, RoleSpec

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo_client.cli.main import run
 
 #: `$AFO` is the command.

@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from afo import storage
-from afo.data.profile import FeatureProfile, Profile, TopValue
+from afo.data.prepare.profile import FeatureProfile, Profile, TopValue
 from afo.events import event_log
 from afo.events import types as ev
 from afo.failures.causes import APPLICATION_ATTEMPT_LOST

@@ -17,7 +17,7 @@ import afo as library
 from adult import JOB_FILE, AdultData
 from afo import storage
 from afo.data.example import decode, encode
-from afo.data.tfrecord import RecordWriter, read_records
+from afo.data.io.tfrecord import RecordWriter, read_records
 from afo.hadoop.conf import read_properties
 from afo.site.config import user_name
 from click_records import SCHEMA, write_files

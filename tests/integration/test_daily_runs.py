@@ -14,7 +14,7 @@ import yaml
 from afo import storage
 from afo.data import metrics
 from afo.data.example import decode
-from afo.data.tfrecord import read_records
+from afo.data.io.tfrecord import read_records
 from afo.events import types as ev
 from afo.site.config import user_name
 from afo.trainable import export_info

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 from afo.data.example import decode, encode
 from afo.data.feature import Feature
+from afo.data.io.tfrecord import RecordWriter, read_records
 from afo.data.schema import Schema
-from afo.data.tfrecord import RecordWriter, read_records
 
 SCHEMA = Schema(
     label="label",

@@ -8,8 +8,8 @@ import numpy as np
 
 from afo.data.example import encode
 from afo.data.feature import Feature
+from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import Schema
-from afo.data.tfrecord import RecordWriter
 
 #: Bytes of a TFRecord before its data (length and checksum) and after (checksum).
 _HEAD, _FOOT = 12, 4

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from adult import COLUMNS, REPOSITORY
-from afo.data.behaviour import BehaviourParameters, BehaviourSpec, write_behaviour
 from afo.data.example import encode
+from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import read_schema
-from afo.data.tfrecord import RecordWriter
+from afo.data.synthetic.behaviour import BehaviourParameters, BehaviourSpec, write_behaviour
 from live_job import afo
 
 MODELS = REPOSITORY / "conf" / "models"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.events import types as ev
 from afo.formats.json_file import encode as encode_json
 from afo.job.paths import JobPaths

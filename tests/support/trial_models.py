@@ -9,7 +9,7 @@ import keras
 from keras import layers
 
 from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.errors import AfoError
 from afo.formats.units import Memory
 from afo.job import Data, Job, Model, RoleSpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from afo.data.csv_file import CsvFormat
+from afo.data.io.csv_file import CsvFormat
 from afo.errors import UsageError
 
 _OPTIONS = (

@@ -9,13 +9,13 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from afo.data.convert import convert_csv
-from afo.data.infer import infer_schema, text_of
-from afo.data.inspect import FeatureReport, Report, inspect_files
+from afo.data.io.splits import find_splits
+from afo.data.prepare.convert import convert_csv
+from afo.data.prepare.infer import infer_schema, text_of
+from afo.data.prepare.inspect import FeatureReport, Report, inspect_files
 from afo.data.schema import read_schema
-from afo.data.splits import find_splits
-from afo.data.synth import Answer, SynthParameters, synthesize
-from afo.data.teacher import TeacherSpec
+from afo.data.synthetic.clicks import Answer, SynthParameters, synthesize
+from afo.data.synthetic.teacher import TeacherSpec
 from afo.errors import DataError, UsageError
 from afo_client.cli.csv_options import csv_format, csv_options
 from afo_client.cli.data_behaviour import behaviour

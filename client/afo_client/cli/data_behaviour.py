@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from afo.data.behaviour import BehaviourParameters, BehaviourSpec, write_behaviour
+from afo.data.synthetic.behaviour import BehaviourParameters, BehaviourSpec, write_behaviour
 from afo.errors import DataError, UsageError
 from afo_client.cli.help import examples
 from afo_client.terminal.console import print_json, print_result, say

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from afo import __version__
-from afo.data.synth import Answer, SynthParameters
+from afo.data.synthetic.clicks import Answer, SynthParameters
 from afo.errors import NotFound
 from afo.events.types import JobFinished
 from afo.formats.decoding import MOST_BYTES, UNDECODABLE

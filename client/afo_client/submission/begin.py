@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from afo.data.markers import await_markers
+from afo.data.prepare.markers import await_markers
 from afo.errors import NotFound
 from afo.job import Job
 from afo.job.loader import JobSource

@@ -1,6 +1,6 @@
 """Statistics of a job's features as it is submitted, of a few records, for its page in the history server."""
 
-from afo.data.profile import Look, Profile, profile_splits
+from afo.data.prepare.profile import Look, Profile, profile_splits
 from afo.data.schema import parse_schema
 from afo.errors import AfoError
 from afo.job import Job

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from afo import storage
 from afo.checkpoint.candidates import first_of
-from afo.data.bad_records import misfit_of_label
-from afo.data.cutting import cut_files
 from afo.data.example import Values
-from afo.data.examples import first_examples, validate_first
-from afo.data.formats import is_parquet
-from afo.data.infer import infer_for_job, text_of
-from afo.data.inspect import look
-from afo.data.markers import missing_markers
+from afo.data.io.bad_records import misfit_of_label
+from afo.data.io.examples import first_examples, validate_first
+from afo.data.io.formats import is_parquet
+from afo.data.io.splits import SplitFile, find_splits
+from afo.data.prepare.cutting import cut_files
+from afo.data.prepare.infer import infer_for_job, text_of
+from afo.data.prepare.inspect import look
+from afo.data.prepare.markers import missing_markers
 from afo.data.schema import Schema, parse_schema
-from afo.data.splits import SplitFile, find_splits
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
 from afo.formats import decoding
 from afo.job import Data, Job

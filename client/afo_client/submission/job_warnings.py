@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from afo.data.examples import first_examples
+from afo.data.io.examples import first_examples
 from afo.job import Data, Job
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.record_count import eval_interval, numbers, scheduled, steps_of

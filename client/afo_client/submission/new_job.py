@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afo.data.convert import Converted, convert_csv
-from afo.data.csv_file import CsvFormat
-from afo.data.infer import infer_for_job, infer_schema, text_of
-from afo.data.inspect import inspect_files
+from afo.data.io.csv_file import CsvFormat
+from afo.data.io.splits import find_splits
+from afo.data.prepare.convert import Converted, convert_csv
+from afo.data.prepare.infer import infer_for_job, infer_schema, text_of
+from afo.data.prepare.inspect import inspect_files
 from afo.data.schema import Schema
-from afo.data.splits import find_splits
-from afo.data.synth import schema_of
-from afo.data.teacher import TeacherSpec
+from afo.data.synthetic.clicks import schema_of
+from afo.data.synthetic.teacher import TeacherSpec
 from afo.errors import UsageError
 from afo.job import Data
 from afo_client.submission.record_count import trained_records

@@ -6,12 +6,12 @@ from itertools import islice
 from msgspec.structs import replace
 
 from afo import storage
-from afo.data.compression import detect
 from afo.data.example import Values
-from afo.data.examples import first_examples
-from afo.data.formats import is_parquet
-from afo.data.splits import SplitFile
-from afo.data.tfrecord import read_records
+from afo.data.io.compression import detect
+from afo.data.io.examples import first_examples
+from afo.data.io.formats import is_parquet
+from afo.data.io.splits import SplitFile
+from afo.data.io.tfrecord import read_records
 from afo.errors import SpecError
 from afo.formats.units import Interval
 from afo.job import Data, Job, Schedule
@@ -36,7 +36,7 @@ def trained_records(files: Sequence[SplitFile], data: Data) -> int | None:
 
 
 def _rows(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
-    from afo.data import parquet
+    from afo.data.io import parquet
 
     return sum(parquet.facts(file.url)[0] for file in chosen) * len(files) / len(chosen)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from afo import __version__, storage
-from afo.data.profile import Profile
+from afo.data.prepare.profile import Profile
 from afo.errors import AfoError, AlreadyExists
 from afo.formats import json_file
 from afo.job import Job

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from afo.data.first_records import Part, first_parts, suffix, write_part
+from afo.data.prepare.first_records import Part, first_parts, suffix, write_part
 from afo.errors import AfoError, StorageError, Unsupported
 from afo.job import Data, Job
 from afo.job.entry_point import own_code, with_own_code

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from afo.data.profile import Profile
+from afo.data.prepare.profile import Profile
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.formats.decoding import Malformed, from_json
 from afo.job import Acls

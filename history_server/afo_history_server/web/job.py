@@ -6,7 +6,7 @@ from typing import get_args
 from flask import Blueprint, render_template
 from msgspec import Struct
 
-from afo.data.profile import DRIFTED, QUANTILES, FeatureProfile
+from afo.data.prepare.profile import DRIFTED, QUANTILES, FeatureProfile
 from afo.errors import UsageError
 from afo.events.notes import not_evaluated
 from afo.events.types import AnyEvent

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo.data import arrays
+from afo.data.io import arrays
 
 DTYPES = [np.int64, np.float32, object]
 

@@ -5,7 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afo.data.behaviour import (
+from afo.data.example import decode
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import read_records
+from afo.data.metrics import auc
+from afo.data.schema import read_schema
+from afo.data.synthetic.behaviour import (
     HISTORY,
     Behaviour,
     BehaviourAnswer,
@@ -13,12 +18,7 @@ from afo.data.behaviour import (
     BehaviourSpec,
     write_behaviour,
 )
-from afo.data.example import decode
-from afo.data.metrics import auc
-from afo.data.schema import read_schema
-from afo.data.splits import find_splits
-from afo.data.teacher import sigmoid
-from afo.data.tfrecord import read_records
+from afo.data.synthetic.teacher import sigmoid
 from afo.errors import DataError
 
 SPEC = BehaviourSpec(users=50, categories=5, items_per_category=4, longest=6, seed=3)

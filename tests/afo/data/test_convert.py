@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afo.data.convert import _Columns, convert_csv
-from afo.data.csv_file import MOST_LINE, CsvFormat
 from afo.data.example import decode
 from afo.data.feature import Feature
+from afo.data.io.csv_file import MOST_LINE, CsvFormat
+from afo.data.io.tfrecord import compression_of, read_records
+from afo.data.prepare.convert import _Columns, convert_csv
 from afo.data.schema import Schema, parse_schema
-from afo.data.tfrecord import compression_of, read_records
 from afo.errors import AlreadyExists, DataError, NotFound, SpecError, Unsupported
 
 SCHEMA = parse_schema(

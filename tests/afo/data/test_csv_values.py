@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.data.csv_file import PLAIN, CsvFormat
-from afo.data.csv_values import first_values, integer, number
 from afo.data.example import kind_of
-from afo.data.examples import LOOK
-from afo.data.infer import infer_schema
-from afo.data.inspect import inspect_files
-from afo.data.profile import profile_files
-from afo.data.splits import SplitFile
+from afo.data.io.csv_file import PLAIN, CsvFormat
+from afo.data.io.csv_values import first_values, integer, number
+from afo.data.io.examples import LOOK
+from afo.data.io.splits import SplitFile
+from afo.data.prepare.infer import infer_schema
+from afo.data.prepare.inspect import inspect_files
+from afo.data.prepare.profile import profile_files
 from afo.errors import DataError
 
 TEXT = """\

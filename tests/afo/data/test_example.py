@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as np_st
 
 from afo.data import example
 from afo.data.example import decode, encode, kind_of
-from afo.data.example_batch import encode_columns
+from afo.data.io.example_batch import encode_columns
 from afo.errors import DataError
 
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)

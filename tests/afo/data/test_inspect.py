@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from afo.data.example import encode
 from afo.data.feature import Feature
-from afo.data.infer import infer_for_job, infer_schema, text_of
-from afo.data.inspect import FileReport, Report, _boundaries, inspect_files
+from afo.data.io.tfrecord import RecordWriter
+from afo.data.prepare.infer import infer_for_job, infer_schema, text_of
+from afo.data.prepare.inspect import FileReport, Report, _boundaries, inspect_files
 from afo.data.schema import Schema, parse_schema
-from afo.data.tfrecord import RecordWriter
 from afo.errors import DataError
 from afo.job import Data
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from afo.data import markers
-from afo.data.markers import await_markers, missing_markers
+from afo.data.prepare import markers
+from afo.data.prepare.markers import await_markers, missing_markers
 from afo.errors import ClusterUnreachable, NotFound
 from afo.formats.units import Duration
 from afo.job import Data

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo.data import parquet
 from afo.data.example import decode
 from afo.data.feature import Feature
-from afo.data.inspect import inspect_files
-from afo.data.tfrecord import read_records
+from afo.data.io import parquet
+from afo.data.io.tfrecord import read_records
+from afo.data.prepare.inspect import inspect_files
 from afo.errors import DataError
 from click_records import SCHEMA, as_parquet, expected_acks, splitmix64, write_files
 
@@ -142,9 +142,9 @@ def test_columns_that_can_be_no_features_are_told(tmp_path: Path) -> None:
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.bad_records import BadRecords  # noqa: E402
-from afo.data.pieces import as_tensors  # noqa: E402
-from afo.data.split_reader import Lease, SplitReader  # noqa: E402
+from afo.data.io.bad_records import BadRecords  # noqa: E402
+from afo.data.pipeline.pieces import as_tensors  # noqa: E402
+from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
 
@@ -296,7 +296,7 @@ def test_rows_that_do_not_fit_are_counted_and_named(tmp_path: Path, capsys: pyte
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=6), st.integers(0, 100), st.integers(1, 30), st.integers(0, 60))
 def test_rebatching_keeps_every_row_in_order(sizes: list[int], skip: int, size: int, buffer: int) -> None:
-    from afo.data.columns import Columns, mixed, rebatched
+    from afo.data.io.columns import Columns, mixed, rebatched
 
     total = sum(sizes)
     rows = np.arange(total)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow")
 
-from afo.data.pieces import Carry, Ended, Pending, Piece, as_tensors, joined, sifted
-from afo.data.split_reader import Lease
+from afo.data.pipeline.pieces import Carry, Ended, Pending, Piece, as_tensors, joined, sifted
+from afo.data.pipeline.split_reader import Lease
 
 pytestmark = pytest.mark.tensorflow
 

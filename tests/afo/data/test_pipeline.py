@@ -15,14 +15,14 @@ from click_records import SCHEMA, expected_acks, splitmix64, write_files
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.bad_records import BadRecords, Tally  # noqa: E402
 from afo.data.example import decode, encode  # noqa: E402
 from afo.data.feature import Feature  # noqa: E402
-from afo.data.pieces import Origins  # noqa: E402
-from afo.data.pipeline import OPEN_SPLITS, Batch, TrainingInput  # noqa: E402
+from afo.data.io.bad_records import BadRecords, Tally  # noqa: E402
+from afo.data.io.tfrecord import RecordWriter, read_records  # noqa: E402
+from afo.data.pipeline.batcher import OPEN_SPLITS, Batch, TrainingInput  # noqa: E402
+from afo.data.pipeline.pieces import Origins  # noqa: E402
+from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.schema import Schema  # noqa: E402
-from afo.data.split_reader import Lease, SplitReader  # noqa: E402
-from afo.data.tfrecord import RecordWriter, read_records  # noqa: E402
 from afo.errors import DataError, ProtocolError  # noqa: E402
 from afo.job import Data, NegativeSampling, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402

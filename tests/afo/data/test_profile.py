@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afo.data import profile
 from afo.data.example import encode
-from afo.data.profile import FeatureProfile, Profile, profile_files
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
+from afo.data.prepare import profile
+from afo.data.prepare.profile import FeatureProfile, Profile, profile_files
 from afo.errors import DataError, NotFound
 
 N = 4000

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.data.compression import Compression  # noqa: E402
-from afo.data.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
-from afo.data.tfrecord import frame, read_records  # noqa: E402
+from afo.data.io.compression import Compression  # noqa: E402
+from afo.data.io.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
+from afo.data.io.tfrecord import frame, read_records  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import Data  # noqa: E402
 from afo.ops import library  # noqa: E402

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo import storage
-from afo.data.record_index import (
+from afo.data.io.record_index import (
     MOST_BYTES,
     IndexBuilder,
     RecordIndex,
@@ -19,8 +19,8 @@ from afo.data.record_index import (
     read_index,
     write_index,
 )
-from afo.data.splits import find_splits
-from afo.data.tfrecord import RecordWriter, index_records
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import RecordWriter, index_records
 from afo.errors import DataError, NotFound
 
 LENGTHS = st.lists(st.integers(16, 300), max_size=60)

@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 tf = pytest.importorskip("tensorflow")
 
 from afo import storage  # noqa: E402
-from afo.data import split_fetcher  # noqa: E402
-from afo.data.bad_records import BadRecords  # noqa: E402
-from afo.data.cutting import cut_files  # noqa: E402
-from afo.data.pipeline import Batch, TrainingInput  # noqa: E402
-from afo.data.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
-from afo.data.record_index import read_index, write_index  # noqa: E402
-from afo.data.split_reader import Lease, SplitReader  # noqa: E402
-from afo.data.splits import SplitFile, find_splits  # noqa: E402
-from afo.data.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
+from afo.data.io.bad_records import BadRecords  # noqa: E402
+from afo.data.io.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
+from afo.data.io.record_index import read_index, write_index  # noqa: E402
+from afo.data.io.splits import SplitFile, find_splits  # noqa: E402
+from afo.data.io.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
+from afo.data.pipeline.batcher import (  # noqa: E402
+    Batch,
+    TrainingInput,
+    split_fetcher,
+)
+from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
+from afo.data.prepare.cutting import cut_files  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
 from afo.formats.byte_range import ByteRange, named  # noqa: E402
 from afo.formats.units import Memory  # noqa: E402

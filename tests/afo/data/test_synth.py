@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from afo.data.answer import read_answer
 from afo.data.example import decode
+from afo.data.io.splits import find_splits
+from afo.data.io.tfrecord import compression_of, read_records
 from afo.data.metrics import auc, log_loss
 from afo.data.schema import read_schema
-from afo.data.splits import find_splits
-from afo.data.synth import Answer, SynthParameters, synthesize
-from afo.data.teacher import Categorical, Teacher, TeacherSpec, sigmoid
-from afo.data.tfrecord import compression_of, read_records
+from afo.data.synthetic.answer import read_answer
+from afo.data.synthetic.clicks import Answer, SynthParameters, synthesize
+from afo.data.synthetic.teacher import Categorical, Teacher, TeacherSpec, sigmoid
 from afo.errors import DataError
 
 TEACHER = TeacherSpec(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afo.data.metrics import auc, calibration
-from afo.data.teacher import Categorical, Draw, Teacher, TeacherSpec, sigmoid
+from afo.data.synthetic.teacher import Categorical, Draw, Teacher, TeacherSpec, sigmoid
 
 SPEC = TeacherSpec()
 COUNT = 200_000

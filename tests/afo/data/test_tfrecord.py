@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.data.tfrecord import (
+from afo.data.io.tfrecord import (
     MAX_RECORD,
     RecordWriter,
     compression_of,

@@ -13,7 +13,7 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.feature import Feature
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.errors import SpecError
 from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
 from afo.job.loader import load_job

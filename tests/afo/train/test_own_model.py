@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.job import Adagrad, Data, Embedding, Evict, Filter, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
 from afo.models.entry import load
 from afo.models.records import RecordParser

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from afo.checkpoint.manifest import read_manifest
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.errors import ModelError, SpecError
 from afo.formats.units import Duration
 from afo.job import Data, Embedding, Evict, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide

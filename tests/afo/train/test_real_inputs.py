@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo.data.example import decode, encode
-from afo.data.tfrecord import RecordWriter, read_records
+from afo.data.io.tfrecord import RecordWriter, read_records
 from afo.job import Data, Embedding, Job, Model, NegativeSampling, RoleSpec, Shuffle
 from click_records import as_parquet, expected_acks, splitmix64, write_files
 from training_job import JobRun, wait_until

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo.data.example import decode
-from afo.data.tfrecord import read_records
+from afo.data.io.tfrecord import read_records
 from afo.job import Data, Embedding, Export, Job, Model, RoleSpec, Shuffle, TableKind, Wide
 from afo.ops.library import available
 from click_records import expected_acks, write_files

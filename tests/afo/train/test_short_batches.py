@@ -11,7 +11,7 @@ import pytest
 
 from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.example import encode
-from afo.data.tfrecord import RecordWriter
+from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Sgd
 from afo.models.layout import layout_of
 from click_records import SCHEMA

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from afo.checkpoint.manifest import find_manifests, read_manifest
 from afo.data.example import decode
-from afo.data.tfrecord import read_records
+from afo.data.io.tfrecord import read_records
 from afo.formats.units import Duration, Interval
 from afo.job import Data, Embedding, Evict, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available

@@ -3,9 +3,9 @@
 import numpy as np
 
 from afo import storage
-from afo.data.formats import is_parquet
-from afo.data.record_index import RecordIndex, read_index
-from afo.data.split_reader import Lease
+from afo.data.io.formats import is_parquet
+from afo.data.io.record_index import RecordIndex, read_index
+from afo.data.pipeline.split_reader import Lease
 from afo.errors import DataError, NotFound
 from afo.formats.byte_range import ByteRange
 from afo.job import Data

@@ -1,6 +1,6 @@
 """Which records of a piece are trained on: without the negatives that are not sampled and what cannot be parsed.
 
-What is left out is accounted for by whatever comes behind it (`afo.data.pieces`).
+What is left out is accounted for by whatever comes behind it (`afo.data.pipeline.pieces`).
 """
 
 from pathlib import Path
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from afo.data import sampling
-from afo.data.judge import Judge, misfit
-from afo.data.pieces import Carry, Piece, as_tensors, sifted
+from afo.data.pipeline import sampling
+from afo.data.pipeline.judge import Judge, misfit
+from afo.data.pipeline.pieces import Carry, Piece, as_tensors, sifted
 from afo.job import Data
 from afo.models import hashing
 from afo.models.records import RecordParser

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from afo.data.example import ListKind
 from afo.data.feature import Feature, Kind
-from afo.data.inspect import FeatureReport
+from afo.data.prepare.inspect import FeatureReport
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.formats.plain_text import plain

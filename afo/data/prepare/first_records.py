@@ -5,9 +5,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from afo.data.formats import PARQUET, is_parquet
-from afo.data.splits import SplitFile
-from afo.data.tfrecord import RecordWriter, compression_of, read_records
+from afo.data.io.formats import PARQUET, is_parquet
+from afo.data.io.splits import SplitFile
+from afo.data.io.tfrecord import RecordWriter, compression_of, read_records
 from afo.errors import DataError
 from afo.job import Data
 
@@ -47,7 +47,7 @@ def write_part(part: Part, data: Data, url: str) -> None:
     """Write the records into a new file, which appears when it is whole."""
     source = part.file.url
     if is_parquet(data.format, source):
-        from afo.data import parquet
+        from afo.data.io import parquet
 
         parquet.copy_rows(source, part.records, url)
         return
@@ -58,7 +58,7 @@ def write_part(part: Part, data: Data, url: str) -> None:
 
 def _count(url: str, data: Data, most: int) -> int:
     if is_parquet(data.format, url):
-        from afo.data import parquet
+        from afo.data.io import parquet
 
         return min(most, parquet.facts(url)[0])
     return sum(1 for _ in islice(_records(url, data), most))

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.bad_records import BadRecords, misfit_of_label
 from afo.data.example import decode, kind_of
-from afo.data.pieces import as_tensors
+from afo.data.io.bad_records import BadRecords, misfit_of_label
+from afo.data.io.tfrecord import locate
+from afo.data.pipeline.pieces import as_tensors
+from afo.data.pipeline.split_reader import Lease
 from afo.data.schema import Schema
-from afo.data.split_reader import Lease
-from afo.data.tfrecord import locate
 from afo.errors import DataError
 from afo.job import Data
 

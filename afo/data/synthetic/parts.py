@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from afo import storage
-from afo.data.record_index import index_url
+from afo.data.io.record_index import index_url
 from afo.errors import AlreadyExists, DataError
 
 _SUFFIX = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}

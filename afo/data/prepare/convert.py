@@ -9,13 +9,13 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from afo.data.csv_file import CsvFormat, open_csv
-from afo.data.csv_values import integer, number
 from afo.data.example import Values, encode
 from afo.data.feature import Feature, Kind
-from afo.data.parts import check_free, delete_other_parts, part_urls
+from afo.data.io.csv_file import CsvFormat, open_csv
+from afo.data.io.csv_values import integer, number
+from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import Schema
-from afo.data.tfrecord import RecordWriter
+from afo.data.synthetic.parts import check_free, delete_other_parts, part_urls
 from afo.errors import DataError, SpecError, Unsupported
 
 

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from afo.data.csv_file import CsvFormat, open_csv
 from afo.data.example import ListKind, Values
-from afo.data.examples import first_examples
-from afo.data.splits import SplitFile
+from afo.data.io.csv_file import CsvFormat, open_csv
+from afo.data.io.examples import first_examples
+from afo.data.io.splits import SplitFile
 from afo.errors import DataError
 from afo.job import Data
 

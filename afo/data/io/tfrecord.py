@@ -13,8 +13,8 @@ from typing import BinaryIO, Literal, Self
 import google_crc32c
 
 from afo import storage
-from afo.data.compression import Compression, Deflater, detect, inflated
-from afo.data.record_index import IndexBuilder, RecordIndex, index_url, write_index
+from afo.data.io.compression import Compression, Deflater, detect, inflated
+from afo.data.io.record_index import IndexBuilder, RecordIndex, index_url, write_index
 from afo.errors import DataError
 from afo.formats.byte_range import ByteRange
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.tfrecord import compression_of, read_records
+from afo.data.io.tfrecord import compression_of, read_records
 from afo.errors import DataError
 from afo.formats.byte_range import ByteRange
 from afo.job import Data

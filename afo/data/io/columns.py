@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.arrays import concatenated, filled, taken
-from afo.data.bad_records import misfit_of_label
 from afo.data.feature import Feature, Kind
-from afo.data.parquet import Column, batches, column, opened
+from afo.data.io.arrays import concatenated, filled, taken
+from afo.data.io.bad_records import misfit_of_label
+from afo.data.io.parquet import Column, batches, column, opened
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from afo.data.local_file import LocalFile, is_local
-from afo.data.split_reader import Lease
+from afo.data.io.local_file import LocalFile, is_local
+from afo.data.pipeline.split_reader import Lease
 
 #: Time between two questions while all remaining splits are held by others.
 POLL_S = 0.1

@@ -7,14 +7,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from afo.data import parquet
-from afo.data.csv_file import PLAIN, CsvFormat, csv_compression
-from afo.data.csv_values import count_rows, first_values
 from afo.data.example import ListKind, Values, kind_of
-from afo.data.examples import LOOK
-from afo.data.formats import is_parquet
-from afo.data.splits import SplitFile, find_splits
-from afo.data.tfrecord import compression_of, count_records
+from afo.data.io import parquet
+from afo.data.io.csv_file import PLAIN, CsvFormat, csv_compression
+from afo.data.io.csv_values import count_rows, first_values
+from afo.data.io.examples import LOOK
+from afo.data.io.formats import is_parquet
+from afo.data.io.splits import SplitFile, find_splits
+from afo.data.io.tfrecord import compression_of, count_records
 from afo.errors import DataError
 from afo.job import Data
 

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.arrays import as_tensor, concatenated, taken
-from afo.data.bad_records import NONE, Tally
-from afo.data.split_reader import Lease
+from afo.data.io.arrays import as_tensor, concatenated, taken
+from afo.data.io.bad_records import NONE, Tally
+from afo.data.pipeline.split_reader import Lease
 
 _Int64s = NDArray[np.int64]
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from afo.data.bad_records import BadRecords
-from afo.data.formats import is_parquet
-from afo.data.record_blocks import Order, RecordSource, record_blocks
+from afo.data.io.bad_records import BadRecords
+from afo.data.io.formats import is_parquet
+from afo.data.io.record_blocks import Order, RecordSource, record_blocks
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.formats.byte_range import ByteRange
@@ -43,7 +43,7 @@ class SplitReader:
         seed = order_seed(data.shuffle.seed, lease.epoch, lease.row)
         self._blocks: Iterator[Any]
         if is_parquet(data.format, lease.url):
-            from afo.data.columns import ColumnFile, column_blocks
+            from afo.data.io.columns import ColumnFile, column_blocks
 
             file = ColumnFile(path, lease.url, labelled)
             self._blocks = column_blocks(file, schema, data, self._refuse, seed, lease.skip, block)

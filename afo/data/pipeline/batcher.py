@@ -6,7 +6,7 @@
 
 Every record stays with its split's row, and a mark follows the last record of each split, so the loop learns from the
 batch that holds it (or a later one) that the split has been read to its end. Negatives that are not sampled are left
-out before batches are cut, bad records when a batch turns out to hold some; `afo.data.pieces` keeps account of both.
+out before batches are cut, bad records when a batch turns out to hold some; `pieces` keeps account of both.
 """
 
 import queue
@@ -18,15 +18,15 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.bad_records import BadRecords
-from afo.data.examples import first_examples, validate_first
-from afo.data.judge import Judge
-from afo.data.pieces import Carry, Ended, Origins, Pending, Piece, joined
+from afo.data.io.bad_records import BadRecords
+from afo.data.io.examples import first_examples, validate_first
+from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.pieces import Carry, Ended, Origins, Pending, Piece, joined
+from afo.data.pipeline.record_filter import Sieve, require_bad
+from afo.data.pipeline.split_fetcher import Fetched, NextSplit, SplitFetcher
+from afo.data.pipeline.split_reader import Lease, SplitReader
+from afo.data.pipeline.stages import Stages
 from afo.data.schema import Schema
-from afo.data.sieve import Sieve, require_bad
-from afo.data.split_fetcher import Fetched, NextSplit, SplitFetcher
-from afo.data.split_reader import Lease, SplitReader
-from afo.data.stages import Stages
 from afo.job import Data
 from afo.models.records import RecordParser
 from afo.protocol.input_wait import InputWait

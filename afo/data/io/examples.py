@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 
 from afo import storage
-from afo.data.compression import Compression
 from afo.data.example import Values, decode
-from afo.data.formats import is_parquet
+from afo.data.io.compression import Compression
+from afo.data.io.formats import is_parquet
+from afo.data.io.tfrecord import read_stream
 from afo.data.schema import Schema
-from afo.data.tfrecord import read_stream
 from afo.errors import DataError
 from afo.formats.byte_range import ByteRange
 from afo.job import Data
@@ -34,7 +34,7 @@ def first_examples(
     """
     name = called or url
     if is_parquet(data.format, name):
-        from afo.data import parquet
+        from afo.data.io import parquet
 
         names = None if only is None else only.__contains__
         return list(islice(parquet.rows(name, names, url), count))

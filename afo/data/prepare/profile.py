@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from afo.data.csv_file import PLAIN, CsvFormat
-from afo.data.csv_values import first_values
 from afo.data.example import ListKind, Values, kind_of
-from afo.data.examples import LOOK
-from afo.data.splits import SplitFile, find_splits
+from afo.data.io.csv_file import PLAIN, CsvFormat
+from afo.data.io.csv_values import first_values
+from afo.data.io.examples import LOOK
+from afo.data.io.splits import SplitFile, find_splits
 from afo.errors import DataError, NotFound
 from afo.job import Data
 

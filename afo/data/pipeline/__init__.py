@@ -1,0 +1,1 @@
+"""From splits to batches, ahead of the steps."""

@@ -1,0 +1,1 @@
+"""Data before a job: converted, inferred, inspected, profiled, awaited."""
