@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 BOOST = Path("/usr/include/boost/unordered/unordered_flat_map.hpp")
 ON_HADOOP = {"bridge", "hdfs", "submit"}
 #: Under five seconds; the others run whole jobs, a compiler, or more processes with TensorFlow.
-QUICK = {"export", "history", "many_tables"}
+QUICK = {"history"}
 FIELDS = {"name": str, "ratio": float, "at_least": float, "ours": float, "theirs": float, "unit": str}
 DEADLINE_S = 500.0
 

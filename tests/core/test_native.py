@@ -42,7 +42,14 @@ def cmake() -> str:
 
 
 @pytest.mark.timeout(BUILD_S + RUN_S + 60)
-@pytest.mark.parametrize("variant", ["plain", "address,undefined", pytest.param("thread", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param("plain", marks=pytest.mark.slow),
+        "address,undefined",
+        pytest.param("thread", marks=pytest.mark.slow),
+    ],
+)
 def test_the_engine_does_what_its_tests_say(variant: str, cmake: str) -> None:
     program = _built(variant, cmake)
     inputs = {"AFO_FUZZ_INPUTS": str(VARIANTS[variant])}

@@ -185,6 +185,7 @@ def test_nobody_else_may(place: Place, job: LiveJob, tmp_path: Path, words: tupl
     assert not [order for order in job.events(ev.OrderGiven) if order.user == "mallory"]
 
 
+@pytest.mark.slow
 def test_a_task_that_is_killed_comes_back(job: LiveJob) -> None:
     refused = afo("kill", "worker:1")
     assert refused.returncode == 2

@@ -7,13 +7,10 @@ import pytest
 from live_job import LiveJob
 from own_programs import CASES, check_result, job_file, kill_after_a_save
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["between_graph", *(pytest.param(each, marks=pytest.mark.slow) for each in CASES if each != "between_graph")],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_program_survives_the_kill_of_a_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
