@@ -21,11 +21,8 @@ from afo.data.io.record_blocks import Order, RecordSource, record_blocks  # noqa
 from afo.data.io.record_index import read_index, write_index  # noqa: E402
 from afo.data.io.splits import SplitFile, find_splits  # noqa: E402
 from afo.data.io.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
-from afo.data.pipeline.batcher import (  # noqa: E402
-    Batch,
-    TrainingInput,
-    split_fetcher,
-)
+from afo.data.pipeline import split_fetcher  # noqa: E402
+from afo.data.pipeline.batcher import Batch, TrainingInput  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.prepare.cutting import cut_files  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
