@@ -5,12 +5,13 @@ import socket
 from pathlib import Path
 
 from afo.errors import Unsupported
+from afo.ops import library
 from afo.ops.library import LISTEN
 from afo.process.hosts import host_of
 
 #: "ADDRESS PORT" for the preloaded library; empty: a bind is left as it is.
 VARIABLE = "AFO_LISTEN"
-_LIBRARY = Path(__file__).parent / "ops" / LISTEN
+_LIBRARY = Path(library.__file__).parent / LISTEN
 
 
 def place(address: str) -> str:
