@@ -41,8 +41,8 @@ test: $(INSTALLED) ## Run the tests but the slow ones, on a real Hadoop too; ins
 
 test-slice: $(INSTALLED) ## Run the slow tests whose turn it is today: at most ten minutes
 	.ci/system-packages $(TESTED_WITH) boost
-	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and slow and not hadoop" --slice $(DAY):420
-	$(PYTEST) -m "$(QUICK) and slow and hadoop" --slice $(DAY):180
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and slow and not hadoop" --slice $(DAY):360
+	$(PYTEST) -m "$(QUICK) and slow and hadoop" --slice $(DAY):120
 
 test-all: $(INSTALLED) ## Run every test, the slow ones too; two hours
 	.ci/system-packages $(TESTED_WITH) boost

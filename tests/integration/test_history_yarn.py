@@ -274,6 +274,7 @@ def test_hdfs_that_is_lost_for_a_while(context: BrowserContext, server: str, job
     jobs.running.wait(lambda: jobs.running.splits_done() > before, "it trains on")
 
 
+@pytest.mark.slow
 def test_a_job_is_saved_profiled_and_killed_from_its_page(page: Page, server: str, jobs: Jobs) -> None:
     page.goto(f"{server}/jobs/{jobs.running.id}")
     expect(page.get_by_text("kill it or have it save from here, sign in")).to_be_visible()

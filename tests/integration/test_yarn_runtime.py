@@ -256,6 +256,7 @@ def test_life_of_containers(sleepers: Callable[..., Sleepers]) -> None:
     until(lambda: not storage.exists(staging))
 
 
+@pytest.mark.slow
 def test_a_failed_attempt_is_followed_by_another_until_the_last(sleepers: Callable[..., Sleepers]) -> None:
     app = sleepers(attempts=2)
     first = app.runtime(1)
