@@ -11,8 +11,9 @@ The same records by schemas that say more and more of their numbers, a job of ea
                 tails, and in which of them are missing
     adult       census income (`--adult DIRECTORY` of adult.data and adult.test; else `$AFO_TEST_DATA/adult`)
 
-The claims: with all of it the mean AUC is not lower than of raw numbers, and the mean log loss not higher. AUC of the
-true probabilities, which nothing can exceed but by chance, is printed.
+The claims, of `tailed`: with all of it the mean AUC is not lower than of raw numbers, and the mean log loss not higher.
+AUC of the true probabilities, which nothing can exceed but by chance, is printed. Of `adult` nothing is claimed: its
+numbers that have a tail are nine tenths zeros, and `log1p` of all numbers costs AUC there.
 """
 
 import csv
@@ -156,7 +157,7 @@ def main() -> int:
         scratch = Path(folder)
         results += compared(scratch, "tailed", tailed(scratch / "tailed", sized(60_000, 400)), given.seeds)
         if sized(True, False) and has_adult(given.adult):
-            results += compared(scratch, "adult", adult(scratch / "adult", given.adult), given.seeds)
+            compared(scratch, "adult", adult(scratch / "adult", given.adult), given.seeds)
     return 0 if publish("transforms", results) else MISSED
 
 
