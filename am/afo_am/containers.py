@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from afo.events import types as ev
 from afo.failures.causes import CAUSES
 from afo_am import commands as c
 from afo_am import hosts
+from afo_am.context import Context
 from afo_am.diagnosis import cause_of, without_frames
+from afo_am.lifecycle import Lifecycle
 from afo_am.runtime.base import ContainerInfo
 from afo_am.state import STOPPED
 from afo_am.tasks import LIVE, Stage, Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
+from afo_am.verdict import decide
 
 
 class Containers:
     """Part of the core that follows containers."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context, tasks: Lifecycle) -> None:
+        self._context, self._tasks = context, tasks
 
     def placed(self, placed: c.ContainerPlaced) -> None:
         """The runtime took a request."""
-        self._core.record(ev.ContainerAssigned(task=placed.task, handle=placed.handle))
-        task = self._core.state.task(placed.task)
-        if task is None or self._core.state.verdict:
-            self._core.kill_handle(placed.handle)
+        self._context.record(ev.ContainerAssigned(task=placed.task, handle=placed.handle))
+        task = self._context.state.task(placed.task)
+        if task is None or self._context.state.verdict:
+            self._context.kill_handle(placed.handle)
 
     def seen(self, seen: c.ContainersSeen) -> None:
         """The runtime listed all containers."""
-        by_handle = {task.handle: task for task in self._core.state.tasks.values() if task.handle}
+        by_handle = {task.handle: task for task in self._context.state.tasks.values() if task.handle}
         for info in seen.containers:
             task = by_handle.get(info.handle)
             if task is None or (task.stage is Stage.ENDED and info.state != "ended"):
                 if info.state != "ended":
-                    self._core.kill_handle(info.handle)
+                    self._context.kill_handle(info.handle)
             elif info.state == "running" and not task.running_since and task.stage in LIVE:
                 task.waiting_since = 0.0
-                self._core.record(
+                self._context.record(
                     ev.ContainerRunning(task=task.id, handle=info.handle, container=info.container, host=info.host)
                 )
-                hosts.refuse(self._core, task, info.host)
+                hosts.refuse(self._context, self._tasks, task, info.host)
             elif info.state == "ended" and not task.container_over:
                 self._container_over(task, info)
 
@@ -54,26 +52,26 @@ class Containers:
             text = "the container ended without a report of its Child"
             if task.stopped and cause == "container_lost":
                 cause, text = STOPPED, CAUSES[STOPPED].summary
-            self._core.task_ended(
+            self._tasks.task_ended(
                 task, cause, info.exit_code, without_frames(info.diagnostics) or text, task.stopped,
                 self._orphan_s(task) if cause == "orphaned" else 0.0,
             )  # fmt: skip
-        self._core.record(
+        self._context.record(
             ev.ContainerEnded(task=task.id, handle=info.handle, diagnostics=info.diagnostics, exit_code=info.exit_code)
         )
 
     def _orphan_s(self, task: Task) -> float:
         """How long ago it ended itself: it had waited for so long since it was heard of."""
-        return max(0.0, self._core.unheard_s(task) - self._core.state.config.job.timeouts.orphan)
+        return max(0.0, self._context.unheard_s(task) - self._context.state.config.job.timeouts.orphan)
 
     def failed(self, failed: c.CommandFailed) -> None:
         """The runtime refuses a container."""
-        task = self._core.state.task(failed.task)
+        task = self._context.state.task(failed.task)
         if task is None or task.stage not in LIVE:
             return
-        self._core.record(ev.ContainerEnded(task=failed.task, handle="", diagnostics=failed.message))
-        if self._core.state.verdict:
-            self._core.task_ended(task, "launch_failed", None, failed.message)
+        self._context.record(ev.ContainerEnded(task=failed.task, handle="", diagnostics=failed.message))
+        if self._context.state.verdict:
+            self._tasks.task_ended(task, "launch_failed", None, failed.message)
             return
-        self._core.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
-        self._core.ending.decide("FAILED", "launch_failed", f"{failed.task}: {failed.message}", failed.task)
+        self._context.record(ev.TaskEnded(task=failed.task, cause="launch_failed", code=None, message=failed.message))
+        decide(self._context, "FAILED", "launch_failed", f"{failed.task}: {failed.message}", failed.task)

@@ -22,7 +22,8 @@ from afo.protocol.child_config import AM
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress
 from afo_am import commands as c
-from afo_am.core import Core, Outcome
+from afo_am.context import Outcome
+from afo_am.core import Core
 from afo_am.end_hook import run_end_hook
 from afo_am.journal import Journal
 from afo_am.master_log import ask_for_copy

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afo.events import types as ev
-from afo.formats.units import Duration
 from afo.job import Elastic
-from afo_am.tasks import LIVE, Stage, Task
+from afo_am.tasks import Stage, Task
 
 if TYPE_CHECKING:
-    from afo_am.core import Core
     from afo_am.state import JobState
 
-#: A gang that is not there is looked for again after this, not with every heartbeat.
-_LOOK_AGAIN_S = 0.2
 #: Tasks that a message names.
 _NAMED = 8
 
@@ -58,50 +53,6 @@ def names(tasks: list[Task]) -> str:
     return ", ".join(str(task.id) for task in tasks[:_NAMED]) + (" …" if len(tasks) > _NAMED else "")
 
 
-class Gang:
-    """Part of the core that gives containers back."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        #: Monotonic clock when a generation could not form for want of its gang; None since it could.
-        self._absent_at: float | None = None
-
-    def is_there(self) -> bool:
-        """Whether a generation may form."""
-        now = self._core.now
-        if self._absent_at is not None and now - self._absent_at < _LOOK_AGAIN_S:
-            return False
-        self._absent_at = now if missing(self._core.state) else None
-        return self._absent_at is None
-
-    def look(self) -> None:
-        """Give everything back when the wait for the rest has become too long."""
-        core, state = self._core, self._core.state
-        patience, timeouts = state.gang, state.config.job.timeouts
-        if not _stands_still(state) or core.wall < patience.ask_at:
-            return
-        lacking = missing(state)
-        if not lacking:
-            return
-        if patience.releases and core.wall - patience.begun > timeouts.allocate:
-            core.ending.not_allocated(lacking, patience.releases)
-        elif core.wall - patience.since > patience.limit(timeouts.gang):
-            self._release(lacking)
-
-    def _release(self, lacking: list[Task]) -> None:
-        core, patience, limit = self._core, self._core.state.gang, self._core.state.config.job.timeouts.gang
-        tasks = list(core.state.tasks.values())
-        held = sum(task.stage in (Stage.ALLOCATED, Stage.REGISTERED) for task in tasks)
-        if not held:
-            return  # nobody waits for us
-        waited, pause = Duration(round(core.wall - patience.since)), patience.pause(limit)
-        text = f"no container for {names(lacking)} in {waited} (`timeouts.gang`); other jobs may have them meanwhile"
-        core.record(ev.GangReleased(missing=names(lacking), held=held, waited_s=float(waited), pause_s=pause))
-        for task in tasks:
-            if task.stage in LIVE:
-                core.task_lost(task, "gang_released", text)
-
-
-def _stands_still(state: JobState) -> bool:
+def stands_still(state: JobState) -> bool:
     """Nothing is trained or run that a release would undo."""
     return not state.cluster or not (state.ready or state.config.job.program)

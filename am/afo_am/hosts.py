@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from afo_am.context import Context
+from afo_am.lifecycle import Lifecycle
 from afo_am.tasks import Task
 
 if TYPE_CHECKING:
-    from afo_am.core import Core
     from afo_am.state import JobState
 
 #: A container of a task is given back so often in a row.
@@ -24,16 +25,16 @@ def is_avoided(state: JobState, host: str, wall: float) -> bool:
     return sum(wall - time <= limit.per for time in state.host_faults.get(host, ())) > limit.max
 
 
-def refuse(core: Core, task: Task, host: str) -> bool:
+def refuse(context: Context, tasks: Lifecycle, task: Task, host: str) -> bool:
     """Give back a container on a host that is avoided; the task is requested again."""
-    if core.state.config.runtime == "local" or task.refusals >= MAX_REFUSALS:  # `local`: there is no other host
+    if context.state.config.runtime == "local" or task.refusals >= MAX_REFUSALS:  # `local`: there is no other host
         return False
-    limit = core.state.config.job.restart.host
+    limit = context.state.config.job.restart.host
     if host in task.slow_hosts:
         why = f"{task.id} was slow on {host} before (`restart.slow`)"
-    elif is_avoided(core.state, host, core.wall):
+    elif is_avoided(context.state, host, context.wall):
         why = f"{host} failed more than {limit.max} tasks in {limit.per} (`restart.host`)"
     else:
         return False
-    core.task_lost(task, "bad_host", why)
+    tasks.task_lost(task, "bad_host", why)
     return True

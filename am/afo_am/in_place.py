@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from afo.events import types as ev
 from afo.failures.causes import OF_THE_HOST
 from afo.rpc import messages as m
+from afo_am.context import Context
 from afo_am.diagnosis import MEMORY_CAUSES, message_of
+from afo_am.lifecycle import Lifecycle
 from afo_am.restarts import holds
 from afo_am.tasks import Task
 
 if TYPE_CHECKING:
-    from afo_am.core import Core
     from afo_am.state import JobState
 
 #: The next attempt needs more memory, another machine or a fresh container.
@@ -27,12 +28,12 @@ _NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | OF_THE_HOST | {
 MAX_IN_PLACE = 3
 
 
-def process_ended(core: Core, task: Task, report: m.ExitReport) -> bool:
+def process_ended(context: Context, tasks: Lifecycle, task: Task, report: m.ExitReport) -> bool:
     """A process failed: another one is started, its generation ends with it, or the job.
 
     False if that is not for this container, whose Child then leaves.
     """
-    state = core.state
+    state = context.state
     if not report.stays or task.leaving:
         return False
     told_before = 0 < report.number <= task.process_ends
@@ -40,7 +41,7 @@ def process_ended(core: Core, task: Task, report: m.ExitReport) -> bool:
         return True
     if report.cause in _NEED_ANOTHER_CONTAINER or task.in_place >= MAX_IN_PLACE:
         return False
-    _record(core, task, report)
+    _record(context, tasks, task, report)
     return True
 
 
@@ -51,12 +52,12 @@ def _is_echo(state: JobState, task: Task, report: m.ExitReport) -> bool:
     return task.id.role in state.config.job.listening and (report.generation != state.generation or not state.cluster)
 
 
-def _record(core: Core, task: Task, report: m.ExitReport) -> None:
-    state = core.state
+def _record(context: Context, tasks: Lifecycle, task: Task, report: m.ExitReport) -> None:
+    state = context.state
     message = message_of(report, state.spec(task.id.role).memory)
-    core.record(
+    context.record(
         ev.ProcessEnded(
             task=task.id, cause=report.cause, code=report.code, message=message, tail=report.tail, number=report.number
         )
     )
-    core.start_again(task, report.cause, message)
+    tasks.start_again(task, report.cause, message)

@@ -6,17 +6,15 @@ again has lost those, so all that was under way has failed then; its Child may s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from afo.errors import NotFound, PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.rpc import messages as m
+from afo_am.context import Context
 from afo_am.tasks import Stage, Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: Orders of one task that are under way at a time.
 MAX_OPEN = 8
@@ -41,14 +39,16 @@ class _Given(Struct):
 class Orders:
     """Part of the core that passes orders on."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        #: Hears of each result.
+        self.listeners: list[Callable[[m.OrderResult], None]] = []
         self._given: dict[int, _Given] = {}
 
     def fail_lost(self) -> None:
         """This AM has started: what an earlier one was waiting for comes to nothing. Call before anything is given."""
         text = "the Application Master was restarted while this was under way; it may have been carried out"
-        for given in list(self._core.state.open_orders.values()):
+        for given in list(self._context.state.open_orders.values()):
             self._given[given.order] = _Given(given.task, m.Order(order=given.order, kind=given.kind), taken=True)
             self.done(m.OrderResult(task=given.task, order=given.order, failed=True, output=text))
 
@@ -62,7 +62,7 @@ class Orders:
         return m.OrderReply(order=self.place(self._addressee(request), request.kind, request.user, request.argv))
 
     def _check_right(self, request: m.OrderRequest) -> None:
-        config = self._core.state.config
+        config = self._context.state.config
         if request.user == config.user:
             return
         # What `exec` runs may do all that the owner may.
@@ -72,13 +72,13 @@ class Orders:
 
     def place(self, task: Task, kind: m.OrderKind, user: str, argv: tuple[str, ...] = ()) -> int:
         """Give an order to a task; returns its number. Raises `ProtocolError` where it cannot be carried out."""
-        if task.stage is not Stage.REGISTERED or self._core.state.verdict:
+        if task.stage is not Stage.REGISTERED or self._context.state.verdict:
             raise ProtocolError(f"{task.id} has no process at present: it is {task.stage}")
         if len(self.open_of(task.id)) >= MAX_OPEN:
             raise ProtocolError(f"{task.id} has {MAX_OPEN} orders to carry out already; wait for one of them")
-        order = m.Order(order=self._core.state.orders + 1, kind=kind, argv=argv)
+        order = m.Order(order=self._context.state.orders + 1, kind=kind, argv=argv)
         program = argv[0] if argv and kind == "exec" else ""
-        self._core.record(ev.OrderGiven(task=task.id, order=order.order, kind=kind, user=user, program=program))
+        self._context.record(ev.OrderGiven(task=task.id, order=order.order, kind=kind, user=user, program=program))
         self._given[order.order] = _Given(task.id, order)
         self._forget()
         return order.order
@@ -98,7 +98,7 @@ class Orders:
         )  # fmt: skip
 
     def _addressee(self, request: m.OrderRequest) -> Task:
-        state = self._core.state
+        state = self._context.state
         if request.kind == "checkpoint":
             return state.chief
         task = state.tasks.get((request.role, request.index))
@@ -124,12 +124,13 @@ class Orders:
         if given is not None and given.result is None and given.task == result.task:
             given.result = result
             problem = result.output[:_PROBLEM_CHARACTERS] if result.failed and given.order.kind != "exec" else ""
-            self._core.record(
+            self._context.record(
                 ev.OrderDone(
                     task=result.task, order=result.order, failed=result.failed, code=result.code, problem=problem
                 )
             )  # fmt: skip
-            self._core.stalls.told(result)
+            for hear in self.listeners:
+                hear(result)
         return m.Empty()
 
     def task_ended(self, task_id: m.TaskId, cause: str) -> None:

@@ -6,16 +6,13 @@ file stays its own until its container is over, and then goes to another worker,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from afo.errors import NotFound, ProtocolError
 from afo.events import types as ev
 from afo.job import Elastic
 from afo.rpc import messages as m
+from afo_am.context import Context
+from afo_am.lifecycle import Lifecycle
 from afo_am.tasks import LIVE, Stage, Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: A worker that was told to leave and has not after this is killed.
 PATIENCE_S = 60.0
@@ -24,21 +21,21 @@ PATIENCE_S = 60.0
 class Scaling:
     """Part of the core that lets workers go, and has them come."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context, tasks: Lifecycle) -> None:
+        self._context, self._tasks = context, tasks
 
     def scale(self, request: m.ScaleRequest) -> m.ScaleReply:
         """Want another number of workers. Raises `ProtocolError` where the job file forbids it, or `NotFound`."""
-        state, number = self._core.state, request.workers
+        state, number = self._context.state, request.workers
         self._check(number)
         before = state.workers
         if number != before:
-            self._core.record(ev.WorkersScaled(user=request.user, number=number, before=before))
+            self._context.record(ev.WorkersScaled(user=request.user, number=number, before=before))
             self.look()
         return m.ScaleReply(before=before)
 
     def _check(self, number: int) -> None:
-        state = self._core.state
+        state = self._context.state
         job, instances = state.config.job, state.spec("worker").instances
         place = f"worker={number}: `roles.worker.instances`"
         if state.verdict:
@@ -55,16 +52,16 @@ class Scaling:
 
     def look(self) -> None:
         """Take away what holds no work; what does is told to leave (`Children`), and killed where it does not."""
-        for task in self._core.state.of_role("worker"):
+        for task in self._context.state.of_role("worker"):
             if task.leaving and task.stage in LIVE:
                 self._let_go(task, *task.leaving)
 
     def _let_go(self, task: Task, cause: str, why: str) -> None:
-        core = self._core
+        context = self._context
         if task.stage is Stage.REGISTERED:
             if task.leaves_since is None:
-                task.leaves_since = core.now
-            if core.now - task.leaves_since > PATIENCE_S:
-                core.kill_container(task)
+                task.leaves_since = context.now
+            if context.now - task.leaves_since > PATIENCE_S:
+                context.kill_container(task)
         elif task.handle:  # before it has one there is nothing to give back
-            core.task_lost(task, cause, why)
+            self._tasks.task_lost(task, cause, why)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from afo.events import types as ev
 from afo.rpc.messages import TaskId
+from afo_am.context import Context
 from afo_am.tasks import Stage, Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: Workers that train, the slow one included; a median of fewer says little.
 LEAST = 3
@@ -33,8 +31,8 @@ class _Mark(NamedTuple):
 class Slow:
     """Part of the core that compares workers. What it measured is not in the journal: a restarted AM begins anew."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._generation = 0
         self._looked = float("-inf")
         #: Of each worker that trains, its samples at regular times of the last window.
@@ -46,17 +44,17 @@ class Slow:
 
     def look(self) -> None:
         """Find the slowest worker, and replace it if it is too slow."""
-        core, rule = self._core, self._core.state.config.job.restart.slow
-        if not rule.below or core.state.config.job.program or core.now - self._looked < rule.over / _LOOKS:
+        context, rule = self._context, self._context.state.config.job.restart.slow
+        if not rule.below or context.state.config.job.program or context.now - self._looked < rule.over / _LOOKS:
             return
-        self._looked = core.now
+        self._looked = context.now
         self._mark()
         rates = {task: _halves(marks) for task, marks in self._marks.items() if len(marks) > _LOOKS}
         if len(rates) >= LEAST:
             self._judge(rates)
 
     def _mark(self) -> None:
-        state = self._core.state
+        state = self._context.state
         training = [task for task in state.of_role("chief", "worker") if state.ready and _trains(task)]
         kept = self._marks if self._generation == state.generation else {}
         self._generation = state.generation
@@ -66,11 +64,11 @@ class Slow:
         samples = task.progress.samples if task.progress else 0
         if marks is None or samples < marks[-1].samples:  # fewer than before: a new process
             marks = deque(maxlen=_LOOKS + 1)
-        marks.append(_Mark(self._core.now, samples))
+        marks.append(_Mark(self._context.now, samples))
         return marks
 
     def _judge(self, rates: dict[TaskId, tuple[float, float]]) -> None:
-        state, whole = self._core.state, {task: sum(halves) / 2 for task, halves in rates.items()}
+        state, whole = self._context.state, {task: sum(halves) / 2 for task, halves in rates.items()}
         for task_id in sorted(whole, key=whole.__getitem__):
             task, halves = state.tasks[task_id.role, task_id.index], rates[task_id]
             others = median(rate for other, rate in whole.items() if other != task_id)
@@ -84,7 +82,7 @@ class Slow:
 
     def _is_settled(self, rates: dict[TaskId, tuple[float, float]]) -> bool:
         """One at a time: who came in place of the last one has shown its rate."""
-        state = self._core.state
+        state = self._context.state
         if not (recent := self._recent()):
             return True
         last = state.tasks["worker", recent[-1]]
@@ -92,16 +90,16 @@ class Slow:
 
     def _recent(self) -> list[int]:
         """Indices of workers replaced in the last hour, the newest last."""
-        return [index for time, index in self._core.state.replaced_slow if self._core.wall - time <= HOUR_S]
+        return [index for time, index in self._context.state.replaced_slow if self._context.wall - time <= HOUR_S]
 
     def _tell(self, task: Task, rate: float, others: float) -> None:
-        recent, seconds = self._recent(), self._core.state.config.job.restart.slow.over
+        recent, seconds = self._recent(), self._context.state.config.job.restart.slow.over
         stays = ""
         if task.id.index in recent:
             stays = "the worker in whose place it came was slow too: it may be its files, not its machine"
         elif len(recent) >= MOST_PER_HOUR:
             stays = f"{MOST_PER_HOUR} workers were replaced in the last hour for being slow"
-        self._core.record(
+        self._context.record(
             ev.TaskSlow(
                 task=task.id, samples_per_s=round(rate, 1), median=round(others, 1), seconds=float(seconds), stays=stays
             )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afo.events import types as ev
+from afo_am.context import Context
 from afo_am.restarts import EXCEPTIONS
 from afo_am.tasks import Stage, Task
 
 if TYPE_CHECKING:
-    from afo_am.core import Core
     from afo_am.state import JobState
 
 
-def give_up(core: Core, task: Task, cause: str, reason: str) -> bool:
+def give_up(context: Context, task: Task, cause: str, reason: str) -> bool:
     """Go on without the task, if the job can; its files go to the others."""
-    if not can_be_spared(core.state, task, cause):
+    if not can_be_spared(context.state, task, cause):
         return False
-    core.record(ev.TaskGivenUp(task=task.id, reason=reason))
+    context.record(ev.TaskGivenUp(task=task.id, reason=reason))
     if task.stage is not Stage.REGISTERED:  # else its Child is told to end, and keeps its logs
-        core.kill_container(task)
+        context.kill_container(task)
     return True
 
 

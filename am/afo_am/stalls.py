@@ -7,18 +7,15 @@ by a signal keeps nobody waiting, and nobody would miss it: it is replaced as we
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from afo.events import types as ev
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo_am.orders import MASTER, MAX_OPEN
+from afo_am.context import Context
+from afo_am.lifecycle import Lifecycle
+from afo_am.orders import MASTER, MAX_OPEN, Orders
 from afo_am.tasks import Stage, Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: Phases in which counters move; a task that waits for others is not to blame for standing still.
 _BUSY = frozenset({"restoring", "initializing", "training", "evaluating", "exporting"})
@@ -42,15 +39,16 @@ class _Seen(Struct):
 class Stalls:
     """Part of the core that watches single tasks; `timeouts.stall` is about all of them together."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context, tasks: Lifecycle, orders: Orders) -> None:
+        self._context, self._tasks, self._orders = context, tasks, orders
+        orders.listeners.append(self.told)
         self._seen: dict[m.TaskId, _Seen] = {}
         #: Evaluators whose processes are stopped, since when (monotonic clock).
         self._halted: dict[m.TaskId, float] = {}
 
     def look(self) -> None:
         """Ask for the stacks of what has stood still for `timeouts.hang`."""
-        tasks = [task for task in self._core.state.tasks.values() if task.stage is Stage.REGISTERED]
+        tasks = [task for task in self._context.state.tasks.values() if task.stage is Stage.REGISTERED]
         self._seen = {task.id: self._updated(task) for task in tasks}
         hanging = [task for task in tasks if self._hangs(task)]
         for task in hanging:
@@ -58,62 +56,62 @@ class Stalls:
         trainers = [task for task in tasks if task.id.role in ("chief", "worker")]
         servers = [task for task in tasks if task.id.role == "ps" and task.process_alive]
         if trainers and all(task in hanging for task in trainers):
-            still = self._core.now - max(self._seen[task.id].since for task in trainers)
+            still = self._context.now - max(self._seen[task.id].since for task in trainers)
             self._look_at_servers(servers, still)
         else:
-            moved = max((self._seen[task.id].since for task in trainers), default=self._core.now)
+            moved = max((self._seen[task.id].since for task in trainers), default=self._context.now)
             self._seen |= {server.id: _Seen(server.progress, moved) for server in servers}
             self._replace([task for task in trainers if task in hanging])
 
         self._look_at_evaluators([task for task in tasks if task.id.role == "evaluator"])
 
     def _look_at_evaluators(self, evaluators: list[Task]) -> None:
-        now, patience = self._core.now, _PATIENCE * self._core.state.config.job.timeouts.hang
+        now, patience = self._context.now, _PATIENCE * self._context.state.config.job.timeouts.hang
         self._halted = {task.id: self._halted.get(task.id, now) for task in evaluators if task.halted}
         for task in evaluators:
             still = now - self._halted.get(task.id, now)
             if still > patience:
-                self._core.task_lost(task, "unresponsive", f"{task.halted}, for {still:.0f} s", still)
+                self._tasks.task_lost(task, "unresponsive", f"{task.halted}, for {still:.0f} s", still)
 
     def _look_at_servers(self, servers: list[Task], still: float) -> None:
         """All trainers may be waiting for one of them, for `still` seconds now."""
         for server in servers:
             self._ask(server)
             if words := self._seen[server.id].unresponsive:
-                self._core.task_lost(server, "unresponsive", f"{words}, and all workers wait", still)
+                self._tasks.task_lost(server, "unresponsive", f"{words}, and all workers wait", still)
 
     def _replace(self, hanging: list[Task]) -> None:
         """Those that have hung for long; with all of them the fault may lie elsewhere."""
         for task in hanging:
             seen = self._seen[task.id]
-            still = self._core.now - seen.since
+            still = self._context.now - seen.since
             training = task.progress is not None and task.progress.phase == "training"
-            patience = _PATIENCE * self._core.state.config.job.timeouts.hang
+            patience = _PATIENCE * self._context.state.config.job.timeouts.hang
             if training and still > patience and not self._is_being_read(task.id, seen):
                 cause, why = _why(seen)
-                self._core.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
+                self._tasks.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
 
     def _updated(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)
         if before is not None and not _is_beyond(task.progress, before.progress):
             return before
-        return _Seen(task.progress, self._core.now)
+        return _Seen(task.progress, self._context.now)
 
     def _hangs(self, task: Task) -> bool:
-        limit = self._core.state.config.job.timeouts.hang
+        limit = self._context.state.config.job.timeouts.hang
         busy = task.process_alive and task.progress is not None and task.progress.phase in _BUSY
-        return busy and self._core.now - self._seen[task.id].since > limit
+        return busy and self._context.now - self._seen[task.id].since > limit
 
     def _ask(self, task: Task) -> None:
         """Unless they are being read already: a process is stopped meanwhile, and shows itself to one at a time."""
-        seen, orders = self._seen[task.id], self._core.orders
+        seen, orders = self._seen[task.id], self._orders
         under_way = orders.open_of(task.id)
         if not seen.order and len(under_way) < MAX_OPEN and all(each.order.kind != "stacks" for each in under_way):
             seen.order = orders.place(task, "stacks", MASTER)
 
     def _is_being_read(self, task: m.TaskId, seen: _Seen) -> bool:
         """Its stacks are on their way, which its Child bounds: they say why it is replaced."""
-        return any(each.order.order == seen.order for each in self._core.orders.open_of(task))
+        return any(each.order.order == seen.order for each in self._orders.open_of(task))
 
     def told(self, result: m.OrderResult) -> None:
         """An order came to its end; if it was asked for here, its result is an event."""
@@ -121,16 +119,16 @@ class Stalls:
         if seen is None or seen.order != result.order:
             return
         seen.place, seen.unresponsive = result.place, result.unresponsive
-        self._core.record(
+        self._context.record(
             ev.TaskStalled(
-                task=result.task, seconds=round(self._core.now - seen.since), place=result.place,
+                task=result.task, seconds=round(self._context.now - seen.since), place=result.place,
                 stacks=result.output[:_KEPT], unresponsive=result.unresponsive,
             )
         )  # fmt: skip
 
     def places(self) -> str:
         """Where the tasks hang whose stacks were taken; '' if none were."""
-        tasks = self._core.state.tasks.values()
+        tasks = self._context.state.tasks.values()
         silent = [f"{task.id}: {task.halted}" for task in tasks if task.halted and task.id in self._halted]
         silent += [f"{task}: {seen.unresponsive}" for task, seen in self._seen.items() if seen.unresponsive]
         known = [f"{task} stands in {seen.place}" for task, seen in self._seen.items() if seen.place]

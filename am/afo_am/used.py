@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from afo.events import types as ev
+from afo_am.context import Context
 from afo_am.tasks import Task
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: Seconds between two events of up to `PER_EVENT` tasks; with twice as many it is twice as long, so that the journal
 #: grows by the same for any number of tasks. The first one comes early, for short jobs.
@@ -19,18 +16,18 @@ EVERY_S, PER_EVENT, FIRST_S = 60.0, 100, 20.0
 class Used:
     """Part of the core that writes down what heartbeats say. Nothing is decided by it."""
 
-    def __init__(self, core: Core, now: float) -> None:
-        self._core = core
-        self._next = now + FIRST_S
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._next = context.now + FIRST_S
 
     def look(self) -> None:
         """Once in each tick."""
-        if self._core.now < self._next:
+        if self._context.now < self._next:
             return
-        alive = [task for task in self._core.state.tasks.values() if task.process_alive and task.usage.rss]
-        self._next = self._core.now + EVERY_S * max(1, math.ceil(len(alive) / PER_EVENT))
+        alive = [task for task in self._context.state.tasks.values() if task.process_alive and task.usage.rss]
+        self._next = self._context.now + EVERY_S * max(1, math.ceil(len(alive) / PER_EVENT))
         if alive:
-            self._core.record(ev.TasksUsed(tasks=tuple(map(_use, alive))))
+            self._context.record(ev.TasksUsed(tasks=tuple(map(_use, alive))))
 
 
 def _use(task: Task) -> ev.TaskUse:

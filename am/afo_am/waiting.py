@@ -5,17 +5,13 @@ A picture of the cluster is wanted while somebody waits; one that does not come 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Role
 from afo_am import commands as c
+from afo_am.context import Context
 from afo_am.tasks import Stage, Task
 from afo_am.wait_words import Lack, reason, sentence
-
-if TYPE_CHECKING:
-    from afo_am.core import Core
 
 #: A wait so short needs no reason.
 _SHORT_S = 5.0
@@ -35,8 +31,8 @@ def in_order(task: Task) -> int:
 class Waiting:
     """Looks at the cluster now and then, and says what it saw."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._seen: c.ClusterSeen | None = None
         self._seen_at = self._asked_at = self._told_at = float("-inf")
         #: What the last event was about.
@@ -44,36 +40,36 @@ class Waiting:
 
     def look(self) -> None:
         """Want a picture while a task waits."""
-        now, tasks = self._core.now, self._core.state.tasks.values()
+        now, tasks = self._context.now, self._context.state.tasks.values()
         if not any(task.stage in (Stage.REQUESTED, Stage.ENDED) for task in tasks):
             self._told = ()  # the next wait is news, whatever its reason
         if now - self._asked_at < _LOOK_EVERY_S:
             return
         if any(task.stage is Stage.REQUESTED and now - task.waiting_since > _SHORT_S for task in tasks):
             self._asked_at = now
-            self._core.command(c.LookAtCluster())
+            self._context.command(c.LookAtCluster())
 
     def seen(self, seen: c.ClusterSeen) -> None:
         """The runtime's picture; the journal hears of it when the reason or the number of missing tasks changes."""
-        self._seen, self._seen_at = seen, self._core.now
+        self._seen, self._seen_at = seen, self._context.now
         lacks = self._lacks()
         missing = tuple((lack.role, lack.missing) for lack in lacks)
         about = (missing, reason(lacks, seen.nodes, seen.queue).partition(":")[0])
-        if lacks and about != self._told and self._core.now - self._told_at >= _TELL_EVERY_S:
-            self._told, self._told_at = about, self._core.now
-            self._core.record(ev.ContainersAwaited(message=self.words()))
+        if lacks and about != self._told and self._context.now - self._told_at >= _TELL_EVERY_S:
+            self._told, self._told_at = about, self._context.now
+            self._context.record(ev.ContainersAwaited(message=self.words()))
 
     def words(self) -> str:
         """What is waited for, and why; '' when nothing is."""
-        state = self._core.state
-        left = state.gang.ask_at - self._core.wall
+        state = self._context.state
+        left = state.gang.ask_at - self._context.wall
         if left > 0 and not state.verdict:
             return f"gave its containers back so that other jobs can go on; asks again in {Duration(round(left))}"
-        seen = self._seen if self._core.now - self._seen_at < _OLD_S else None
+        seen = self._seen if self._context.now - self._seen_at < _OLD_S else None
         return sentence(self._lacks(), seen.nodes, seen.queue) if seen else sentence(self._lacks())
 
     def _lacks(self) -> list[Lack]:
-        state, waiting = self._core.state, dict.fromkeys(ORDER, 0)
+        state, waiting = self._context.state, dict.fromkeys(ORDER, 0)
         for task in state.tasks.values():
             waiting[task.id.role] += task.stage is Stage.REQUESTED
         specs = state.config.job.roles

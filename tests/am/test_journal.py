@@ -18,7 +18,7 @@ from afo_am import journal
 #: Takes all descriptors there are, gives them back half a second later, and writes meanwhile.
 SCRIPT = """
 import os, resource, sys, threading
-from afo import events as ev
+from afo.events import types as ev
 from afo.job.paths import JobPaths
 from afo_am.journal import Journal
 
