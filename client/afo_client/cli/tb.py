@@ -39,10 +39,10 @@ def command(job: str | None, port: int | None) -> None:
         folder.refresh()
         with tensorboard(_interpreter(config, ref), folder.path, port) as board:
             board.await_listening()
-            print_result(board.address)
-            sys.stdout.flush()
-            say(f"TensorBoard over {ref.paths.summaries}; Ctrl-C ends it")
-            try:
+            try:  # whoever reads the address may press Ctrl-C at once
+                print_result(board.address)
+                sys.stdout.flush()
+                say(f"TensorBoard over {ref.paths.summaries}; Ctrl-C ends it")
                 _serve(board, folder)
             except KeyboardInterrupt:
                 say("ending TensorBoard")
