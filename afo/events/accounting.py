@@ -64,18 +64,25 @@ class Account(Struct, kw_only=True):
         return (each for each in every if each not in self.acknowledged)
 
     @property
+    def saved(self) -> int:
+        """Records that the newest checkpoint holds."""
+        return records_at(self.positions, ((key, done.count) for key, done in self.acknowledged.items()))
+
+    @property
     def records(self) -> int:
         """All that were acknowledged, epochs together."""
         return sum(each.count for each in self.acknowledged.values())
 
 
-def records_at(account: Account, positions: Iterable[Position]) -> int:
-    """Records that were applied up to these positions, those of the epochs before included."""
-    done = account.acknowledged
-    return sum(
-        count + sum(done[row, before].count for before in range(min(epoch, account.epochs)) if (row, before) in done)
-        for row, epoch, count, _ in positions
-    )
+def records_at(positions: Iterable[Position], counts: Iterable[tuple[tuple[int, int], int]]) -> int:
+    """Records that were applied up to these positions, those of the epochs before included.
+
+    `counts`: (row, epoch) and records of each acknowledgement. It takes as long as they are many, whatever epoch a
+    position claims.
+    """
+    reached = {row: (epoch, count) for row, epoch, count, _ in positions}
+    before = sum(count for (row, epoch), count in counts if epoch < reached.get(row, (0, 0))[0])
+    return before + sum(count for _, count in reached.values())
 
 
 def completed_at(epoch: int, count: int, xor: int, acknowledged: tuple[int, int] | None) -> int:

@@ -149,7 +149,8 @@ class DowntimeFold:
             self._over(key, time, trained=False)
             return
         elif event.cause not in NO_RESTART:
-            since = time - event.idle_s if isinstance(event, ev.TaskEnded) else time
+            idle = max(0.0, event.idle_s) if isinstance(event, ev.TaskEnded) else 0.0
+            since = max(0.0, time - idle)  # the log may claim anything
             self._lose(event.task, event.cause, event.message, since, noticed=time * (since != time),
                        in_place=isinstance(event, ev.ProcessEnded))  # fmt: skip
         if key[0] in ("chief", "worker"):

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from msgspec import Struct
 
 from afo.errors import ProtocolError
-from afo.events.accounting import Position, completed_at
+from afo.events.accounting import Position, completed_at, records_at
 from afo.rpc.messages import TaskId
 
 
@@ -136,11 +136,7 @@ class SplitQueue:
 
     def samples_at(self, positions: Iterable[Position]) -> int:
         """Records that were applied up to these positions, those of the epochs before included."""
-        earlier = self.totals
-        return sum(
-            count + sum(earlier[row, before][0] for before in range(epoch) if (row, before) in earlier)
-            for row, epoch, count, _ in positions
-        )
+        return records_at(positions, ((key, count) for key, (count, _) in self.totals.items()))
 
     def samples(self) -> int:
         """Records of all completed splits."""

@@ -104,6 +104,12 @@ def test_a_task_that_hung_was_away_since_its_last_step() -> None:
     assert log.fold.downtime().seconds(2000.0) == 0.0, "the other trained"
 
 
+def test_a_log_that_claims_any_idle_time_has_no_time_before_the_first() -> None:
+    for idle in (1e308, -1e308):
+        log = Log().at(100, ev.TaskEnded(task=OTHER, cause="hung", code=None, message="", idle_s=idle))
+        assert 0 <= log.only().lost <= 1100
+
+
 def test_all_stood_still_for_as_long_as_a_parameter_server_was_silent() -> None:
     silent = ev.TaskEnded(task=PS, cause="unresponsive", code=None, message="stopped", idle_s=40.0)
     log = Log().at(100, silent, ev.GenerationEnded(generation=1, reason="gone", manifest="m", step=250, samples=2500))

@@ -74,6 +74,13 @@ def test_a_log_that_claims_any_number_of_epochs_costs_no_more_than_its_lines() -
     assert found[-1] == f"{2 * 10**15 - 2 - NAMED:,} more epochs of splits were never acknowledged"
 
 
+@pytest.mark.timeout(20)
+def test_what_is_saved_is_counted_by_what_was_acknowledged() -> None:
+    saved = account(final=False, positions=((0, 1, 4, 1), (1, 10**15, 3, 1)))
+    saved.acknowledged |= {(0, 0): Acknowledged(10, 1), (1, 0): Acknowledged(12, 2)}
+    assert saved.saved == 10 + 4 + 12 + 3
+
+
 def refused(writer: JobWriter, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     """What `afo check` says of a job's directory that it does not read."""
     assert run(["check", writer.paths.job_id, *options]) == DataError.exit_code

@@ -7,7 +7,7 @@ import click
 from afo import storage
 from afo.checkpoint.manifest import read_manifest
 from afo.errors import DataError, NotFound, UsageError
-from afo.events.accounting import Account, Position, account_of, records_at
+from afo.events.accounting import Account, Position, account_of
 from afo.events.event_log import Record, read_log
 from afo.events.types import AnyEvent, JobFinished, StoppedEarly
 from afo.formats import decoding, json_file
@@ -128,8 +128,8 @@ def _lines(found: Findings, batch_size: int) -> list[str]:
             f"read again after {counted(account.rollbacks, 'rollback')}: {account.given_back:,} epochs of splits"
         )
     if not account.final:
-        saved = records_at(account, account.positions)
-        lines.append(f"saved: the newest checkpoint holds {saved:,} records" if account.manifest else "saved: nothing")
+        saved = f"the newest checkpoint holds {account.saved:,} records" if account.manifest else "nothing"
+        lines.append(f"saved: {saved}")
     lines.append(_twice(account, batch_size))
     if account.lost_samples:
         lines.append(f"updates missing in restored parts: of {account.lost_samples:,} records")
@@ -157,5 +157,5 @@ def _fields(job_id: str, found: Findings, batch_size: int) -> dict[str, object]:
         "given_back": account.given_back, "rollbacks": account.rollbacks, "restored_checkpoints": account.restored,
         "interrupted": account.interrupted, "twice_at_most": account.interrupted * batch_size,
         "lost_samples": account.lost_samples, "manifest": account.manifest,
-        "saved_records": records_at(account, account.positions), "problems": list(found.problems),
+        "saved_records": account.saved, "problems": list(found.problems),
     }  # fmt: skip
