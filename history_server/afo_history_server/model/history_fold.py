@@ -150,9 +150,8 @@ class HistoryFold:
                                input_wait=event.input_wait, loss=event.loss, staleness=event.staleness)
                 )  # fmt: skip
             case ev.Evaluated():
-                self._change(metrics=event.metrics)
-                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final,
-                                   passed_over=event.passed_over)  # fmt: skip
+                self._change(metrics=event.metrics, not_evaluated=self._job.not_evaluated + event.passed_over)
+                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
                 self._evaluations.append(point)
                 self._metric_curve.add(point)
             case ev.CheckpointBegun():

@@ -92,8 +92,6 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     step: int
     metrics: dict[str, float]
     final: bool
-    #: Checkpoints before it that were due and were not evaluated.
-    passed_over: int = 0
 
 
 class CurvePoint(Struct, frozen=True, kw_only=True):
@@ -219,6 +217,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    #: Checkpoints that were due and were not evaluated.
+    not_evaluated: int = 0
     profiles: tuple[Profile, ...] = ()
     beginning: Beginning | None = None
     export: Export | None = None

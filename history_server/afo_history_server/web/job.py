@@ -75,7 +75,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
             max_profile_s=MAX_S, most_notes=MOST_NOTES, memory_line=memory_line, cores_line=cores_line,
             cores_of=cores_of, silent_s=_SILENT_S,
-            not_evaluated=not_evaluated(sum(each.passed_over for each in found.evaluations)),
+            not_evaluated=not_evaluated(found.not_evaluated),
         )  # fmt: skip
 
     @routes.get("/data")
