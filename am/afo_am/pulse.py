@@ -8,7 +8,6 @@ thread of its own: a file system that is away keeps the AM waiting, and is no re
 import os
 import threading
 import time
-from pathlib import Path
 
 #: The descriptor of the AM's end of the pipe.
 DESCRIPTOR = "AFO_AM_PULSE_FD"
@@ -72,11 +71,3 @@ class Listener:
         except BlockingIOError:
             pass
         return self._heard is not None and now - self._heard > self._silent_s
-
-
-def state_of(pid: int) -> str:
-    """The state letter of a process as the kernel has it, such as T (stopped) or D; '?' where it does not tell."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "?"

@@ -29,6 +29,7 @@ import msgspec
 from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
 from afo.job.paths import JobPaths
 from afo.logs.capped import LastLines
+from afo.process import kernel_state
 from afo.process.lifetime import adopt_orphans
 from afo.process.lifetime import command as bound_to_us
 from afo_am import pulse
@@ -172,7 +173,7 @@ class Supervisor:
                 process.kill()
             elif not halted and listener.is_silent(time.monotonic()):
                 halted = True
-                state = pulse.state_of(process.pid)
+                state = kernel_state.letter(process.pid) or "?"
                 self._say(f"the Application Master was silent for {self._silent_s:g} s, in state {state}; killing it")
                 process.kill()
             self._doze(_POLL_S)

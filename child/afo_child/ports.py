@@ -1,19 +1,17 @@
 """The port of a TensorFlow server: it stays free until the server takes it, and whether its process answers there."""
 
 import socket
-from pathlib import Path
 
 import psutil
 
 from afo.errors import ClusterUnreachable
 from afo.process.hosts import host_port
+from afo.process.kernel_state import in_brackets, letter
 
 #: HTTP/2: what a client begins with, and its settings, none (RFC 9113, 3.4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 #: Where a server that listens on all addresses is asked.
 _LOOPBACK = {"::": "::1", "0.0.0.0": "127.0.0.1"}
-#: States of a process in which it does nothing (proc(5)).
-_STATES = {"T": "stopped by a signal", "t": "stopped by a debugger", "D": "waiting for a disk or a file system"}
 
 
 class PortReservation:
@@ -55,13 +53,13 @@ def unresponsive(pid: int, patience_s: float) -> str:
     silent = [address for address in listening if not _answers(address.ip, address.port, patience_s)]
     if not silent:
         return ""
-    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{_state(_letter(pid))}"
+    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{in_brackets(letter(pid))}"
 
 
 def stopped(pid: int) -> str:
     """In words, that somebody has stopped a process; empty if nobody has."""
-    letter = _letter(pid)
-    return f"its process stands still{_state(letter)}" if letter in ("T", "t") else ""
+    state = letter(pid)
+    return f"its process stands still{in_brackets(state)}" if state in ("T", "t") else ""
 
 
 def _answers(host: str, port: int, patience_s: float) -> bool:
@@ -71,20 +69,6 @@ def _answers(host: str, port: int, patience_s: float) -> bool:
             return bool(connection.recv(1))
     except OSError:
         return False
-
-
-def _letter(pid: int) -> str:
-    """The state in which the kernel has a process; empty if it is over."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def _state(letter: str) -> str:
-    if letter in _STATES:
-        return f" ({_STATES[letter]}, state {letter})"
-    return f" (state {letter})" if letter else ""
 
 
 def _bound_socket() -> socket.socket:
