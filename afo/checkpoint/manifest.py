@@ -26,6 +26,7 @@ from afo.formats import decoding, manifest_file
 from afo.formats.manifest_file import Formats
 from afo.job.paths import checked_name
 from afo.job_dir.lineage import Evaluation, Lineage
+from afo.rpc.messages import ServerPart
 
 #: Raised when a reader of an older version could not read what this one writes. 1 says neither what is in the model nor
 #: which part is which, 2 has no hash tables, 3 no checksum of itself.
@@ -77,6 +78,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     clock: tuple[tuple[float, int], ...] = ()
     #: Directory of the checkpoint before, where the hash tables are only what changed since.
     base: str | None = None
+    #: What it took until this was written, and of that server by server; left out before it was measured.
+    seconds: float | None = None
+    servers: tuple[ServerPart, ...] = ()
 
 
 class Refusal(msgspec.Struct, frozen=True):

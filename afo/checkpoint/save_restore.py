@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,13 +23,14 @@ from afo.checkpoint.manifest import Manifest, Part
 from afo.checkpoint.origin import Origin
 from afo.embedding import checkpoint as tables
 from afo.embedding.checkpoint import TableSaver
+from afo.embedding.save_times import SaveTimes
 from afo.embedding.saved_tables import Rows, read_rows
 from afo.errors import CheckpointLost, DataError, NotFound
 from afo.logs.task_log import LOG
 from afo.params import initialize
 from afo.params.parameters import Parameter, Parameters
 from afo.params.variables import PsVariable, VariableIo
-from afo.rpc.messages import HashTables
+from afo.rpc.messages import HashTables, ServerPart
 
 #: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
 _SENDERS = 8
@@ -49,6 +51,17 @@ class Saved(NamedTuple):
     step: int
     positions: Any
     hash_tables: HashTables | None
+    servers: tuple[ServerPart, ...]
+
+
+class _File(NamedTuple):
+    """A tensor's part on the local disk; `server`: whose it is alone, if it is one's."""
+
+    tensor: str
+    path: Path
+    part: int = 0
+    parts: int = 1
+    server: int | None = None
 
 
 class CheckpointWriter:
@@ -80,12 +93,13 @@ class CheckpointWriter:
         """Write a checkpoint into `directory`."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
-        counters = [(variable, self._io(variable).read()) for variable in reversed(self._parameters.counters)]
+        began, times = time.monotonic(), SaveTimes()
+        counters = [(variable, self._read(variable, times)) for variable in reversed(self._parameters.counters)]
         by_name = {variable.name: value for variable, value in counters}
         step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
-        parts = self._send(directory, counters)
+        parts = self._send(directory, counters, times)
         evicted = self._evict(step)
-        saved_tables, base = self._save_tables(directory, incremental=not final)
+        saved_tables, base = self._save_tables(directory, incremental=not final, times=times)
         keys, sizes = self._sizes()
         url, ours = manifest.commit(
             self._url,
@@ -103,13 +117,15 @@ class CheckpointWriter:
                 tables=saved_tables,
                 base=base,
                 clock=self._origin.clock.ticks,
+                seconds=round(time.monotonic() - began, 3),
+                servers=times.parts(),
             ),
         )
         self._before = directory
         if not ours and self._tables is not None:
             self._tables.forget()
         tables = None if self._tables is None else HashTables(rows=sum(keys.values()), bytes=sizes, evicted=evicted)
-        return Saved(url, step, positions, tables)
+        return Saved(url, step, positions, tables, times.parts())
 
     def _sizes(self) -> tuple[dict[str, int], int]:
         """How many keys each hash table has now, and the bytes of all."""
@@ -130,23 +146,24 @@ class CheckpointWriter:
             LOG.info("evicted %s rows of hash tables at step %s", f"{evicted:,}", f"{step:,}")
         return evicted
 
-    def _save_tables(self, directory: str, *, incremental: bool) -> tuple[str | None, str | None]:
+    def _save_tables(self, directory: str, *, incremental: bool, times: SaveTimes) -> tuple[str | None, str | None]:
         """Returns the file that names all of them, relative to `directory`, and the directory that they stand on."""
         if self._tables is None:
             return None, None
-        saved = self._tables.save(storage.join(self._url, directory, manifest.TABLES), incremental=incremental)
+        url = storage.join(self._url, directory, manifest.TABLES)
+        saved = self._tables.save(url, incremental=incremental, times=times)
         return f"{manifest.TABLES}/{storage.name(saved)}", self._before if self._tables.is_delta else None
 
-    def _send(self, directory: str, counters: list[tuple[PsVariable, Any]]) -> tuple[Part, ...]:
+    def _send(self, directory: str, counters: list[tuple[PsVariable, Any]], times: SaveTimes) -> tuple[Part, ...]:
         """Write file after file and send several at once; never more than those lie on the local disk.
 
         After the first that cannot be sent no other is begun: each might wait as long for the file system.
         """
         room, broken = threading.Semaphore(_SENDERS), threading.Event()
 
-        def send(entry: tuple[str, int, int, Path]) -> Part:
+        def send(file: _File) -> Part:
             try:
-                return self._upload(directory, *entry)
+                return self._upload(directory, file, times)
             except BaseException:
                 broken.set()
                 raise
@@ -155,42 +172,54 @@ class CheckpointWriter:
 
         sent: list[Future[Part]] = []
         with ThreadPoolExecutor(_SENDERS, thread_name_prefix="checkpoint") as pool:
-            for entry in self._files(counters):
+            for file in self._files(counters, times):
                 room.acquire()
                 if broken.is_set():
                     break
-                sent.append(pool.submit(send, entry))
+                sent.append(pool.submit(send, file))
         return tuple(part.result() for part in sent)
 
-    def _files(self, counters: list[tuple[PsVariable, Any]]) -> Iterator[tuple[str, int, int, Path]]:
-        """Writes file after file; yields tensor, part, parts and path."""
+    def _files(self, counters: list[tuple[PsVariable, Any]], times: SaveTimes) -> Iterator[_File]:
+        """Writes file after file to the local disk."""
         for variable, value in counters:
             name = variable.name.removeprefix("afo/")
-            yield name, 0, 1, self._write(name, 0, value)
+            yield _File(name, self._write(name, 0, value))
         for table in self._parameters.tables:
             for name, shards in tensors(table):
                 for part, variable in enumerate(shards):
-                    yield name, part, len(shards), self._write_chunks(name, part, variable)
+                    path = self._write_chunks(name, part, variable, times)
+                    yield _File(name, path, part, len(shards), variable.task)
         for name, shards in tensors(self._parameters.dense):
-            yield name, 0, 1, self._write(name, 0, np.concatenate([self._io(shard).read() for shard in shards]))
+            yield _File(name, self._write(name, 0, np.concatenate([self._read(shard, times) for shard in shards])))
+
+    def _read(self, variable: PsVariable, times: SaveTimes) -> Any:
+        """The whole of a small variable."""
+        with times.stream(variable.task) as stream:
+            value = stream.ask(self._io(variable).read)
+            stream.bytes = value.nbytes
+        return value
 
     def _write(self, name: str, part: int, value: Any) -> Path:
         path = self._scratch / f"{name}.{part}.npy"
         np.save(path, value, allow_pickle=False)
         return path
 
-    def _write_chunks(self, name: str, part: int, variable: PsVariable) -> Path:
+    def _write_chunks(self, name: str, part: int, variable: PsVariable, times: SaveTimes) -> Path:
         path = self._scratch / f"{name}.{part}.npy"
-        with path.open("wb") as file:
+        with times.stream(variable.task) as stream, path.open("wb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": variable.shape}
             np.lib.format.write_array_header_1_0(file, header)
-            for _, rows in self._io(variable).chunks():
+            for _, rows in stream.read(self._io(variable).chunks()):
                 file.write(np.ascontiguousarray(rows, "<f4").tobytes())
         return path
 
-    def _upload(self, directory: str, tensor: str, part: int, parts: int, path: Path) -> Part:
-        entry = Part(tensor, path.name, part, parts, path.stat().st_size, manifest.checksum_of(path))
-        storage.upload(str(path), storage.join(self._url, directory, path.name))
+    def _upload(self, directory: str, file: _File, times: SaveTimes) -> Part:
+        path = file.path
+        entry = Part(file.tensor, path.name, file.part, file.parts, path.stat().st_size, manifest.checksum_of(path))
+        with nullcontext() if file.server is None else times.stream(file.server) as stream:
+            storage.upload(str(path), storage.join(self._url, directory, path.name))
+            if stream is not None:
+                stream.bytes = entry.size
         path.unlink()
         return entry
 

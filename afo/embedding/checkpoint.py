@@ -14,6 +14,7 @@ import numpy as np
 from afo import storage
 from afo.embedding import row_block, saved_tables, snapshot
 from afo.embedding.group import TableGroup
+from afo.embedding.save_times import SaveTimes
 from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.embedding.server_tables import Table
 from afo.embedding.snapshot import Slice
@@ -58,19 +59,20 @@ class TableSaver:
         """The last checkpoint does not stay: the next one is whole."""
         self._base, self._deltas = None, 0
 
-    def save(self, url: str, *, incremental: bool = False) -> str:
-        """Writes a checkpoint into the new directory `url`; returns its manifest's URL.
+    def save(self, url: str, *, incremental: bool = False, times: SaveTimes | None = None) -> str:
+        """Writes a checkpoint into the new directory `url`; returns its manifest's URL. What it takes goes to `times`.
 
         `incremental`: what changed since the last one that this object saved; whole where there is none, or too many
         deltas have followed. Raises AfoError; the last checkpoint is still the one that the next delta stands on.
         """
-        group = self._group
+        group, times = self._group, times or SaveTimes()
         base = self._base if incremental and self._deltas < self._most_deltas else None
         epochs, powers = _begin_epochs(group)
         since = np.full_like(epochs, -1) if base is None else base[1]
         with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
-            written = pool.map(lambda place: _write(group, place, since[place.server].tolist(), url), _slices(group))
-            files = tuple(written)
+            files = tuple(
+                pool.map(lambda place: _write(group, place, since[place.server].tolist(), url, times), _slices(group))
+            )
         manifest = TablesManifest(
             version=saved_tables.FORMAT_VERSION,
             servers=group.servers,
@@ -160,16 +162,16 @@ def _slices(group: TableGroup) -> list[Slice]:
     return [Slice(server, part, parts) for server, parts in enumerate(counts) for part in range(parts)]
 
 
-def _write(group: TableGroup, place: Slice, since: list[int], url: str) -> RowsFile:
+def _write(group: TableGroup, place: Slice, since: list[int], url: str, times: SaveTimes) -> RowsFile:
     name = f"rows-{place.server:04d}-{place.part}.afo"
-    checksum, size = google_crc32c.Checksum(), 0
-    with storage.open_output(storage.join(url, name)) as file:
-        for number, block in snapshot.blocks(group, place, since):
+    checksum = google_crc32c.Checksum()
+    with times.stream(place.server) as stream, storage.open_output(storage.join(url, name)) as file:
+        for number, block in stream.read(snapshot.blocks(group, place, since)):
             record = row_block.record_of(number, block)
             file.write(record)
             checksum.update(record)
-            size += len(record)
-    return RowsFile(name, place.server, size, int.from_bytes(checksum.digest()))
+            stream.bytes += len(record)
+    return RowsFile(name, place.server, stream.bytes, int.from_bytes(checksum.digest()))
 
 
 def _import(

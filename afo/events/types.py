@@ -6,7 +6,7 @@ from afo.job import Role
 from afo.protocol.export_gate import Check, Fall
 from afo.protocol.input_wait import InputBound
 from afo.protocol.train_task import Progress
-from afo.rpc.messages import HashTables, OrderKind, TaskId, Usage
+from afo.rpc.messages import HashTables, OrderKind, ServerPart, TaskId, Usage
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -41,6 +41,8 @@ class AmStarted(Event, frozen=True):
     metrics: str = ""
     #: The cause for which it had to wait before it could write: `disk_full` or `storage_unreachable`.
     waited_for: str = ""
+    #: How the one before ended, as its supervisor saw; '' of a first start and of another container's.
+    previous_end: str = ""
 
 
 class ContainerRequested(Event, frozen=True):
@@ -212,7 +214,8 @@ class CheckpointBegun(Event, frozen=True):
 
 
 class CheckpointWritten(Event, frozen=True):
-    """A manifest is complete. `positions`: (row, epoch, count, xor); `hash_tables`: None of a model without any."""
+    """A manifest is complete. `positions`: (row, epoch, count, xor); `hash_tables`: None of a model without any;
+    `servers`: what saving each one's part took."""
 
     task: TaskId
     generation: int
@@ -221,6 +224,7 @@ class CheckpointWritten(Event, frozen=True):
     positions: tuple[tuple[int, int, int, int], ...]
     final: bool
     hash_tables: HashTables | None = None
+    servers: tuple[ServerPart, ...] = ()
 
 
 class Evaluated(Event, frozen=True):

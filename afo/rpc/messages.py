@@ -15,7 +15,7 @@ from afo.protocol.input_wait import InputBound
 from afo.protocol.train_task import Progress
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 8
+PROTOCOL = 9
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -298,6 +298,21 @@ class HashTables(Message, frozen=True):
     evicted: int
 
 
+class ServerPart(Message, frozen=True):
+    """What a checkpoint holds of one parameter server: bytes, and seconds that its streams waited for the server and
+    for the file system."""
+
+    server: int
+    bytes: int = 0
+    read_s: float = 0.0
+    write_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Altogether; streams that ran at the same time are added."""
+        return self.read_s + self.write_s
+
+
 class CheckpointReport(Message, frozen=True):
     """The chief: a manifest was written. `acked` are rows and epochs that the position in it holds as complete."""
 
@@ -310,6 +325,7 @@ class CheckpointReport(Message, frozen=True):
     final: bool = False
     #: None of a model without any.
     hash_tables: HashTables | None = None
+    servers: tuple[ServerPart, ...] = ()
 
 
 class CheckpointReply(Message, frozen=True):
@@ -356,7 +372,8 @@ class TaskStatus(Message, frozen=True):
 class MasterStart(Message, frozen=True):
     """The Application Master began again, `time` in seconds since 1970: in its container, or as the next attempt.
 
-    `number`: of such losses, from 1; `was_on`: the host of the one before; `tasks`: how many ended with it.
+    `number`: of such losses, from 1; `was_on`: the host of the one before; `tasks`: how many ended with it; `why`: how
+    it ended itself, '' where nobody saw that.
     """
 
     number: int
@@ -365,6 +382,7 @@ class MasterStart(Message, frozen=True):
     was_on: str
     time: float
     tasks: int = 0
+    why: str = ""
 
 
 class StatusReply(Message, frozen=True):

@@ -137,6 +137,7 @@ class Chief:
             positions=reported(saved.positions),
             final=final,
             hash_tables=saved.hash_tables,
+            servers=saved.servers,
         )
 
     def _summarise(self, progress: Progress, seconds: float) -> None:

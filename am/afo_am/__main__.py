@@ -106,6 +106,7 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
                 ev.AmStarted(
                     am_attempt=am_attempt, incarnation=incarnation, address=server.address, host=host, pid=os.getpid(),
                     metrics=metrics, waited_for=waited_for,
+                    previous_end=os.environ.get("AFO_AM_PREVIOUS_END", ""),
                 )
             )  # fmt: skip
     finally:

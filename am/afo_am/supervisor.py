@@ -3,7 +3,7 @@
 Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bounded number of times: the AM replays its
 journal, containers and training go on meanwhile. Ends when the AM exits with a code of `FINAL_CODES`.
 
-- AFO_AM_INCARNATION tells the AM the number of its start: 1, 2, …
+- AFO_AM_INCARNATION tells the AM the number of its start, 1, 2, …, and AFO_AM_PREVIOUS_END how the one before ended.
 - What the AM says on stderr is passed on, and on YARN copied to the job's directory. When there is no use in another
   start, YARN gets the end of it as the application's diagnostics, unless the AM has reported a verdict itself.
 - An AM that comes to a halt, by SIGSTOP for one, is killed and started again (`afo_am.pulse`).
@@ -90,6 +90,8 @@ class Supervisor:
         self._log = log
         self._silent_s = silent_s
         self._last = LastLines()
+        #: How the AM ended that ran last.
+        self._previous_end = ""
         #: Wakes the loop as soon as a child ends or SIGTERM comes.
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -111,7 +113,7 @@ class Supervisor:
             if code in FINAL_CODES:
                 return code
             if not self._over:
-                self._say(f"the Application Master (start {incarnation}) ended with {code}")
+                self._say(f"the Application Master (start {incarnation}): {self._previous_end}")
         return EXIT_TERMINATED
 
     def _run_once(self, incarnation: int) -> int:
@@ -130,7 +132,7 @@ class Supervisor:
                     bufsize=0,
                     pass_fds=[theirs.fileno(), listener.theirs],
                     env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks,
-                         pulse.DESCRIPTOR: str(listener.theirs)},
+                         "AFO_AM_PREVIOUS_END": self._previous_end, pulse.DESCRIPTOR: str(listener.theirs)},
                 )  # fmt: skip
             finally:
                 os.close(listener.theirs)
@@ -164,19 +166,21 @@ class Supervisor:
         _write(1, line)
 
     def _await_end(self, process: "subprocess.Popen[bytes]", listener: pulse.Listener) -> int:
-        deadline, halted = None, False
+        deadline, silence = None, ""
         while (code := self._ended(process)) is None:
             if self._over and deadline is None:
                 process.terminate()
                 deadline = time.monotonic() + self._stop_s
             elif deadline is not None and time.monotonic() > deadline:
                 process.kill()
-            elif not halted and listener.is_silent(time.monotonic()):
-                halted = True
+            elif not silence and listener.is_silent(time.monotonic()):
                 state = kernel_state.letter(process.pid) or "?"
-                self._say(f"the Application Master was silent for {self._silent_s:g} s, in state {state}; killing it")
+                silence = f"silent for {self._silent_s:g} s, in state {state}"
+                self._say(f"the Application Master was {silence}; killing it")
                 process.kill()
             self._doze(_POLL_S)
+        end = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        self._previous_end = f"{silence}, and killed" if silence else end
         return code
 
     @staticmethod

@@ -135,6 +135,7 @@ class Trainers:
                 ev.CheckpointWritten(
                     task=task.id, generation=report.generation, step=report.step, manifest=report.manifest,
                     positions=report.positions, final=report.final, hash_tables=report.hash_tables,
+                    servers=report.servers,
                 )
             )  # fmt: skip
         state = self._context.state

@@ -66,7 +66,7 @@ def test_the_last_words_of_an_am_that_is_killed_are_in_the_copy(tmp_path: Path) 
     lines = supervised(tmp_path, am).read_text()
     assert "start 1 says farewell" in lines
     assert "start 2 says farewell" in lines
-    assert "the Application Master (start 1) ended with -9" in lines
+    assert "the Application Master (start 1): ended by signal 9" in lines
     assert lines.endswith("giving up with its last exit code -9\n")
 
 

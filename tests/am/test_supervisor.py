@@ -73,7 +73,7 @@ def test_restarts_after_crash_and_kill_until_success(tmp_path: Path) -> None:
     supervisor = supervise(tmp_path, am)
     output, _ = supervisor.communicate(timeout=30)
     assert (supervisor.returncode, starts(tmp_path)) == (0, ["1", "2", "3"])
-    assert "(start 2) ended with -9" in output
+    assert "(start 2): ended by signal 9" in output
 
 
 def test_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:
@@ -121,12 +121,14 @@ def test_an_am_that_is_stopped_is_killed_and_started_again(tmp_path: Path) -> No
         if os.environ["AFO_AM_INCARNATION"] == "1":
             time.sleep(0.5)
             os.kill(os.getpid(), 19)
+        open("before", "w").write(os.environ["AFO_AM_PREVIOUS_END"])
         """
     supervisor = supervise(tmp_path, NOTE + textwrap.dedent(am), silent_s=7)
     output, _ = supervisor.communicate(timeout=60)
     assert (supervisor.returncode, starts(tmp_path)) == (0, ["1", "2"])
     assert "silent for 7 s, in state T; killing it" in output
-    assert "(start 1) ended with -9" in output
+    assert "(start 1): silent for 7 s, in state T, and killed" in output
+    assert (tmp_path / "before").read_text() == "silent for 7 s, in state T, and killed"
 
 
 def test_an_am_is_killed_before_its_children_are_orphans() -> None:

@@ -179,14 +179,21 @@ def test_the_loss_of_the_application_master_is_told_once(job: JobWriter, capsys:
     job.log(
         *(ev.TaskEnded(task=task, cause=APPLICATION_ATTEMPT_LOST, code=None, message="YARN") for task in tasks),
         ev.AmStarted(am_attempt=2, incarnation=1, address="a:1", host="node-7", pid=1),
-        ev.AmStarted(am_attempt=2, incarnation=2, address="a:1", host="node-7", pid=2),
+        ev.AmStarted(
+            am_attempt=2,
+            incarnation=2,
+            address="a:1",
+            host="node-7",
+            pid=2,
+            previous_end="silent for 60 s, in state T, and killed",
+        ),
     )
     job.end("SUCCEEDED", "succeeded")
     text = out(capsys, "explain")
     assert "the Application Master was lost 2 times:\n" in text
     assert "attempt 2 on node-7 goes on, before on h; 3 tasks ended with the one before\n" in text
-    assert "attempt 2 on node-7 goes on\n" in text
-    words = "attempt 2 on node-7 goes on"
+    assert "attempt 2 on node-7 goes on; the one before: silent for 60 s, in state T, and killed\n" in text
+    words = "attempt 2 on node-7 goes on; the one before: silent for 60 s, in state T, and killed"
     told = [line for line in out(capsys, "status").splitlines() if "the Application Master" in line]
     assert [(line[:52], line.endswith(words)) for line in told] == [
         ("the Application Master was lost 2 times, last at 202", True)

@@ -143,4 +143,7 @@ def test_where_no_cluster_is_said_to_be_none_is_missed(tmp_path: Path, monkeypat
     monkeypatch.setenv("AFO_RUNTIME", "local")
     assert CliRunner().invoke(afo, ["ls"]).stderr == "no jobs\n"
     monkeypatch.setenv("AFO_RUNTIME", "yarn")
-    assert "jobs on yarn are not shown" in CliRunner().invoke(afo, ["ls"]).stderr
+    done = CliRunner().invoke(afo, ["ls"])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "jobs on yarn are not shown" in done.stderr
+    assert isinstance(CliRunner().invoke(afo, ["ls", "--runtime", "yarn"]).exception, AfoError)

@@ -16,6 +16,7 @@ from afo.job.paths import JobPaths
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.protocol.am_config import AmConfig
+from afo.rpc.messages import ServerPart
 from afo.site.config import load_config
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
@@ -42,6 +43,7 @@ def model(tmp_path: Path) -> Path:
     manifest = Manifest(
         version=2, generation=1, step=20, final=True, directory="g000001-x", rows={},
         parts=(Part("dense", "d", 0, 1, 2048, 7),),
+        seconds=4.25, servers=(ServerPart(server=0, read_s=0.5), ServerPart(server=1, read_s=2.0, write_s=0.5)),
         lineage=Lineage(own=training("local_1_2", (files[1],)), before=before),
     )  # fmt: skip
     directory = tmp_path / "day" / "local_1_2" / "g000001-x"
@@ -123,10 +125,13 @@ def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, caps
     assert head.split()[:4] == ["STEP", "GENERATION", "FINAL", "SIZE"]
     assert line.split()[:5] == ["20", "1", "yes", "2.0", "KiB"]
     assert "0.8214" in line
+    assert "4.2 s  ps:1 2.5 s" in line
     write_refusal(str(model / "day" / "local_1_2"), Refusal("/m", ("auc 0.5 is not within >=0.7",)))
     assert run(["checkpoint", "ls", str(model / "day"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert [each["step"] for each in answer["checkpoints"]] == [20]
+    [saved] = answer["checkpoints"]
+    assert (saved["step"], saved["seconds"]) == (20, 4.25)
+    assert saved["servers"][1] == {"server": 1, "bytes": 0, "read_s": 2.0, "write_s": 0.5}
     assert answer["refused"] == ["auc 0.5 is not within >=0.7"]
 
 

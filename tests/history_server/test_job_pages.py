@@ -16,7 +16,7 @@ from afo.failures.causes import APPLICATION_ATTEMPT_LOST
 from afo.formats import json_file
 from afo.protocol.export_gate import Check
 from afo.protocol.profile_request import OPERATORS, STACKS, Operator, Operators
-from afo.rpc.messages import HashTables, Usage
+from afo.rpc.messages import HashTables, ServerPart, Usage
 from afo_history_server.model.job_history import Attempt, Checkpoint, DataProgress, JobHistory
 from afo_history_server.views.advice import advice
 from afo_history_server.views.timeline import MAX_LANES, WIDTH, timeline
@@ -453,6 +453,25 @@ def test_checkpoints_say_how_large_the_hash_tables_were(client: FlaskClient, run
     running.log(written(800, HashTables(rows=25_727, bytes=3 << 20, evicted=932)))
     found = words(page(client, running))
     assert "25,727 3.0 MiB 932 m-800" in found
+    assert "1 m-400" in found, "one that an older afo wrote says nothing of them"
+
+
+def test_checkpoints_say_which_server_was_slow(client: FlaskClient, running: JobWriter) -> None:
+    def written(step: int, *servers: ServerPart) -> ev.CheckpointWritten:
+        return ev.CheckpointWritten(
+            task=task_id("worker"), generation=1, step=step, manifest=f"m-{step}", positions=(), final=False,
+            servers=servers,
+        )  # fmt: skip
+
+    running.log(written(400))
+    assert "Slowest server" not in page(client, running)
+    quick, slow = ServerPart(server=0, bytes=3 << 20, read_s=0.25, write_s=0.5), ServerPart(server=7, read_s=31.5)
+    running.log(written(800, quick, slow, *(ServerPart(server=number) for number in range(10, 40))))
+    found = words(page(client, running))
+    assert "ps:7 31.5 s m-800" in found
+    assert "Step 800 by parameter server" in found
+    assert "ps:7 0 B 31.5 s 0.0 s ps:0 3.0 MiB 0.2 s 0.5 s ps:10" in found
+    assert "ps:39" not in found, "of many servers the slowest are kept"
     assert "1 m-400" in found, "one that an older afo wrote says nothing of them"
 
 

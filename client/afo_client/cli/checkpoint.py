@@ -43,6 +43,9 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
     #: Of all tables, hash tables included.
     rows: int = 0
     written: str
+    #: To save it, and of that each parameter server's part.
+    seconds: float | None = None
+    servers: tuple[m.ServerPart, ...] = ()
     metrics: dict[str, float]
     problem: str = ""
 
@@ -58,7 +61,9 @@ def command() -> None:
 @click.argument("job", required=False, type=JobType())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def ls(job: str | None, as_json: bool) -> None:
-    """List checkpoints, oldest first. JOB is a job or a directory; left out: the job submitted last."""
+    """List checkpoints, oldest first, and how long each took to save, by its slowest parameter server.
+
+    JOB is a job or a directory; left out: the job submitted last."""
     place = checkpoint_place(load_config(), job)
     found = [_described(each) for directory in _directories(place) for each in find_manifests(directory)]
     if not found and not storage.exists(place):
@@ -136,8 +141,9 @@ def _described(found: Found) -> CheckpointLine:
     size = sum(part.size for part in manifest.parts) + _size_of_tables(found.url, manifest)
     metrics = evaluation.metrics if evaluation else {}
     return replace(
-        line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics, problem=_missing(found.url, manifest)
-    )
+        line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics, problem=_missing(found.url, manifest),
+        seconds=manifest.seconds, servers=manifest.servers,
+    )  # fmt: skip
 
 
 def _missing(url: str, manifest: Manifest) -> str:
@@ -167,11 +173,19 @@ def _size_of_tables(url: str, manifest: Manifest) -> int:
 
 
 def _table(found: list[CheckpointLine]) -> str:
-    titles = ("STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "AUC", "LOG LOSS", "CALIBRATION", "MANIFEST")
+    titles = (
+        "STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", "AUC", "LOG LOSS",
+        "CALIBRATION", "MANIFEST",
+    )  # fmt: skip
     return table(titles, [_row(each) for each in found])
 
 
 def _row(line: CheckpointLine) -> tuple[str, ...]:
     final, size = "yes" if line.final else "", size_text(line.bytes)
-    quality = quality_cells(line.metrics)
-    return f"{line.step:,}", str(line.generation), final, size, f"{line.rows:,}", line.written, *quality, line.manifest
+    took = "" if line.seconds is None else f"{line.seconds:.1f} s"
+    slowest = max(line.servers, key=lambda each: each.seconds, default=None)
+    server = "" if slowest is None else f"ps:{slowest.server} {slowest.seconds:.1f} s"
+    return (
+        f"{line.step:,}", str(line.generation), final, size, f"{line.rows:,}", line.written, took, server,
+        *quality_cells(line.metrics), line.manifest,
+    )  # fmt: skip

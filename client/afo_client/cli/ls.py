@@ -29,7 +29,7 @@ _UNREADABLE = "UNREADABLE"
 def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json: bool) -> None:
     """List jobs from their directories, and what YARN knows beyond them."""
     config = load_config(runtime)
-    views = [view for name in _runtimes(config, runtime) for view in _jobs(config, name, limit)]
+    views = _of_all(config, _runtimes(config, runtime), limit)
     views.sort(key=lambda view: (view.submitted, view.job_id), reverse=True)
     chosen = [view for view in views if state is None or view.state == state.upper()][:limit]
     for view in chosen:
@@ -61,18 +61,31 @@ def _runtimes(config: Config, asked: RuntimeName | None) -> Sequence[RuntimeName
     return RUNTIMES if config.runtime.value != "local" or conf.conf_dir() is not None else ["local"]
 
 
+def _of_all(config: Config, runtimes: Sequence[RuntimeName], limit: int) -> list[JobView]:
+    """The newest jobs of each runtime; one that cannot be asked is named on stderr, and the other is listed.
+
+    Raises AfoError where none can be asked.
+    """
+    views, problems = list[JobView](), list[tuple[RuntimeName, AfoError]]()
+    for name in runtimes:
+        try:
+            views += _jobs(config, name, limit)
+        except AfoError as error:
+            problems.append((name, error))
+    if len(problems) == len(runtimes):
+        raise problems[0][1]
+    for name, problem in problems:
+        say(f"warning: jobs on {name} are not shown: {problem}")
+    return views
+
+
 def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
-    """The newest jobs of a runtime; one that cannot be asked is named on stderr, and the other is listed."""
     try:
         root = config.jobs_root(runtime)
     except NotFound:
         return []  # no cluster is configured
-    try:
-        known = {each.job_id: each for each in runtime_for(runtime, config).applications()}
-        views = {job_id: _view(config, job_id) for job_id in _newest(root, limit)}
-    except AfoError as error:
-        say(f"warning: jobs on {runtime} are not shown: {error}")
-        return []
+    known = {each.job_id: each for each in runtime_for(runtime, config).applications()}
+    views = {job_id: _view(config, job_id) for job_id in _newest(root, limit)}
     for job_id, application in known.items():
         state, words = application.final or application.state, application.diagnostics
         view = views.get(job_id, JobView(job_id=job_id, state=state, message=words))

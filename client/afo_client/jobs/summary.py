@@ -55,7 +55,8 @@ def master_text(start: MasterStart) -> str:
     """When and where another Application Master went on, and what ended with the one before."""
     before = f", before on {start.was_on}" if start.was_on not in ("", start.host) else ""
     tasks = f"; {counted(start.tasks, 'task')} ended with the one before" if start.tasks else ""
-    return without_control(f"{iso(start.time)}: attempt {start.attempt} on {start.host} goes on{before}{tasks}")
+    why = f"; the one before: {start.why}" if start.why else ""
+    return without_control(f"{iso(start.time)}: attempt {start.attempt} on {start.host} goes on{before}{tasks}{why}")
 
 
 def _why(view: JobView) -> list[str]:

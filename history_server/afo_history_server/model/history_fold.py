@@ -11,7 +11,7 @@ from afo.events.job_costs import JobCosts
 from afo.events.master_starts import MasterStarts
 from afo.failures.causes import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
-from afo.rpc.messages import TaskId
+from afo.rpc.messages import ServerPart, TaskId
 from afo_history_server.model.data_fold import DataFold
 from afo_history_server.model.downsample import Downsampled
 from afo_history_server.model.job_history import (
@@ -36,6 +36,8 @@ KEPT_EVENTS = 500
 KEPT_POINTS = 200
 KEPT_IN_PLACE = 50
 KEPT_PROFILES = 50
+#: Of each checkpoint.
+KEPT_SERVERS = 20
 #: Points of a curve.
 CURVE_POINTS = 400
 #: Points of what one attempt used.
@@ -137,7 +139,8 @@ class HistoryFold:
         if again is not None and isinstance(event, ev.AmStarted):
             what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
             tasks = f"; tasks that ended with the one before: {again.tasks}" if again.tasks else ""
-            self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{tasks}"))
+            end = f"; the one before: {event.previous_end}" if event.previous_end else ""
+            self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{tasks}{end}"))
 
     def _of_training(self, event: ev.AnyEvent, time: float) -> None:
         match event:
@@ -160,7 +163,7 @@ class HistoryFold:
                 self._checkpoints.append(
                     Checkpoint(time=time, seconds=self._saving_since and time - self._saving_since, step=event.step,
                                generation=event.generation, manifest=event.manifest, final=event.final,
-                               hash_tables=event.hash_tables)
+                               hash_tables=event.hash_tables, servers=_slowest(event.servers))
                 )  # fmt: skip
                 self._saving_since = None
                 self._change(step=event.step)
@@ -270,6 +273,10 @@ def _missing(event: ev.VariablesReady) -> tuple[str, ...]:
     if not event.kept:
         return ()
     return (f"the updates of {event.lost_samples:,} samples are missing in what was restored",)
+
+
+def _slowest(servers: tuple[ServerPart, ...]) -> tuple[ServerPart, ...]:
+    return tuple(sorted(servers, key=lambda each: -each.seconds)[:KEPT_SERVERS])
 
 
 def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from afo.failures.causes import CAUSES, HARMLESS, UNSTARTED, Cause
 from afo.job import Acls, Role
 from afo.protocol.export_gate import Check
 from afo.protocol.input_wait import InputBound
-from afo.rpc.messages import HashTables, TaskId
+from afo.rpc.messages import HashTables, ServerPart, TaskId
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 #: Of a job: no Application Master yet, no generation of tasks yet, all that follows.
@@ -73,7 +73,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """A complete manifest. `seconds`: since the chief began to save, None where that is not known.
 
-    `hash_tables`: all of the model together; None of a model without any.
+    `hash_tables`: all of the model together; None of a model without any. `servers`: the slowest first.
     """
 
     time: float
@@ -83,6 +83,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     manifest: str
     final: bool
     hash_tables: HashTables | None = None
+    servers: tuple[ServerPart, ...] = ()
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):

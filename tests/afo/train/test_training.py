@@ -84,6 +84,13 @@ def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job
     assert measured_steps <= {*saved, final.step}
     passed_over = sum(report.passed_over for report in run.master.evals)
     assert passed_over == len({*saved, final.step} - measured_steps), "each was evaluated or is told of"
+    manifest = read_manifest(final.manifest)
+    assert [each.server for each in final.servers] == list(range(len(run.ps)))
+    assert manifest.servers == final.servers
+    assert manifest.seconds
+    files = [file for file in (Path(final.manifest).parent / manifest.directory).rglob("*") if file.is_file()]
+    told = sum(each.bytes for each in final.servers)
+    assert 0.5 < told / sum(file.stat().st_size for file in files) < 1.1, "all that is large is some server's"
     assert (final.hash_tables is None) == (job.model.embedding.storage == "dense")
     assert [(row, count, xor) for row, _, count, xor in final.positions] == [
         (row, *ack) for row, ack in enumerate(expected_acks(FILES, RECORDS))
