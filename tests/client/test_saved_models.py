@@ -99,6 +99,8 @@ def test_the_model_of_a_job_is_what_it_exported(
     )  # fmt: skip
     Path(paths.verdict).write_bytes(json_file.encode(finished))
     assert find_model(load_config(), "local_1_2").url == best
+    assert run(["checkpoint", "ls", "local_1_2"]) == 0
+    assert capsys.readouterr().out.count("manifest-g000001") == 2, "all are listed, not what was exported"
     other = f"{tmp_path}/local_1_3/checkpoints/manifest-g000001-s000000000010.json"
     for elsewhere in (other, f"{tmp_path}/local_1_2/../local_1_3/x.json", "/etc/passwd"):
         Path(paths.verdict).write_bytes(json_file.encode(replace(finished, export=elsewhere)))

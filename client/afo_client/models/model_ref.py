@@ -44,7 +44,7 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     Of a job it is the checkpoint that it chose to export. Of other checkpoints the final one is taken, else the newest;
     one that the quality gate refused only by itself.
     """
-    place, rows = checkpoint_place(config, named), ROW_TYPES[0]
+    place, rows = _model_place(config, named), ROW_TYPES[0]
     if export := exported_at(place):
         place, rows = export.manifest, export.rows
     try:
@@ -64,10 +64,22 @@ def exported_at(place: str) -> Exported | None:
 
 
 def checkpoint_place(config: Config, named: str | None) -> str:
-    """The URL of a job's exported checkpoint or of all it has, or what was named as one; a path as an absolute one."""
+    """The directory of a job's checkpoints (of the last one if nothing is named), or what was named as one; a path as
+    an absolute one."""
+    if named is None or is_job(named):
+        return places(find_job(config, named))["checkpoints"]
+    return _absolute(named)
+
+
+def _model_place(config: Config, named: str | None) -> str:
+    """The same, but of a job that chose one of its checkpoints to export, that one's manifest."""
     if named is None or is_job(named):
         ref = find_job(config, named)
         return _chosen(ref) or places(ref)["checkpoints"]
+    return _absolute(named)
+
+
+def _absolute(named: str) -> str:
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
 
 
