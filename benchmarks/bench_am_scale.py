@@ -31,9 +31,9 @@ from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
 from afo.rpc.server import RpcServer
-from afo_am.core import Core
-from afo_am.driver import Driver
-from afo_am.journal import Journal
+from afo_am.core.core import Core
+from afo_am.engine.driver import Driver
+from afo_am.engine.journal import Journal
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
 
 HEARTBEAT_S = sized(5.0, 0.2)

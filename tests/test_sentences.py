@@ -87,7 +87,7 @@ def test_the_age_of_a_report_is_counted_in_commits_that_touch_its_paths(tmp_path
     report = tmp_path / "report.md"
     report.write_text(f"Commit {report_ages.git('rev-list', '--max-parents=0', 'HEAD').split()[-1]}, 2026-11-20")
     everything = report_ages.age(report, ())
-    assert everything.touched > report_ages.age(report, ("am/afo_am/core.py",)).touched > 0
+    assert everything.touched > report_ages.age(report, ("am/afo_am/core/core.py",)).touched > 0
     report.write_text("Commit 0123456789abcdef, 2026-11-20")
     assert "names no commit" in report_ages.table([report_ages.age(report, ())])
 

@@ -1,8 +1,8 @@
 """The event log: one JSON line an event; the AM's journal, and what `afo events`, the history server and tests read.
 
-The state of a job is a function of its events (`afo_am.state`). A reader ignores a last line without its newline and
-keeps events of a type it does not know (`Unknown`), so that an older reader can read a newer log. A line ends with a
-checksum of what stands before it; one that has been damaged holds no record for any reader.
+The state of a job is a function of its events (`afo_am.state.job_state`). A reader ignores a last line without its
+newline and keeps events of a type it does not know (`Unknown`), so that an older reader can read a newer log. A line
+ends with a checksum of what stands before it; one that has been damaged holds no record for any reader.
 """
 
 import re

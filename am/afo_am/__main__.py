@@ -23,15 +23,15 @@ from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import METHODS, read_secret
 from afo.yarn.submission import KEYTAB
-from afo_am import pulse
-from afo_am.attempt import application_attempt
-from afo_am.core import Core
-from afo_am.driver import Driver
-from afo_am.journal import Journal, await_room
-from afo_am.metrics import served
-from afo_am.replay import read_earlier
+from afo_am.core.core import Core
+from afo_am.engine.driver import Driver
+from afo_am.engine.journal import Journal, await_room
+from afo_am.engine.metrics import served
+from afo_am.engine.replay import read_earlier
+from afo_am.engine.tokens import TokenKeeper
 from afo_am.runtime import make_runtime
-from afo_am.tokens import TokenKeeper
+from afo_am.runtime.application_attempt import application_attempt
+from afo_am.supervisor import pulse
 
 log = logging.getLogger("afo.am")
 

@@ -20,17 +20,17 @@ from afo.rpc.client import AmAddress, AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
 from afo.rpc.wire import read_secret
-from afo_child import launch
-from afo_child.agent import SAVE_S, Agent
-from afo_child.facts import environment_report
-from afo_child.mirror import Mirror
-from afo_child.model_dir import ModelDir, use_of
-from afo_child.newest_master import NewestMaster
-from afo_child.orders import Orders
-from afo_child.output import Output
-from afo_child.termination import Termination
-from afo_child.trainer import Trainer
-from afo_child.tunnel import Tunnel
+from afo_child.agent.agent import SAVE_S, Agent
+from afo_child.agent.newest_master import NewestMaster
+from afo_child.agent.termination import Termination
+from afo_child.container.facts import environment_report
+from afo_child.model_dir.mirror import Mirror
+from afo_child.model_dir.model_dir import ModelDir, use_of
+from afo_child.network.tunnel import Tunnel
+from afo_child.orders.order_runner import Orders
+from afo_child.process import launch
+from afo_child.process.output import Output
+from afo_child.process.task_runner import TaskRunner
 
 #: For the last upload of the logs; beyond that the file system is taken to hang.
 _UPLOAD_S = 60.0
@@ -63,7 +63,7 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     client = AmClient(config.am_address_url, read_secret(config.secret_file), patience_s=orphan_s, known=known)
     output = Output(work_dir, storage.join(config.logs_url, f"{task.role}_{task.index}", str(task.attempt)))
     wake = threading.Event()
-    trainer = Trainer(config, task, output, work_dir, environment, wake.set)
+    trainer = TaskRunner(config, task, output, work_dir, environment, wake.set)
     host = advertised_host(config.runtime)
     mirror = Mirror(work_dir / launch.MODEL_DIR, config.checkpoint_url)
     model_dir = ModelDir(mirror, use_of(config.job, task), wake.set)

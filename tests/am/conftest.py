@@ -8,7 +8,8 @@ from msgspec import structs
 from afo.events import types as ev
 from afo.events.job_costs import JobCosts
 from afo.protocol.am_config import AmConfig
-from afo_am.core import Core
+from afo_am.core.core import Core
+from afo_am.state import invariants
 from fake_cluster import FakeCluster, make_config
 from journaled import journaled
 
@@ -24,7 +25,7 @@ def make_cluster() -> Iterator[Callable[..., FakeCluster]]:
 
     yield make
     for cluster in made:
-        cluster.core.state.validate()
+        invariants.check(cluster.core.state)
         replayed = Core(cluster.config, now=0.0)
         for event, wall in cluster.log:
             replayed.replay(event, wall)

@@ -12,7 +12,7 @@ from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Restart, RestartBudget, Timeouts
 from afo.rpc import messages as m
-from afo_am.status import status_of
+from afo_am.engine.status import status_of
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

@@ -18,13 +18,13 @@ from afo.rpc.client import AmAddress, AmClient, write_address
 from afo.rpc.master import Master
 from afo.rpc.server import RpcServer
 from afo.rpc.wire import new_secret
-from afo_am import commands as c
-from afo_am import driver
-from afo_am.core import Core
-from afo_am.driver import Driver
-from afo_am.journal import Journal
-from afo_am.replay import read_earlier
+from afo_am.core.core import Core
+from afo_am.engine import driver
+from afo_am.engine.driver import Driver
+from afo_am.engine.journal import Journal
+from afo_am.engine.replay import read_earlier
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
+from afo_am.state import commands as c
 from fake_cluster import make_config
 
 

@@ -12,9 +12,9 @@ import pytest
 from afo.events.types import JobFinished
 from afo.job import Data, Job, RoleSpec
 from afo.job.paths import JobPaths
-from afo_am.end_hook import run_end_hook
-from afo_am.master_log import DESCRIPTOR
+from afo_am.engine.end_hook import run_end_hook
 from afo_am.runtime.base import FinalState
+from afo_am.runtime.master_log import DESCRIPTOR
 
 SHOW = """
 import json, os, sys

@@ -12,7 +12,7 @@ from afo.formats.units import Interval
 from afo.job import EarlyStop, Export, Train
 from afo.protocol.export_gate import Fall
 from afo.rpc import messages as m
-from afo_am.evaluations import Evaluations
+from afo_am.state.evaluations import Evaluations
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

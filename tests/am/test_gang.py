@@ -10,8 +10,8 @@ from afo.events import types as ev
 from afo.formats.units import Duration, Memory
 from afo.job import Elastic, Job, Role, RoleSpec, Timeouts
 from afo.protocol.am_config import AmConfig
-from afo_am.gang import missing
-from afo_am.tasks import Stage
+from afo_am.policy.gang import missing
+from afo_am.state.tasks import Stage
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

@@ -13,14 +13,14 @@ from afo.errors import NoSpaceLeft
 from afo.events import event_log
 from afo.job.paths import JobPaths
 from afo.storage import patience
-from afo_am import journal
+from afo_am.engine import journal
 
 #: Takes all descriptors there are, gives them back half a second later, and writes meanwhile.
 SCRIPT = """
 import os, resource, sys, threading
 from afo.events import types as ev
 from afo.job.paths import JobPaths
-from afo_am.journal import Journal
+from afo_am.engine.journal import Journal
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 paths = JobPaths(sys.argv[1], "local_1_0001")

@@ -10,8 +10,8 @@ from afo.events import types as ev
 from afo.job import Job, RoleSpec
 from afo.rpc import messages as m
 from afo.rpc.wire import METHODS
-from afo_am import commands as c
-from afo_am.tasks import Stage
+from afo_am.state import commands as c
+from afo_am.state.tasks import Stage
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

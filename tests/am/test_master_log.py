@@ -14,8 +14,8 @@ import pytest
 
 from afo import storage
 from afo.job.paths import JobPaths
-from afo_am import master_log
-from afo_am.master_log import DESCRIPTOR, MasterLog, Relay, ask_for_copy
+from afo_am.runtime import master_log
+from afo_am.runtime.master_log import DESCRIPTOR, MasterLog, Relay, ask_for_copy
 
 JOB = "application_1700000000000_0001"
 
@@ -26,8 +26,8 @@ def supervised(folder: Path, am: str) -> Path:
         import sys
         from pathlib import Path
         from afo.job.paths import JobPaths
-        from afo_am.master_log import MasterLog
-        from afo_am.supervisor import RestartBound, Supervisor
+        from afo_am.runtime.master_log import MasterLog
+        from afo_am.supervisor.supervision import RestartBound, Supervisor
         log = MasterLog(Path("am-log"), JobPaths({str(folder / "jobs")!r}, {JOB!r}), 2)
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
         Supervisor(am, RestartBound(2, 600, 0.01, 0.02), log=log).run()
@@ -41,7 +41,7 @@ def test_an_am_that_asks_is_answered_when_all_it_said_is_copied(tmp_path: Path) 
     am = f"""
         import sys
         from pathlib import Path
-        from afo_am.master_log import ask_for_copy
+        from afo_am.runtime.master_log import ask_for_copy
         copy = Path({str(tmp_path)!r}, "jobs/{JOB}/logs/am/2/stderr")
         for number in range(3):
             sys.stderr.write(f"line {{number}}\\n" * 20_000)

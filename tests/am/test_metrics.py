@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
-from afo_am.metrics import served
-from afo_am.metrics_server import MOST
+from afo_am.engine.metrics import served
+from afo_am.engine.metrics_server import MOST
 from job_writer import task_id
 
 STATUS = StatusReply(
@@ -59,7 +59,7 @@ def test_a_job_is_told_as_it_is_now() -> None:
 
 
 def test_silent_connections_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afo_am.metrics_server.WHOLE_S", 2.0)
+    monkeypatch.setattr("afo_am.engine.metrics_server.WHOLE_S", 2.0)
     with served(lambda: STATUS, "127.0.0.1") as address:
         host, _, port = address.rpartition(":")
         before = threading.active_count()

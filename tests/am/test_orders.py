@@ -9,7 +9,7 @@ from afo.errors import NotFound, PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.job import Acls
 from afo.rpc import messages as m
-from afo_am.orders import MAX_KEPT, MAX_OPEN
+from afo_am.policy.orders import MAX_KEPT, MAX_OPEN
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

@@ -9,7 +9,7 @@ from afo.events import types as ev
 from afo.job import Checkpoint, Data, Job, RoleSpec
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
-from afo_am.tasks import Stage
+from afo_am.state.tasks import Stage
 from fake_cluster import FakeCluster, FakeTask, make_config
 from journaled import journaled
 

@@ -9,7 +9,7 @@ from afo.events import types as ev
 from afo.job import Job, Restart, RestartBudget, Role, RoleSpec
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
-from afo_am.status import status_of
+from afo_am.engine.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from afo.job import Optimizer, Schedule, Train
 from afo.protocol.am_config import AmConfig
 from afo.protocol.train_task import Progress
-from afo_am.progress import progress_of, seconds_left
-from afo_am.rates import Rates
-from afo_am.state import JobState
+from afo_am.policy.progress import progress_of, seconds_left
+from afo_am.state.job_state import JobState
+from afo_am.state.rates import Rates
 from fake_cluster import make_config
 from job_writer import task_id
 

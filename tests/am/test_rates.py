@@ -5,7 +5,7 @@ import pytest
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import TaskId
-from afo_am.rates import Rates
+from afo_am.state.rates import Rates
 
 A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 

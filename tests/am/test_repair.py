@@ -8,7 +8,7 @@ from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Backoff, Restart, Timeouts
 from afo.protocol.train_task import Progress
-from afo_am.status import status_of
+from afo_am.engine.status import status_of
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

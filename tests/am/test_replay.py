@@ -20,11 +20,11 @@ from afo.events.event_log import Record
 from afo.formats import json_file
 from afo.job.paths import JobPaths
 from afo_am.__main__ import main
-from afo_am.apply import OBSERVATIONS
-from afo_am.core import Core
-from afo_am.journal import Journal
-from afo_am.replay import DamagedJournal, read_earlier
-from afo_am.supervisor import FINAL_CODES
+from afo_am.core.core import Core
+from afo_am.engine.journal import Journal
+from afo_am.engine.replay import DamagedJournal, read_earlier
+from afo_am.state.apply import OBSERVATIONS
+from afo_am.supervisor.supervision import FINAL_CODES
 from fake_cluster import FakeCluster, make_config
 from journaled import journaled
 

@@ -8,7 +8,7 @@ from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Backoff, Restart, RestartBudget
 from afo.rpc import messages as m
-from afo_am import commands as c
+from afo_am.state import commands as c
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

@@ -11,9 +11,9 @@ from afo.failures.causes import CAUSES
 from afo.job import Elastic, Job, Restart, RestartBudget, RoleSpec
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
-from afo_am.scaling import PATIENCE_S
-from afo_am.status import status_of
-from afo_am.tasks import Stage
+from afo_am.engine.status import status_of
+from afo_am.policy.scaling import PATIENCE_S
+from afo_am.state.tasks import Stage
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

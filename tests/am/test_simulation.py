@@ -89,7 +89,12 @@ def test_mutants_of_rows() -> None:
 
 def test_mutants_are_many_and_each_reason_for_one_that_lives_is_about_one() -> None:
     mutants = all_mutants()
-    assert {each.module for each in mutants} == {"afo_am.tasks", "afo_am.restarts", "afo_am.repair", "afo_am.apply"}
+    assert {each.module for each in mutants} == {
+        "afo_am.state.tasks",
+        "afo_am.policy.restarts",
+        "afo_am.state.repair",
+        "afo_am.state.apply",
+    }
     assert sum(each.operator == "DropRow" for each in mutants) >= 9
     assert len(mutants) > 60
     excused = [each for each in mutants if why_equivalent(each.module, each.before, each.after)]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from afo.errors import SpecError
-from afo_am import pulse
-from afo_am.supervisor import EXIT_TERMINATED, RestartBound
+from afo_am.supervisor import pulse
+from afo_am.supervisor.supervision import EXIT_TERMINATED, RestartBound
 
 
 def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
@@ -38,7 +38,7 @@ def supervise(
     """A supervisor of an AM that runs the text `am` in `directory`."""
     program = f"""
         import os, sys
-        from afo_am.supervisor import RestartBound, Supervisor
+        from afo_am.supervisor.supervision import RestartBound, Supervisor
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
         supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}, silent_s={silent_s})
         code = supervisor.run()
@@ -115,7 +115,7 @@ def gone(pid: int) -> bool:
 
 def test_an_am_that_is_stopped_is_killed_and_started_again(tmp_path: Path) -> None:
     am = """
-        from afo_am import pulse
+        from afo_am.supervisor import pulse
         pulse.begin()
         assert pulse.DESCRIPTOR not in os.environ
         if os.environ["AFO_AM_INCARNATION"] == "1":

@@ -9,7 +9,7 @@ from afo.errors import ClusterUnreachable, NotFound
 from afo.hadoop import delegation_tokens, webhdfs
 from afo.hadoop.delegation_tokens import Token
 from afo.rpc import messages as m
-from afo_am.tokens import TokenKeeper
+from afo_am.engine.tokens import TokenKeeper
 
 HDFS = Token(b"old", b"p", delegation_tokens.HDFS, "10.0.0.1:8020")
 MANAGER = Token(b"manager", b"p", delegation_tokens.RESOURCE_MANAGER, "10.0.0.1:8032")
@@ -84,7 +84,7 @@ def test_they_are_obtained_again_well_before_their_end(name_node: NameNode) -> N
 def test_a_namenode_that_is_away_is_asked_again_and_the_old_ones_stay(
     name_node: NameNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afo_am.tokens._RETRY_S", 0.2)
+    monkeypatch.setattr("afo_am.engine.tokens._RETRY_S", 0.2)
     name_node.away = True
     keeper = TokenKeeper("alice")
     keeper.start()

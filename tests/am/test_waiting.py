@@ -12,12 +12,12 @@ from afo.job import Elastic, RoleSpec, Timeouts
 from afo.yarn.queues import Queue as YarnQueue
 from afo.yarn.queues import QueueUse as YarnQueueUse
 from afo.yarn.queues import Resource
-from afo_am import commands as c
-from afo_am.core import Core
+from afo_am.core.core import Core
+from afo_am.engine.status import status_of
+from afo_am.policy.wait_text import Lack, sentence
 from afo_am.runtime.base import ContainerInfo, Node, QueueUse
 from afo_am.runtime.yarn import queue_use
-from afo_am.status import status_of
-from afo_am.wait_words import Lack, sentence
+from afo_am.state import commands as c
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]

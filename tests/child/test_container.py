@@ -10,9 +10,10 @@ import pytest
 
 from afo.errors import NotFound
 from afo.protocol.task_environment import TaskEnvironment
-from afo_child import facts, launch
-from afo_child.ports import PortReservation, stopped, unresponsive
-from afo_child.usage import UsageMeter
+from afo_child.container import facts
+from afo_child.container.usage import UsageMeter
+from afo_child.network.ports import PortReservation, stopped, unresponsive
+from afo_child.process import launch
 
 
 def test_usage_covers_a_process_and_keeps_the_counters_of_a_dead_one() -> None:

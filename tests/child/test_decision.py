@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from afo.rpc.messages import Directive
-from afo_child.decision import (
+from afo_child.agent.decision import (
     MAX_RESTARTS,
     Action,
     BackOff,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from afo.logs import upload
 from afo.logs.capped import CappedLog, LastLines
 from afo.logs.upload import LogUploader
-from afo_child.progress import MAX_LINE, ProgressReader
-from afo_child.pump import Pump
+from afo_child.process.progress import MAX_LINE, ProgressReader
+from afo_child.process.pump import Pump
 from fake_master import until
 
 GAP = re.compile(rb"\n\[afo: bytes (\d+) to (\d+) are left out\]\n")

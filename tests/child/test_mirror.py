@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from afo import storage
-from afo_child.mirror import Mirror
+from afo_child.model_dir.mirror import Mirror
 
 
 @pytest.fixture

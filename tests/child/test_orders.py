@@ -8,7 +8,7 @@ import psutil
 from afo.formats import json_file
 from afo.process.bounded_command import BoundedCommand
 from afo.protocol.profile_request import FOLDER, OPERATORS, STACKS, WANTED, Operators
-from afo_child import stacks
+from afo_child.orders import stacks
 from fake_master import FakeMaster, until
 
 UP = "mark('up', str(os.getpid())); forever()"

@@ -13,7 +13,7 @@ import pytest
 
 from afo.errors import ClusterUnreachable, Unsupported
 from afo.rpc import tls, wire
-from afo_child.tunnel import INNER, Tunnel
+from afo_child.network.tunnel import INNER, Tunnel
 
 SECRET = wire.new_secret()
 HOST = "127.0.0.1"

@@ -8,7 +8,7 @@ from afo.events import event_log
 from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Timeouts
-from afo_am.status import status_of
+from afo_am.engine.status import status_of
 from afo_client.jobs.view import LogReader, from_status
 from fake_cluster import FakeCluster, make_config
 

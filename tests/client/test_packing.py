@@ -41,7 +41,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
 def test_it_runs_without_any_python_of_the_machine(archive: Path, tmp_path: Path) -> None:
     root = unpacked(archive, tmp_path / "some where")
     program = (
-        "import sys, json, ssl, sqlite3, ctypes, skein, afo_child.main, afo_am.driver\n"
+        "import sys, json, ssl, sqlite3, ctypes, skein, afo_child.main, afo_am.engine.driver\n"
         "maps = {line.split(None, 5)[-1].strip() for line in open('/proc/self/maps') if '.so' in line}\n"
         "json.dump([sys.executable, sys.prefix, sys.path, afo_child.__file__, sorted(maps)], sys.stdout)"
     )

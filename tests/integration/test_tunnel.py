@@ -14,7 +14,7 @@ from afo.events import types as ev
 from afo.rpc import wire
 from afo.site.config import load_config, user_name
 from afo.site.user_state import UserState
-from afo_child.tunnel import INNER, Tunnel
+from afo_child.network.tunnel import INNER, Tunnel
 from click_records import SCHEMA, write_files
 from live_job import LiveJob, afo
 

@@ -18,9 +18,10 @@ from afo.job import Data, Job, RoleSpec
 from afo.protocol.am_config import AmConfig
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo_am import commands as c
-from afo_am.core import Core, Outcome
+from afo_am.core.core import Core, Outcome
 from afo_am.runtime.base import ContainerInfo
+from afo_am.state import commands as c
+from afo_am.state import invariants
 from fake_model import FakeModel, read
 
 
@@ -126,7 +127,7 @@ class FakeCluster:
         """One stimulus; raises what the sender would see raised."""
         outcome = self.core.handle(stimulus, now=self.time, wall=self.time)
         self._carry_out(outcome)
-        self.core.state.validate()
+        invariants.check(self.core.state)
         if outcome.error is not None:
             raise outcome.error
         return outcome.reply

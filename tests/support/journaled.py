@@ -1,6 +1,6 @@
 """What the journal covers of a core: a replay of its events must reach the same."""
 
-from afo_am.core import Core
+from afo_am.core.core import Core
 
 _VOLATILE = {
     "last_seen", "waiting_since", "leaves_since", "not_before", "address", "address_generation", "process_alive",

@@ -64,7 +64,7 @@ def _write(path: Path, value: object) -> None:
 
 def main(directory: Path) -> None:
     """Serve calls until the application is ended."""
-    from afo_am.attempt import application_attempt
+    from afo_am.runtime.application_attempt import application_attempt
     from afo_am.runtime.yarn import YarnRuntime
 
     calls = directory / str(application_attempt())

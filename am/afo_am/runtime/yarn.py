@@ -21,8 +21,8 @@ from afo.yarn import skein_channel
 from afo.yarn.queues import Queue
 from afo.yarn.resource_manager import ResourceManager, from_configuration
 from afo.yarn.submission import service_name
-from afo_am import master_log
-from afo_am.attempt import application_attempt
+from afo_am.runtime import master_log
+from afo_am.runtime.application_attempt import application_attempt
 from afo_am.runtime.base import ContainerInfo, ContainerState, FinalState, Node, QueueUse
 
 _T = TypeVar("_T")

@@ -23,7 +23,7 @@ from afo_client.packing.layout import MANIFEST, PYTHON, PYTHON_NAMES, SITE, STDL
 _LEVEL = 4
 _COMPILE_LIMIT_S = 1800
 #: What the AM's and the tasks' containers begin with, and the parts of Python that need libraries of the machine.
-_MODULES = ("ssl", "ctypes", "lzma", "bz2", "zlib", "afo_am.driver", "afo_child.main", "skein", "hdfs_native")
+_MODULES = ("ssl", "ctypes", "lzma", "bz2", "zlib", "afo_am.engine.driver", "afo_child.main", "skein", "hdfs_native")
 
 
 class Packed(Struct, frozen=True):

@@ -20,7 +20,7 @@ from afo.models.entry import build_model, callbacks_of
 from afo.rpc.messages import TaskId
 from afo.trainable import own_callbacks
 from afo.trainable.own_callbacks import MOST_EPOCHS, OwnCallbacks
-from afo_am.evaluations import Evaluations
+from afo_am.state.evaluations import Evaluations
 from click_records import SCHEMA
 
 pytestmark = pytest.mark.tensorflow

@@ -13,10 +13,10 @@ from afo.errors import PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
-from afo_am import commands as c
-from afo_am import invariants
-from afo_am.core import Core, Outcome
+from afo_am.core.core import Core, Outcome
 from afo_am.runtime.base import ContainerInfo
+from afo_am.state import commands as c
+from afo_am.state import invariants
 from fake_cluster import FakeCluster, FakeTask
 from journaled import journaled
 from simulation.broken import Broken

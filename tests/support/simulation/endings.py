@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from afo.events import types as ev
 from afo.failures.causes import CAUSES
 from afo.rpc import messages as m
-from afo_am import commands as c
+from afo_am.state import commands as c
 from simulation.broken import Broken
 from simulation.cluster import SimulatedCluster
 

@@ -4,23 +4,23 @@ _REGISTERED_ALONE = "only a registered attempt has an address or a process, and 
 
 #: (module, words before, words after, why); of the words the beginning is enough.
 _EQUIVALENT = (
-    ("afo_am.tasks", 'f"{self.id} cannot go from', "", "how much of its story the message of a mistake shows"),
-    ("afo_am.tasks", "(Stage.REQUESTED, Stage.ALLOCATED): _stay", "(Stage.REQUESTED, Stage.ALLOCATED): _leave",
+    ("afo_am.state.tasks", 'f"{self.id} cannot go from', "", "how much of its story the message of a mistake shows"),
+    ("afo_am.state.tasks", "(Stage.REQUESTED, Stage.ALLOCATED): _stay", "(Stage.REQUESTED, Stage.ALLOCATED): _leave",
      _REGISTERED_ALONE),
-    ("afo_am.tasks", "(Stage.REQUESTED, Stage.REGISTERED): _stay", "(Stage.REQUESTED, Stage.REGISTERED): _leave",
+    ("afo_am.state.tasks", "(Stage.REQUESTED, Stage.REGISTERED): _stay", "(Stage.REQUESTED, Stage.REGISTERED): _leave",
      _REGISTERED_ALONE),
-    ("afo_am.tasks", "(Stage.ALLOCATED, Stage.REGISTERED): _stay", "(Stage.ALLOCATED, Stage.REGISTERED): _leave",
+    ("afo_am.state.tasks", "(Stage.ALLOCATED, Stage.REGISTERED): _stay", "(Stage.ALLOCATED, Stage.REGISTERED): _leave",
      _REGISTERED_ALONE),
-    ("afo_am.tasks", "(Stage.REQUESTED, Stage.ENDED): _leave", "(Stage.REQUESTED, Stage.ENDED): _stay",
+    ("afo_am.state.tasks", "(Stage.REQUESTED, Stage.ENDED): _leave", "(Stage.REQUESTED, Stage.ENDED): _stay",
      _REGISTERED_ALONE),
-    ("afo_am.tasks", "(Stage.ALLOCATED, Stage.ENDED): _leave", "(Stage.ALLOCATED, Stage.ENDED): _stay",
+    ("afo_am.state.tasks", "(Stage.ALLOCATED, Stage.ENDED): _leave", "(Stage.ALLOCATED, Stage.ENDED): _stay",
      _REGISTERED_ALONE),
-    ("afo_am.tasks", "(Stage.SUCCEEDED, Stage.ENDED): _leave", "(Stage.SUCCEEDED, Stage.ENDED): _stay",
+    ("afo_am.state.tasks", "(Stage.SUCCEEDED, Stage.ENDED): _leave", "(Stage.SUCCEEDED, Stage.ENDED): _stay",
      "it left when it succeeded"),
-    ("afo_am.restarts", "return float(min(",
+    ("afo_am.policy.restarts", "return float(min(",
      "return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) / (0.75",
      "80 to 133 % in place of 75 to 125 % of a minute at most: the step of the AM's clock hides it"),
-    ("afo_am.restarts", "return 0.0", "return -1.0", "a pause that was over a second ago is over"),
+    ("afo_am.policy.restarts", "return 0.0", "return -1.0", "a pause that was over a second ago is over"),
 )  # fmt: skip
 
 

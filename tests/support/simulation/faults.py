@@ -13,7 +13,7 @@ from afo.errors import NotFound, ProtocolError
 from afo.failures.causes import NEEDS_REPAIR
 from afo.job import Elastic
 from afo.rpc import messages as m
-from afo_am import commands as c
+from afo_am.state import commands as c
 from fake_cluster import FakeTask
 from simulation.cluster import SimulatedCluster
 from simulation.network import Lost

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from afo.events import types as ev
 from afo.job import Elastic
-from afo_am.slow import HOUR_S, LEAST, MOST_PER_HOUR
+from afo_am.policy.stragglers import HOUR_S, LEAST, MOST_PER_HOUR
 from simulation.broken import Broken
 from simulation.policy import ANY_TIME, Line
 

@@ -1,0 +1,160 @@
+"""The calls of Children: who registers, what its heartbeat is answered, how its process ended. Pure."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from afo import __version__
+from afo.events import types as ev
+from afo.failures.causes import CAUSES
+from afo.job import Role
+from afo.protocol.train_task import Progress
+from afo.rpc import messages as m
+from afo_am.policy import excluded_hosts, in_place, programs
+from afo_am.policy.diagnosis import message_of
+from afo_am.policy.gang_release import GangRelease
+from afo_am.policy.lifecycle import Lifecycle
+from afo_am.policy.orders import Orders
+from afo_am.policy.restarts import holds
+from afo_am.policy.verdict import decide
+from afo_am.state.context import Context
+from afo_am.state.job_state import STOPPED, SUCCEEDED
+from afo_am.state.tasks import LIVE, Stage, Task
+
+
+class ChildRpc:
+    """Part of the core that talks to Children."""
+
+    def __init__(self, context: Context, tasks: Lifecycle, orders: Orders, gang: GangRelease) -> None:
+        self._context, self._tasks, self._orders, self._gang = context, tasks, orders, gang
+
+    def register(self, request: m.RegisterRequest) -> m.Directive:
+        """A Child is up."""
+        if request.afo_version != __version__ or request.protocol != m.PROTOCOL:
+            return self._refuse_version(request)
+        task = self._context.state.task(request.task)
+        if task is None or task.stage not in LIVE or self._context.state.verdict:
+            return self._directive_end("this attempt is not wanted any more")
+        task.last_seen = self._context.now
+        task.waiting_since = 0.0
+        if task.stage is not Stage.REGISTERED:
+            self._context.record(
+                ev.TaskRegistered(
+                    task=request.task, container=request.container, host=request.host, pid=request.pid,
+                    log_url=request.log_url, environment=request.environment,
+                )
+            )  # fmt: skip
+            if excluded_hosts.refuse(self._context, self._tasks, task, request.host):
+                return self._directive_end("the job avoids this host")
+        return self._directive(task)
+
+    def _refuse_version(self, request: m.RegisterRequest) -> m.Directive:
+        text = (
+            f"the container of {request.task} on {request.host} has afo {request.afo_version} "
+            f"(protocol {request.protocol}), the job was submitted with afo {__version__} (protocol {m.PROTOCOL}); "
+            "put the same version into `environment.python`"
+        )
+        decide(self._context, "FAILED", "version_mismatch", text, request.task)
+        return self._directive_end(text)
+
+    def beat(self, request: m.HeartbeatRequest) -> m.Directive:
+        """A Child lives."""
+        task = self._context.state.task(request.task)
+        if task is None or task.stage is not Stage.REGISTERED:
+            return self._directive_end("this attempt is not wanted any more")
+        task.last_seen = self._context.now
+        task.process_alive, task.usage, task.halted = request.process_alive, request.usage, request.halted
+        if request.progress is not None:
+            self._context.rates.take(task.id, request.progress, self._context.now)
+            task.progress = request.progress
+            if request.process_alive and self._counts(task, request.generation):
+                self._note_work(task, request.progress)
+        if request.address and request.generation == self._context.state.generation and not self._context.state.verdict:
+            task.address, task.address_generation = request.address, request.generation
+            self._form_generation(task)
+        directive, orders = self._directive(task), self._orders.heard(task, request.orders)
+        return replace(directive, orders=orders) if orders else directive
+
+    def _note_work(self, task: Task, progress: Progress) -> None:
+        """Write down, once, that the task's process is at work."""
+        if not task.at_work and _is_at_work(task.id.role, progress) and not self._context.state.verdict:
+            task.at_work = True
+            self._context.record(ev.TaskAtWork(task=task.id, generation=self._context.state.generation))
+
+    def _counts(self, task: Task, generation: int) -> bool:
+        """Whether what a process of `generation` does counts; an evaluator of a model belongs to none."""
+        state = self._context.state
+        return generation == state.generation or (task.id.role == "evaluator" and not state.config.job.program)
+
+    def _form_generation(self, task: Task) -> None:
+        state = self._context.state
+        if not state.cluster:
+            cluster = programs.formed(state, self._context.now)
+        else:
+            cluster = {} if state.config.job.restarts_together else programs.moved(state, task)
+        if cluster and (state.cluster or self._gang.is_there()):
+            whole = cluster if state.config.job.program else {}
+            self._context.record(
+                ev.GenerationStarted(generation=state.generation, ps=cluster.get("ps", ()), cluster=whole)
+            )
+
+    def _directive(self, task: Task) -> m.Directive:
+        state, role = self._context.state, task.id.role
+        if state.verdict:
+            return self._directive_end(f"the job is {state.verdict}")
+        if task.given_up:
+            return self._directive_end("the job goes on without this task")
+        if task.leaving:
+            return self._directive_end(task.leaving.why)
+        beat = max(1.0, len(state.tasks) / 800)
+        program = bool(state.config.job.program)
+        starts = task.process_ends if task.not_before <= self._context.now else 0
+        if role == "evaluator" and not program:  # it talks to no parameter server, so no generation ends for it
+            return m.Directive(action="run", generation=1, starts=starts, heartbeat_s=beat)
+        since = state.holders[task.id.index].generation if holds(state, task) else 0
+        if not state.cluster:
+            return m.Directive(action="wait", generation=state.generation, since=since, heartbeat_s=min(beat, 0.3))
+        return m.Directive(
+            action="run", generation=state.generation, since=since, ps=state.ps, heartbeat_s=beat,
+            num_workers=state.num_workers, num_splits=state.splits.rows,
+            is_chief=task is state.chief, cluster=state.cluster if program else {}, starts=starts,
+        )  # fmt: skip
+
+    def _directive_end(self, reason: str) -> m.Directive:
+        return m.Directive(action="end", generation=self._context.state.generation, reason=reason)
+
+    def exited(self, report: m.ExitReport) -> m.ExitReply:
+        """A Child's process ended."""
+        task = self._context.state.task(report.task)
+        registered = task is not None and task.stage is Stage.REGISTERED
+        if task is not None and registered:
+            self._take_last_progress(task, report)
+        if task is not None and registered and in_place.process_ended(self._context, self._tasks, task, report):
+            return m.ExitReply(stays=True)
+        if task is not None and registered and report.cause == STOPPED and not self._context.state.verdict:
+            task.stopped, task.last_seen = report, self._context.now  # the container's end will say by whom, and why
+        elif task is not None and task.stage in LIVE:
+            message = message_of(report, self._context.state.spec(task.id.role).memory)
+            cause = report.cause
+            if cause == SUCCEEDED and self._of_lost_generation(task, report):
+                cause, message = "generation_lost", CAUSES["generation_lost"].summary
+            self._tasks.task_ended(task, cause, report.code, message, report)
+        return m.ExitReply()
+
+    def _take_last_progress(self, task: Task, report: m.ExitReport) -> None:
+        """A short process may end between two heartbeats; one of a lost generation made steps that were undone."""
+        if report.progress is not None and self._counts(task, report.generation):
+            self._context.rates.take(task.id, report.progress, self._context.now)
+            self._note_work(task, report.progress)
+
+    def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
+        # Were it taken for done, the next generation would wait for its address, or find no parameter servers.
+        state, evaluates = self._context.state, task.id.role == "evaluator"
+        return not evaluates and not state.verdict and report.generation != state.generation
+
+
+def _is_at_work(role: Role, progress: Progress) -> bool:
+    """A parameter server's work shows in the workers' steps alone."""
+    if role == "evaluator":
+        return progress.phase in ("waiting", "evaluating", "running")
+    return progress.phase == "running" or (role != "ps" and progress.samples > 0)

@@ -1,0 +1,1 @@
+"""The Application Master's threads, files and clocks around its core."""

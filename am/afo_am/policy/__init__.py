@@ -1,0 +1,1 @@
+"""The Application Master's decisions: policies over the state."""

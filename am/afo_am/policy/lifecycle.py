@@ -1,0 +1,83 @@
+"""The life cycle of a task: its container is requested, it ends or is given up, and comes again or not. Pure."""
+
+from msgspec.structs import replace
+
+from afo.events import types as ev
+from afo.failures.causes import CAUSES, SCALED_AWAY
+from afo.rpc import messages as m
+from afo_am.policy import min_success
+from afo_am.policy.orders import Orders
+from afo_am.policy.restarts import ends_generation, generation_ended, give_up_reason, memory_ends, pause_before_restart
+from afo_am.policy.verdict import decide
+from afo_am.state import commands as c
+from afo_am.state.context import Context
+from afo_am.state.job_state import ENDED_WITH_JOB, SUCCEEDED
+from afo_am.state.tasks import Task
+
+
+class Lifecycle:
+    """Every end of a task comes here."""
+
+    def __init__(self, context: Context, orders: Orders) -> None:
+        self._context, self._orders = context, orders
+
+    def task_lost(self, task: Task, cause: str, text: str, idle_s: float = 0.0) -> None:
+        """A task is given up by the AM itself: its container is killed and replaced."""
+        self._context.kill_container(task)
+        self.task_ended(task, cause, None, text, idle_s=idle_s)
+
+    def task_ended(
+        self, task: Task, cause: str, code: int | None, message: str, report: m.ExitReport | None = None,
+        idle_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """An attempt is over, as it was in effect for `idle_s` before: it is replaced, or the job fails."""
+        if self._context.state.verdict and cause != SUCCEEDED:
+            cause, message = ENDED_WITH_JOB, CAUSES[ENDED_WITH_JOB].summary
+        elif task.leaving and cause != SUCCEEDED:  # whatever it is that it ended with
+            cause, message = task.leaving
+        self._context.record(
+            ev.TaskEnded(
+                task=task.id, cause=cause, code=code, message=message,
+                tail=report.tail if report else "",
+                progress=report.progress if report else task.progress,
+                usage=report.usage if report else task.usage, idle_s=round(idle_s, 3),
+            )
+        )  # fmt: skip
+        self._orders.task_ended(task.id, cause)
+        if cause == SCALED_AWAY:
+            task.waiting_since = 0.0  # a wait begins when it is wanted again
+        elif not (self._context.state.verdict or cause == SUCCEEDED or task.given_up):
+            self.start_again(task, cause, message)
+
+    def start_again(self, task: Task, cause: str, message: str) -> None:
+        """After an end that was recorded: a pause and another attempt, with all others if they must; or giving up."""
+        reason = give_up_reason(self._context.state, task, cause, self._context.wall, message)
+        if reason:
+            self._give_up(task, cause, f"{message.rstrip('.')}; {reason}")
+            return
+        task.not_before = self._context.now + pause_before_restart(self._context.state, task, self._context.wall)
+        if ends_generation(self._context.state, task):
+            text = f"{task.id} (attempt {task.id.attempt}) is gone: {cause}"
+            ended = generation_ended(self._context.state, task, text)
+            if self._context.state.ready:
+                step = max(self._context.state.step, self._context.rates.step)
+                ended = replace(ended, step=step, samples=self._context.rates.trained)
+            self._context.record(ended)
+
+    def _give_up(self, task: Task, cause: str, text: str) -> None:
+        """The job goes on without the task, or fails."""
+        if not min_success.give_up(self._context, task, cause, text):
+            where = f"{task.id} on {task.host}" if task.host else str(task.id)
+            decide(self._context, "FAILED", cause, f"{where}: {text}", task.id)
+
+    def request(self, task: Task, reason: str) -> None:
+        """Ask for a container."""
+        spec = self._context.state.spec(task.id.role)
+        again = (task.id.role, task.id.index) in self._context.state.requested
+        task_id = m.TaskId(role=task.id.role, index=task.id.index, attempt=task.id.attempt + again)
+        self._context.record(
+            ev.ContainerRequested(task=task_id, memory=int(spec.memory), vcores=spec.vcores, reason=reason)
+        )
+        task.last_seen = self._context.now
+        task.waiting_since = task.waiting_since or self._context.now
+        self._context.command(c.RequestContainer(task_id, more_memory=memory_ends(task) > 0))

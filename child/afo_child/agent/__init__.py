@@ -1,0 +1,1 @@
+"""The loop of a Child, and what it does next."""

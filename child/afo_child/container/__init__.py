@@ -1,0 +1,1 @@
+"""What the Child finds in its container, and what its processes use of it."""

@@ -1,0 +1,1 @@
+"""The task's port, and the tunnel that others reach it through."""

@@ -1,0 +1,1 @@
+"""The TensorFlow process of a task: what it is given, its starts, its output."""
