@@ -23,7 +23,7 @@ from report import MISSED, publish, result
 from size import sized
 
 from afo.embedding import EmbeddingTape, TableGroup, get_embedding_variable, group_embedding_lookup_sparse
-from afo.embedding.optimizers import Adagrad
+from afo.job import Adagrad
 
 IDS, VALUES, EXPONENT = sized(4096, 40) * 26, sized(100_000, 100), 1.05
 WIDTHS = (4, 8, 16, 32)

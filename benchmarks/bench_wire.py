@@ -32,7 +32,7 @@ from afo.embedding import (
     get_embedding_variable,
     group_embedding_lookup_sparse,
 )
-from afo.embedding.optimizers import Adagrad
+from afo.job import Adagrad
 from afo.params.cluster import connect
 
 SERVERS, BAG, DIM, EXPONENT = 2, 50, 16, 1.05

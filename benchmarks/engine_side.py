@@ -12,7 +12,7 @@ import tensorflow as tf
 from sides import arguments, resident, serve, timed
 
 from afo.embedding import TableGroup, get_embedding_variable
-from afo.embedding.optimizers import Adagrad, Adam, RowOptimizer
+from afo.job import Adagrad, Adam, UpdateRule
 from afo.ops.library import load as operations
 
 BATCHES, WARM = 16, 3
@@ -57,7 +57,7 @@ class Tables:
         get_embedding_variable("v", load.DIM, optimizer=Adam(), group=group)
         return group
 
-    def _filled(self, name: str, optimizer: RowOptimizer) -> TableGroup:
+    def _filled(self, name: str, optimizer: UpdateRule) -> TableGroup:
         group = TableGroup(name=f"bench/{name}")
         get_embedding_variable("v", load.DIM, optimizer=optimizer, group=group)
         for keys in load.all_keys(self._keys):

@@ -2,9 +2,89 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <tuple>
 
 namespace afo {
+
+namespace {
+
+struct RuleInfo {
+  Rule rule;
+  std::string_view name;
+  std::int32_t slots;
+};
+
+// In the order of `Rule`.
+constexpr RuleInfo kRuleInfos[] = {
+    {Rule::kSgd, "sgd", 0},
+    {Rule::kAdagrad, "adagrad", 1},
+    {Rule::kAdam, "adam", 2},
+    {Rule::kFtrl, "ftrl", 2},
+    {Rule::kMomentum, "momentum", 1},
+    {Rule::kAdagradDecay, "adagrad_decay", 1},
+    {Rule::kAdamW, "adamw", 2},
+    {Rule::kGroupFtrl, "group_ftrl", 2},
+    {Rule::kRmsprop, "rmsprop", 1},
+};
+
+constexpr bool InOrder() {
+  for (int i = 0; i < kRules; ++i) {
+    if (static_cast<int>(kRuleInfos[i].rule) != i) return false;
+  }
+  return true;
+}
+static_assert(std::size(kRuleInfos) == kRules && InOrder());
+
+struct FloatOption {
+  std::string_view name;
+  float OptimizerOptions::*field;
+};
+
+constexpr FloatOption kFloatOptions[] = {
+    {"learning_rate", &OptimizerOptions::learning_rate},
+    {"initial_accumulator", &OptimizerOptions::initial_accumulator},
+    {"epsilon", &OptimizerOptions::epsilon},
+    {"beta_1", &OptimizerOptions::beta_1},
+    {"beta_2", &OptimizerOptions::beta_2},
+    {"l1", &OptimizerOptions::l1},
+    {"l2", &OptimizerOptions::l2},
+    {"l21", &OptimizerOptions::l21},
+    {"momentum", &OptimizerOptions::momentum},
+    {"weight_decay", &OptimizerOptions::weight_decay},
+    {"decay_rate", &OptimizerOptions::decay_rate},
+    {"rho", &OptimizerOptions::rho},
+    {"clip_value", &OptimizerOptions::clip_value},
+    {"clip_norm", &OptimizerOptions::clip_norm},
+};
+
+}  // namespace
+
+bool OptimizerOptions::Set(std::string_view name, float value) {
+  for (const FloatOption& option : kFloatOptions) {
+    if (option.name == name) {
+      this->*option.field = value;
+      return true;
+    }
+  }
+  if (name == "nesterov") {
+    nesterov = value != 0;
+  } else if (name == "forgets_first") {
+    forgets_first = value != 0;
+  } else if (name == "decay_steps" && value >= 1 && value <= kMaxDecaySteps) {
+    decay_steps = static_cast<std::uint32_t>(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::optional<Rule> RuleOf(std::string_view name) {
+  for (const RuleInfo& info : kRuleInfos) {
+    if (info.name == name) return info.rule;
+  }
+  return std::nullopt;
+}
 
 bool OptimizerOptions::operator==(const OptimizerOptions& other) const {
   const auto all = [](const OptimizerOptions& o) {
@@ -15,23 +95,7 @@ bool OptimizerOptions::operator==(const OptimizerOptions& other) const {
   return all(*this) == all(other);
 }
 
-std::int32_t SlotsOf(Rule rule) {
-  switch (rule) {
-    case Rule::kSgd:
-      return 0;
-    case Rule::kAdagrad:
-    case Rule::kAdagradDecay:
-    case Rule::kMomentum:
-    case Rule::kRmsprop:
-      return 1;
-    case Rule::kAdam:
-    case Rule::kAdamW:
-    case Rule::kFtrl:
-    case Rule::kGroupFtrl:
-      return 2;
-  }
-  return 0;
-}
+std::int32_t SlotsOf(Rule rule) { return kRuleInfos[static_cast<int>(rule)].slots; }
 
 void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim) {
   float* slots = row + dim;

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace afo {
 
+// The order of the kernels (kernels_impl.h); a rule's name and slots are in `kRuleInfos` (optimizer.cc).
 enum class Rule : std::int32_t {
   kSgd = 0,
   kAdagrad = 1,
@@ -20,6 +23,9 @@ constexpr int kRules = 9;
 
 // Widest row, in weights: `MOST_DIM` of afo/job/table_limits.py.
 constexpr std::int32_t kMaxDim = 4096;
+
+// Of `decay_steps`: what float32 counts one by one.
+constexpr float kMaxDecaySteps = 1 << 24;
 
 // What a table's rule is made of. A field that a rule does not name is not read.
 struct OptimizerOptions {
@@ -43,7 +49,13 @@ struct OptimizerOptions {
   float clip_norm = 0.0f;            // a row's gradient to this length, after `clip_value`; 0: not
 
   bool operator==(const OptimizerOptions& other) const;
+
+  // Sets the option of this name, that of the field; false if there is none, or it cannot be that.
+  bool Set(std::string_view name, float value);
 };
+
+// The rule of this name, the key of the job file (afo/job/update_rules.py).
+std::optional<Rule> RuleOf(std::string_view name);
 
 // Slots behind the weights, each of the row's width.
 std::int32_t SlotsOf(Rule rule);

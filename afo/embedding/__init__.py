@@ -7,15 +7,36 @@ from afo.embedding.lookup import (
     embedding_lookup_sparse_with_distributed_aggregation,
     group_embedding_lookup_sparse,
 )
-from afo.embedding.policies import Eviction, Filter
 from afo.embedding.tape import EmbeddingTape
 from afo.embedding.variable import EmbeddingVariable, get_embedding_variable
+from afo.job import (
+    Adagrad,
+    AdagradDecay,
+    Adam,
+    AdamW,
+    Eviction,
+    Filter,
+    Ftrl,
+    GroupFtrl,
+    Momentum,
+    RMSprop,
+    Sgd,
+)
 
 __all__ = [
+    "Adagrad",
+    "AdagradDecay",
+    "Adam",
+    "AdamW",
     "EmbeddingTape",
     "EmbeddingVariable",
     "Eviction",
     "Filter",
+    "Ftrl",
+    "GroupFtrl",
+    "Momentum",
+    "RMSprop",
+    "Sgd",
     "TableGroup",
     "embedding_lookup",
     "embedding_lookup_sparse",

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from msgspec.structs import replace
 
-from afo.embedding.policies import Eviction
 from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
+from afo.job import Eviction
 from afo.job.table_limits import MOST_DIM
 from afo.ops.handles import unordered
 from afo.ops.library import load
@@ -88,7 +89,7 @@ class TableGroup:
         where a table goes by time and there is no `step_ago`.
         """
         bounds = [max(oldest, self._bound_of(table, step_ago)) for table in self.tables]
-        if not any(bounds) and all(table.eviction._replace(unused_time=None) == Eviction() for table in self.tables):
+        if not any(bounds) and all(replace(table.eviction, unused_time=None) == Eviction() for table in self.tables):
             return np.zeros(len(self.tables), np.int64)
         return sum(self.server(server).evict(step, bounds) for server in range(self.servers))
 
@@ -105,8 +106,6 @@ class TableGroup:
     def _declare(self, table: Table, tables: int) -> int:
         """`tables`: how many there are to be, as far as is known."""
         check_dim(table.name, table.dim)
-        table.filter.check()
-        table.eviction.check()
         if any(each.name == table.name for each in self.tables):
             raise SpecError(f"there is an embedding variable `{table.name}` already; give this one another name")
         self.tables.append(table._replace(shard_bits=_shard_bits(tables)))

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import tensorflow as tf
 
 from afo.embedding.initializers import Initializer
-from afo.embedding.optimizers import RowOptimizer
-from afo.embedding.policies import Eviction, Filter
+from afo.job import Eviction, Filter, RowClipping, UpdateRule
 from afo.ops.library import load
 
 _INT = tf.TensorSpec([], tf.int64)
@@ -25,12 +25,19 @@ class Table(NamedTuple):
 
     name: str
     dim: int
-    optimizer: RowOptimizer
+    optimizer: UpdateRule
     initializer: Initializer
     #: Parts with a lock of their own on a server: 2 to the power of this. `TableGroup` decides.
     shard_bits: int = 4
     filter: Filter = Filter()
     eviction: Eviction = Eviction()
+    clipping: RowClipping = RowClipping()
+
+    def options(self) -> dict[str, float]:
+        """Of the optimizer, by the names that `OptimizerOptions` (afo/core/optimizer.h) has for them."""
+        clipping = {"clip_value": self.clipping.value, "clip_norm": self.clipping.norm}
+        given = msgspec.structs.asdict(self.optimizer) | clipping
+        return {name: float(value) for name, value in given.items() if value is not None}
 
 
 class Place(NamedTuple):
@@ -118,17 +125,20 @@ class ServerTables:
         return self._ops.afo_embedding_tables(shared_name=self._place.shared_name)
 
     def _add(self, handle: Any, number: int, table: Table) -> None:
+        options, admission = table.options(), msgspec.structs.asdict(table.filter)
         self._ops.afo_add_table(
             handle,
             number=number,
             dim=table.dim,
-            rule=table.optimizer.rule,
-            optimizer=table.optimizer.numbers(),
+            rule=table.optimizer.key,
+            slots=table.optimizer.slots,
+            option_names=list(options),
+            options=list(options.values()),
             distribution=table.initializer.distribution,
             initializer=[table.initializer.first, table.initializer.second],
             seed=table.initializer.seed,
             shard_bits=table.shard_bits,
-            admission=list(table.filter),
+            **admission,
         )
 
     @cached_property

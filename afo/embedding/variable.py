@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from afo.embedding.group import TableGroup, check_dim
 from afo.embedding.initializers import initializer_of
-from afo.embedding.optimizers import Adagrad, RowOptimizer
-from afo.embedding.policies import Eviction, Filter
 from afo.embedding.server_tables import Table
+from afo.job import Adagrad, Eviction, Filter, RowOptimizer, UpdateRule
 
 _default: list[TableGroup] = []
 _ADMITS_ALL, _KEEPS_ALL = Filter(), Eviction()
@@ -58,17 +57,20 @@ def get_embedding_variable(
     embedding_dim: int,
     *,
     initializer: Any = None,
-    optimizer: RowOptimizer | None = None,
+    optimizer: UpdateRule | None = None,
     seed: int = 0,
     group: TableGroup | None = None,
     filter_option: Filter = _ADMITS_ALL,
     evict_option: Eviction = _KEEPS_ALL,
+    clip_value: float | None = None,
+    clip_norm: float | None = None,
 ) -> EmbeddingVariable:
     """A new embedding variable. Without `group` it lives in this process.
 
     `initializer`: a number, or one of Keras' (`afo.embedding.initializers`). `optimizer`: AdaGrad if left out; its
     slots are in the row, so it belongs to the variable. `filter_option`: which keys get a row; `evict_option`: which
-    lose theirs when `group.evict` is called. Raises SpecError and Unsupported.
+    lose theirs when `group.evict` is called. `clip_value` limits each element of a row's gradient, summed over the
+    batch, `clip_norm` then its length. Raises SpecError and Unsupported.
     """
     if group is None:
         if not _default:
@@ -76,8 +78,11 @@ def get_embedding_variable(
         group = _default[0]
     check_dim(name, embedding_dim)
     first = initializer_of(initializer, embedding_dim, seed)
-    rule = optimizer or Adagrad()
-    table = Table(name, embedding_dim, rule, first, filter=filter_option, eviction=evict_option)
+    clipping = RowOptimizer(clip_value=clip_value, clip_norm=clip_norm).clipping
+    table = Table(
+        name, embedding_dim, optimizer or Adagrad(), first, filter=filter_option, eviction=evict_option,
+        clipping=clipping,
+    )  # fmt: skip
     return EmbeddingVariable(group, group.add(table))
 
 

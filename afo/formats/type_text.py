@@ -5,6 +5,8 @@ from msgspec import inspect
 
 from afo.formats.units import Duration, Interval, Memory
 
+#: Bounds of numbers that the engine and TensorFlow hold in float32, with room for what is made of them.
+LEAST_FLOAT, MOST_FLOAT = 1e-30, 1e30
 _CUSTOM = {
     Memory: "memory, e.g. 8 GiB, 512m or 8192 (MiB)", Duration: "duration, e.g. 10m, 1h30m or 90s",
     Interval: "duration, or e.g. 2000 steps, 500000 samples or 0.5 epochs",
@@ -65,6 +67,11 @@ def _alternatives(words: list[str]) -> str:
 
 
 def _bounds(ge: float | None, gt: float | None, le: float | None, lt: float | None) -> str:
+    # float32 is meant by the widest bounds, and everybody expects it.
+    if ge == LEAST_FLOAT:
+        ge, gt = None, 0
+    if le == MOST_FLOAT:
+        le = None
     parts = [
         f"{sign} {_shown(bound)}" for sign, bound in ((">=", ge), (">", gt), ("<=", le), ("<", lt)) if bound is not None
     ]

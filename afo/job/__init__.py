@@ -7,13 +7,11 @@ types. A field's `Meta(description=…)` is its documentation.
 from afo.job.acls import Acls
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
-from afo.job.embedding import Embedding, Evict, FeatureTables, Filter, Pooling, Wire
+from afo.job.embedding import Embedding, Eviction, FeatureTables, Filter, Pooling, Wire
 from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Model, Wide
-from afo.job.optimizer import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
-from afo.job.optimizers import Optimizer, Schedule
-from afo.job.row_optimizer import AdagradDecay, GroupFtrl, RowOptimizer
+from afo.job.optimizer import Optimizer, OptimizerChoice, RowOptimizer, Schedule
 from afo.job.section import ROLES, Role, Section
 from afo.job.security import Security
 from afo.job.training import (
@@ -27,6 +25,19 @@ from afo.job.training import (
     TableKind,
     Train,
     WarmStart,
+)
+from afo.job.update_rules import (
+    Adagrad,
+    AdagradDecay,
+    Adam,
+    AdamW,
+    Ftrl,
+    GroupFtrl,
+    Momentum,
+    RMSprop,
+    RowClipping,
+    Sgd,
+    UpdateRule,
 )
 
 __all__ = [
@@ -47,7 +58,7 @@ __all__ = [
     "Elastic",
     "Embedding",
     "Environment",
-    "Evict",
+    "Eviction",
     "Export",
     "FeatureTables",
     "Filter",
@@ -67,6 +78,7 @@ __all__ = [
     "RestartBudget",
     "Role",
     "RoleSpec",
+    "RowClipping",
     "RowOptimizer",
     "RowType",
     "Schedule",
@@ -78,6 +90,7 @@ __all__ = [
     "TableKind",
     "Timeouts",
     "Train",
+    "UpdateRule",
     "WarmStart",
     "Wide",
     "Wire",

@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.errors import SpecError
 from afo.formats.units import Duration
-from afo.job.section import Section
+from afo.job.section import Section, check_ranges
 from afo.job.table_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 
 Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
@@ -37,16 +38,22 @@ class Filter(Section, frozen=True):
         Meta(ge=LEAST_CHANCE, lt=1, description="Share of keys that this filter takes for others, once it is full."),
     ] = 0.01
 
+    @property
+    def is_open(self) -> bool:
+        """Whether every key is admitted at once."""
+        return self.min_count == 1 and self.probability == 1
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         if self.min_count > 1 and self.probability < 1:
-            raise ValueError("`min_count` or `probability`, not both")
+            raise SpecError("a filter has `min_count` or `probability`, not both")
         if self.max_element_size and not 1 < self.min_count <= MOST_BLOOM_COUNT:
-            raise ValueError(
-                f"with `max_element_size`, `min_count` must be 2 to {MOST_BLOOM_COUNT}, not {self.min_count}"
+            raise SpecError(
+                f"a filter with `max_element_size` needs a `min_count` of 2 to {MOST_BLOOM_COUNT}, not {self.min_count}"
             )
 
 
-class Evict(Section, frozen=True):
+class Eviction(Section, frozen=True):
     """Which rows of a hash table are removed at each checkpoint: those that any of these names."""
 
     unused_steps: Annotated[
@@ -62,6 +69,9 @@ class Evict(Section, frozen=True):
         int, Meta(ge=0, le=MOST_KEYS, description="Rows of each table, about; the longest unused go. 0: no bound.")
     ] = 0
 
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
 
 Pooling = Literal["auto", "servers", "workers"]
 Wire = Literal["float32", "bfloat16"]
@@ -71,7 +81,7 @@ class FeatureTables(Section, frozen=True):
     """What holds for the hash tables of one feature of `wide_deep` in place of what is said for all."""
 
     filter: Filter | None = None
-    evict: Evict | None = None
+    evict: Eviction | None = None
     pooling: Annotated[
         Pooling | None, Meta(description="Of a feature with many values a sample. Left out: as that of all.")
     ] = None
@@ -93,7 +103,7 @@ class Embedding(Section, frozen=True):
     ] = None
     #: The rest is of `hash_table`, whatever the model; the first two of the linear weights of `wide_deep` too.
     filter: Filter = Filter()
-    evict: Evict = Evict()
+    evict: Eviction = Eviction()
     pooling: Annotated[
         Pooling,
         Meta(
@@ -125,7 +135,7 @@ class Embedding(Section, frozen=True):
         own = self.features.get(feature, _AS_ALL).filter
         return self.filter if own is None else own
 
-    def evict_of(self, feature: str) -> Evict:
+    def evict_of(self, feature: str) -> Eviction:
         """Which rows of a feature are removed."""
         own = self.features.get(feature, _AS_ALL).evict
         return self.evict if own is None else own

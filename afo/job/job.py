@@ -9,7 +9,7 @@ from afo.job.containers import Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data
 from afo.job.faults import Restart, Timeouts
 from afo.job.model import Model
-from afo.job.optimizers import Optimizer
+from afo.job.optimizer import Optimizer
 from afo.job.section import Role, Section
 from afo.job.security import Security
 from afo.job.training import Checkpoint, Export, Train

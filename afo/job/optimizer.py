@@ -1,80 +1,28 @@
-"""The optimizers that all parts of a model can have."""
+"""The section `optimizer`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from afo.job.section import Section
-
-Rate = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-
-
-class Ftrl(Section, frozen=True):
-    """FTRL-Proximal (McMahan et al., 2013)."""
-
-    learning_rate: Rate = 0.05
-    l1: Annotated[float, Meta(ge=0)] = 0.0
-    l2: Annotated[float, Meta(ge=0)] = 0.0
-    initial_accumulator: Rate = 0.1
-    forgets_first: Annotated[
-        bool, Meta(description="First weights count no more once they are updated, as in Keras.")
-    ] = False
-
-
-class Adagrad(Section, frozen=True):
-    """AdaGrad (Duchi et al., 2011)."""
-
-    learning_rate: Rate = 0.05
-    initial_accumulator: Rate = 0.1
-
-
-class Sgd(Section, frozen=True):
-    """Plain stochastic gradient descent."""
-
-    learning_rate: Rate = 0.01
-
-
-class Adam(Section, frozen=True):
-    """Adam (Kingma and Ba, 2015); rows that a batch does not touch stay as they are (lazy)."""
-
-    learning_rate: Rate = 0.001
-    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
-    epsilon: Rate = 1e-7
-
-
-class AdamW(Section, frozen=True):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019); of tables the rows that a batch names."""
-
-    learning_rate: Rate = 0.001
-    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
-    epsilon: Rate = 1e-7
-    weight_decay: Share = 0.004
-
-
-class Momentum(Section, frozen=True):
-    """Stochastic gradient descent with momentum (Polyak, 1964)."""
-
-    learning_rate: Rate = 0.01
-    momentum: Share = 0.9
-    nesterov: bool = False
-
-
-class RMSprop(Section, frozen=True):
-    """RMSprop (Tieleman and Hinton, 2012)."""
-
-    learning_rate: Rate = 0.001
-    rho: Annotated[float, Meta(ge=0, lt=1, description="Of the mean of squares, what is kept at each update.")] = 0.9
-    epsilon: Rate = 1e-7
-
-
-AnyOptimizer = Ftrl | Adagrad | Sgd | Adam | AdamW | Momentum | RMSprop
+from afo.job.section import MOST_INT, PositiveInt, Section, check_ranges
+from afo.job.update_rules import (
+    Adagrad,
+    AdagradDecay,
+    Adam,
+    AdamW,
+    Ftrl,
+    GroupFtrl,
+    Momentum,
+    Rate,
+    RMSprop,
+    RowClipping,
+    Sgd,
+    UpdateRule,
+)
 
 
 class OptimizerChoice(Section, frozen=True):
-    """Exactly one optimizer."""
+    """Exactly one optimizer, of those that all parts of a model can have."""
 
     ftrl: Ftrl | UnsetType = UNSET
     adagrad: Adagrad | UnsetType = UNSET
@@ -85,15 +33,103 @@ class OptimizerChoice(Section, frozen=True):
     rmsprop: RMSprop | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        if len(self._named) != 1:
+        if len(_named(self)) != 1:
             *others, last = self.__struct_fields__
             raise ValueError(f"name exactly one optimizer: {', '.join(others)} or {last}")
 
     @property
-    def chosen(self) -> AnyOptimizer:
+    def chosen(self) -> UpdateRule:
         """The one that was named."""
-        return self._named[0]
+        return next(iter(_named(self).values()))
+
+
+class RowOptimizer(Section, frozen=True):
+    """Of the embeddings in hash tables: one optimizer, or, with none, that of `deep`; and how gradients are clipped."""
+
+    adagrad: Adagrad | UnsetType = UNSET
+    adagrad_decay: AdagradDecay | UnsetType = UNSET
+    adam: Adam | UnsetType = UNSET
+    adamw: AdamW | UnsetType = UNSET
+    ftrl: Ftrl | UnsetType = UNSET
+    group_ftrl: GroupFtrl | UnsetType = UNSET
+    momentum: Momentum | UnsetType = UNSET
+    rmsprop: RMSprop | UnsetType = UNSET
+    sgd: Sgd | UnsetType = UNSET
+    clip_value: Annotated[
+        Rate | None, Meta(description="Limit of each element of a row's gradient, summed over the batch.")
+    ] = None
+    clip_norm: Annotated[Rate | None, Meta(description="Limit of the length of that gradient.")] = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if len(_named(self)) > 1:
+            raise ValueError(f"name one optimizer, not {len(_named(self))}: {', '.join(_named(self))}")
 
     @property
-    def _named(self) -> list[AnyOptimizer]:
-        return [value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET]
+    def chosen(self) -> UpdateRule | None:
+        """The one that was named."""
+        return next(iter(_named(self).values()), None)
+
+    @property
+    def clipping(self) -> RowClipping:
+        """How gradients are clipped."""
+        return RowClipping(self.clip_value, self.clip_norm)
+
+
+def _named(section: Section) -> dict[str, UpdateRule]:
+    given = {name: getattr(section, name) for name in section.__struct_fields__}
+    return {name: value for name, value in given.items() if isinstance(value, UpdateRule)}
+
+
+class Schedule(Section, frozen=True):
+    """A factor of every learning rate, by the number of steps of all workers."""
+
+    warmup_steps: Annotated[int, Meta(ge=0, le=MOST_INT, description="Rises from 0 to 1 in so many steps.")] = 0
+    decay: Annotated[
+        Literal["none", "exponential", "linear", "cosine"], Meta(description="How it falls after the warm-up.")
+    ] = "none"
+    decay_steps: Annotated[
+        PositiveInt, Meta(description="Steps of one multiplication by `decay_rate`, or down to `floor`.")
+    ] = 100_000
+    decay_rate: Annotated[float, Meta(gt=0, le=1, description="Of `exponential`.")] = 0.5
+    floor: Annotated[float, Meta(ge=0, le=1, description="Decay never falls below this.")] = 0.0
+    cooldown: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Over this last part of the job's steps it falls linearly to 0.02. Left out: 0.2; 0 with "
+             "`checkpoint.warm_start`, and for a model of `entry`, which Keras trains at its own rate."),
+    ] = None  # fmt: skip
+    steps: Annotated[
+        PositiveInt | None,
+        Meta(description="Steps of the job, by which `cooldown` goes. Left out: `train.max_steps`, or as many as the "
+             "training files and epochs come to, by the length of their first records."),
+    ] = None  # fmt: skip
+
+
+class Optimizer(Section, frozen=True):
+    """How gradients are applied."""
+
+    wide: OptimizerChoice = OptimizerChoice(ftrl=Ftrl())
+    deep: Annotated[
+        OptimizerChoice | None,
+        Meta(description="Of all but the linear part. Left out: AdaGrad, or what `entry`'s model was compiled with."),
+    ] = None
+    embedding: Annotated[
+        RowOptimizer | None, Meta(description="Of the embeddings in hash tables. Left out: as `deep`.")
+    ] = None
+    schedule: Schedule = Schedule()
+
+    @property
+    def deep_or_default(self) -> OptimizerChoice:
+        """The optimizer of all but the linear part where the model itself brings none."""
+        return self.deep or OptimizerChoice(adagrad=Adagrad())
+
+    def of_rows(self, deep: OptimizerChoice) -> UpdateRule:
+        """Of embeddings in hash tables, of a model whose other weights have `deep`."""
+        return (self.embedding and self.embedding.chosen) or deep.chosen
+
+    @property
+    def row_clipping(self) -> RowClipping:
+        """Of embeddings in hash tables."""
+        return self.embedding.clipping if self.embedding else RowClipping()
+
+    mode: Annotated[Literal["async"], Meta(description="Workers never wait for each other.")] = "async"

@@ -1,8 +1,14 @@
 """What the sections of a job file have in common."""
 
+import functools
+import math
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, inspect
+
+from afo.errors import SpecError
+from afo.formats.type_text import allowed
 
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
@@ -14,3 +20,38 @@ PositiveInt = Annotated[int, Meta(ge=1, le=MOST_INT)]
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all sections: frozen, and an unknown key is an error."""
+
+
+def check_ranges(section: Struct) -> None:
+    """Raises SpecError for a number that its annotation does not allow: msgspec looks only at what it decodes."""
+    for name, limits in _ranges(type(section)):
+        value = getattr(section, name)
+        if value is not None and not (math.isfinite(value) and _holds(value, limits)):
+            raise SpecError(f"{type(section).__name__}: `{name}` is {value!r}; allowed: {allowed(limits)}")
+
+
+@functools.cache
+def _ranges(section: type[Struct]) -> tuple[tuple[str, inspect.IntType | inspect.FloatType], ...]:
+    found = inspect.type_info(section)
+    assert isinstance(found, inspect.StructType)
+    return tuple((field.name, limits) for field in found.fields for limits in _numbers(field.type))
+
+
+def _numbers(kind: inspect.Type) -> Iterator[inspect.IntType | inspect.FloatType]:
+    match kind:
+        case inspect.Metadata():
+            yield from _numbers(kind.type)
+        case inspect.UnionType():
+            for each in kind.types:
+                yield from _numbers(each)
+        case inspect.IntType() | inspect.FloatType():
+            yield kind
+
+
+def _holds(value: float, limits: inspect.IntType | inspect.FloatType) -> bool:
+    return (
+        (limits.ge is None or value >= limits.ge)
+        and (limits.gt is None or value > limits.gt)
+        and (limits.le is None or value <= limits.le)
+        and (limits.lt is None or value < limits.lt)
+    )

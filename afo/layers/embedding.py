@@ -6,20 +6,17 @@ from typing import Any, Literal, TypeVar, get_args
 import keras
 import msgspec
 import tensorflow as tf
+from msgspec.structs import asdict
 
-from afo import job
-from afo.embedding.policies import Eviction, Filter
 from afo.embedding.variable import keys_of
 from afo.errors import ModelError, SpecError
 from afo.formats.units import parse_quantity
-from afo.job import Pooling, Wire
+from afo.job import Eviction, Filter, Pooling, Wire
 from afo.layers.lookup import active, pool
 from afo.layers.row_rules import require_by_row, require_summed
 
 Combiner = Literal["mean", "sum", "sqrtn"]
 _Policy = TypeVar("_Policy", Filter, Eviction)
-#: The sections of a job file that say the same: ranges and units are theirs.
-_SECTIONS: dict[type, type[msgspec.Struct]] = {Filter: job.Filter, Eviction: job.Evict}
 
 
 @keras.saving.register_keras_serializable("afo")
@@ -128,7 +125,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     def get_config(self) -> dict[str, Any]:
         """As Keras', with the options of this class that are given."""
         own: dict[str, Any] = {"combiner": self.combiner, "pooling": self.pooling, "wire": self.wire}
-        own |= {"filter": self.filter and self.filter._asdict(), "evict": self.evict and self.evict._asdict()}
+        own |= {"filter": self.filter and asdict(self.filter), "evict": self.evict and asdict(self.evict)}
         config: dict[str, Any] = super().get_config()
         return config | {name: value for name, value in own.items() if value is not None}
 
@@ -206,11 +203,8 @@ def _policy(given: _Policy | Mapping[str, Any] | None, kind: type[_Policy], laye
     where = f"embedding `{layer}`: {'filter' if kind is Filter else 'evict'}"
     if not isinstance(given, Mapping | kind):
         raise ModelError(f"{where} is {given!r}; give it afo.embedding.{kind.__name__} or a mapping of its fields")
-    fields = given if isinstance(given, Mapping) else given._asdict()
+    fields = given if isinstance(given, Mapping) else asdict(given)
     try:
-        section = msgspec.convert(dict(fields), _SECTIONS[kind], dec_hook=parse_quantity)
+        return msgspec.convert(dict(fields), kind, dec_hook=parse_quantity)
     except (msgspec.ValidationError, SpecError) as error:
-        raise ModelError(f"{where}: {error}; its fields are {', '.join(kind._fields)}") from error
-    policy = kind(**msgspec.structs.asdict(section))
-    policy.check()
-    return policy
+        raise ModelError(f"{where}: {error}; its fields are {', '.join(kind.__struct_fields__)}") from error

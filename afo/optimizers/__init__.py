@@ -1,6 +1,8 @@
 """Optimizers as raw TensorFlow operations on variables that live on parameter servers."""
 
-from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
+from collections.abc import Callable
+
+from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd, UpdateRule
 from afo.optimizers.adagrad import AdagradRule
 from afo.optimizers.adam import AdamRule
 from afo.optimizers.adamw import AdamWRule
@@ -25,20 +27,14 @@ __all__ = [
 ]
 
 
+#: Of dense weights and of dense tables.
+_RULES: dict[type[UpdateRule], Callable[..., Rule]] = {
+    Adagrad: AdagradRule, Adam: AdamRule, AdamW: AdamWRule, Ftrl: FtrlRule, Momentum: MomentumRule,
+    RMSprop: RMSpropRule, Sgd: SgdRule,
+}  # fmt: skip
+
+
 def rule_of(choice: OptimizerChoice) -> Rule:
     """The update rule that a job file names."""
-    match choice.chosen:
-        case Ftrl() as options:
-            return FtrlRule(options)
-        case Adagrad() as options:
-            return AdagradRule(options)
-        case Sgd() as options:
-            return SgdRule(options)
-        case Adam() as options:
-            return AdamRule(options)
-        case AdamW() as options:
-            return AdamWRule(options)
-        case Momentum() as options:
-            return MomentumRule(options)
-        case RMSprop() as options:
-            return RMSpropRule(options)
+    options = choice.chosen
+    return _RULES[type(options)](options)

@@ -8,7 +8,7 @@ from afo.job import Adagrad
 
 
 class AdagradRule:
-    """accumulator += g², weights -= learning_rate * g / sqrt(accumulator)."""
+    """accumulator += g², weights -= learning_rate * g / (sqrt(accumulator) + epsilon)."""
 
     slots = ("accumulator",)
     row_slots = ()
@@ -22,12 +22,14 @@ class AdagradRule:
 
     def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
-        return tf.raw_ops.ResourceApplyAdagrad(
-            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, grad=gradient, use_locking=True
-        )
+        return tf.raw_ops.ResourceApplyAdagradV2(
+            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, epsilon=self._options.epsilon,
+            grad=gradient, use_locking=True,
+        )  # fmt: skip
 
     def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Not locked: workers seldom meet in a row, and one that does loses a part of one gradient."""
-        return tf.raw_ops.ResourceSparseApplyAdagrad(
-            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, grad=gradient, indices=rows
-        )
+        return tf.raw_ops.ResourceSparseApplyAdagradV2(
+            var=variable, accum=slots[0], lr=self._options.learning_rate * rate, epsilon=self._options.epsilon,
+            grad=gradient, indices=rows,
+        )  # fmt: skip

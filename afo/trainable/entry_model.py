@@ -16,17 +16,14 @@ from afo.checkpoint.save_restore import CheckpointReader
 from afo.checkpoint.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
-from afo.embedding.optimizers import Sgd
-from afo.embedding.policies import Filter
 from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, ModelError, Unsupported
-from afo.job import Job
+from afo.job import Filter, Job, Sgd
 from afo.layers.lookup import answered_by
 from afo.models.records import DTYPE, Parsed
 from afo.optimizers import rate_at, rule_of
 from afo.optimizers.compiled import Compiled, compiled_of
-from afo.optimizers.rows import row_optimizer_of
 from afo.params import initialize, operations
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
@@ -38,7 +35,6 @@ from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.layer_ways import ways_of
 from afo.trainable.lookups import LocalLookup, ServerLookup
 from afo.trainable.own_module import OwnModule
-from afo.trainable.policies import eviction_of, filter_of
 from afo.trainable.resources import resources
 from afo.trainable.table_form import TRAINED, TableForm
 
@@ -204,9 +200,10 @@ class EntryModel:
         if not hashed:
             return []
         operations.load()
-        rule = row_optimizer_of(self._optimizer.choice, self._job.optimizer.embedding)
+        optimizer = self._job.optimizer
+        rule, clipping = optimizer.of_rows(self._optimizer.choice), optimizer.row_clipping
         seed = self._job.data.shuffle.seed
-        evict = eviction_of(self._job.model.embedding.evict)
+        evict = self._job.model.embedding.evict
         tables = []
         for each in hashed:
             layer = each.layer
@@ -214,11 +211,15 @@ class EntryModel:
             evicted = evict if layer.evict is None else layer.evict
             # What is not trained has no gradients, and needs no slots.
             own = rule if layer.trainable else Sgd()
-            tables.append(Table(each.name, layer.output_dim, own, first, filter=self._filter(layer), eviction=evicted))
+            admitted = self._filter(layer)
+            tables.append(
+                Table(each.name, layer.output_dim, own, first, filter=admitted, eviction=evicted, clipping=clipping)
+            )
         return tables
 
     def _filter(self, layer: Any) -> Filter:
-        return filter_of(self._job.model.embedding.filter) if layer.filter is None else layer.filter
+        found: Filter | None = layer.filter
+        return self._job.model.embedding.filter if found is None else found
 
     def _chosen(self) -> Compiled:
         options, compiled = self._job.optimizer, getattr(self._own.module, "optimizer", None)

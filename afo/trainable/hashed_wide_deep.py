@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from msgspec.structs import replace
 
 from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.schema import Schema
@@ -22,7 +23,6 @@ from afo.models.encode import EncodedKeys
 from afo.models.feature_tables import check_features
 from afo.models.records import Parsed
 from afo.optimizers import rate_at
-from afo.optimizers.rows import row_optimizer_of
 from afo.params import initialize, operations
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
@@ -30,7 +30,6 @@ from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_la
 from afo.trainable.bags import bag_of
 from afo.trainable.base import Computed, LocalModel
 from afo.trainable.local_model import LocalHashedWideDeep
-from afo.trainable.policies import eviction_of, filter_of
 from afo.trainable.table_form import TRAINED, TableForm
 from afo.trainable.wide_deep import (
     Samples,
@@ -135,19 +134,20 @@ class HashedWideDeepModel(WideDeepModel):
 
     def _tables(self) -> list[Table]:
         layout, optimizer = self._layout, self._job.optimizer
-        deep_rule = row_optimizer_of(optimizer.deep_or_default, optimizer.embedding)
-        wide_rule = row_optimizer_of(optimizer.wide)
+        deep_rule, clipping = optimizer.of_rows(optimizer.deep_or_default), optimizer.row_clipping
+        wide_rule = optimizer.wide.chosen
         zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
         settings, tables = self._job.model.embedding, []
         for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
             first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
-            admitted = filter_of(settings.filter_of(column.feature))
-            evicted = eviction_of(settings.evict_of(column.feature))
-            tables.append(Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted))
+            admitted, evicted = settings.filter_of(column.feature), settings.evict_of(column.feature)
+            tables.append(
+                Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted, clipping=clipping)
+            )
         names = (*(column.feature for column in layout.sparse), *layout.cross_names)
         for name, feature in zip(layout.wide_tables, names, strict=False):
-            admitted = filter_of(settings.filter_of(feature))._replace(default_value=0.0)
-            evicted = eviction_of(settings.evict_of(feature))
+            admitted = replace(settings.filter_of(feature), default_value=0.0)
+            evicted = settings.evict_of(feature)
             tables.append(Table(name, 1, wide_rule, zeros, filter=admitted, eviction=evicted))
         return tables
 

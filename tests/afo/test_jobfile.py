@@ -225,7 +225,7 @@ def test_filter_and_evict_are_for_hash_tables(path: Path) -> None:
         load_job(path, settings=["model.embedding.filter={min_count: 2, probability: 0.1}"])
     bloom = "model.embedding.filter={min_count: 3, max_element_size: 1000000000}"
     assert load_job(path, settings=[bloom]).model.embedding.filter.false_positive_probability == 0.01
-    with pytest.raises(SpecError, match=r"with `max_element_size`, `min_count` must be 2 to 255, not 1"):
+    with pytest.raises(SpecError, match=r"with `max_element_size` needs a `min_count` of 2 to 255, not 1"):
         load_job(path, settings=["model.embedding.filter.max_element_size=9"])
     with pytest.raises(SpecError, match=r"\$\.model\.embedding\.filter\.probability"):
         load_job(path, settings=["model.embedding.filter.probability=0"])

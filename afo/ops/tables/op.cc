@@ -1,5 +1,7 @@
 // Creating embedding tables, and what they hold.
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "../resource.h"
@@ -24,18 +26,23 @@ REGISTER_OP("AfoEmbeddingTables")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// The order of the numbers is that of OptimizerOptions, and of AdmissionOptions.
 REGISTER_OP("AfoAddTable")
     .Input("tables: resource")
     .Attr("number: int >= 0")
     .Attr("dim: int >= 1")
-    .Attr("rule: int >= 0")
-    .Attr("optimizer: list(float)")
+    .Attr("rule: string")
+    .Attr("slots: int >= 0")
+    .Attr("option_names: list(string)")
+    .Attr("options: list(float)")
     .Attr("distribution: int >= 0")
     .Attr("initializer: list(float)")
     .Attr("seed: int")
     .Attr("shard_bits: int >= 0")
-    .Attr("admission: list(float)")
+    .Attr("min_count: int >= 1")
+    .Attr("probability: float")
+    .Attr("default_value: float")
+    .Attr("max_element_size: int >= 0")
+    .Attr("false_positive_probability: float")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
@@ -51,53 +58,18 @@ REGISTER_OP("AfoTableSizes")
       return absl::OkStatus();
     });
 
-constexpr std::size_t kOptimizerNumbers = 17;
-constexpr float kMostKeys = 1e12f;  // of a counting Bloom filter
-
-OptimizerOptions OptimizerOf(int rule, const std::vector<float>& numbers) {
-  OptimizerOptions o;
-  o.rule = static_cast<Rule>(rule);
-  std::size_t i = 0;
-  for (float* field : {&o.learning_rate, &o.initial_accumulator, &o.epsilon, &o.beta_1, &o.beta_2, &o.l1, &o.l2,
-                       &o.l21, &o.momentum, &o.weight_decay, &o.decay_rate, &o.rho, &o.clip_value,
-                       &o.clip_norm}) {
-    *field = numbers[i++];
-  }
-  o.nesterov = numbers[i++] != 0;
-  o.forgets_first = numbers[i++] != 0;
-  o.decay_steps = static_cast<std::uint32_t>(numbers[i]);
-  return o;
-}
+constexpr int64_t kMostKeys = 1000000000000;  // of a counting Bloom filter
 
 class AddTableOp : public OpKernel {
  public:
   explicit AddTableOp(OpKernelConstruction* context) : OpKernel(context) {
-    int dim, rule, distribution, shard_bits;
-    int64_t seed;
-    std::vector<float> optimizer, initializer, admission;
     OP_REQUIRES_OK(context, context->GetAttr("number", &number_));
-    OP_REQUIRES_OK(context, context->GetAttr("dim", &dim));
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    OP_REQUIRES_OK(context, context->GetAttr("optimizer", &optimizer));
-    OP_REQUIRES_OK(context, context->GetAttr("distribution", &distribution));
-    OP_REQUIRES_OK(context, context->GetAttr("initializer", &initializer));
-    OP_REQUIRES_OK(context, context->GetAttr("seed", &seed));
-    OP_REQUIRES_OK(context, context->GetAttr("shard_bits", &shard_bits));
-    OP_REQUIRES_OK(context, context->GetAttr("admission", &admission));
-    OP_REQUIRES(context,
-                dim <= kMaxDim && rule < kRules && distribution <= 3 && shard_bits <= kMaxShardBits &&
-                    initializer.size() == 2 && optimizer.size() == kOptimizerNumbers && optimizer.back() >= 1 &&
-                    admission.size() == 5 && admission[0] >= 1 && admission[0] <= kMaxFrequency &&
-                    admission[1] > 0 && admission[1] <= 1 && admission[3] >= 0 && admission[3] <= kMostKeys &&
-                    admission[4] > 0 && admission[4] < 1,
-                absl::InvalidArgumentError("an option of the embedding table is out of its range"));
-    options_.dim = dim;
-    options_.optimizer = OptimizerOf(rule, optimizer);
-    options_.initializer = {static_cast<Distribution>(distribution), initializer[0], initializer[1],
-                            static_cast<std::uint64_t>(seed)};
-    options_.shard_bits = shard_bits;
-    options_.admission = {static_cast<std::uint32_t>(admission[0]), admission[1], admission[2],
-                          static_cast<std::int64_t>(admission[3]), admission[4]};
+    OP_REQUIRES_OK(context, context->GetAttr("dim", &options_.dim));
+    OP_REQUIRES_OK(context, context->GetAttr("shard_bits", &options_.shard_bits));
+    OP_REQUIRES(context, options_.dim <= kMaxDim && options_.shard_bits <= kMaxShardBits, OutOfRange("width or shards"));
+    ReadOptimizer(context);
+    if (context->status().ok()) ReadInitializer(context);
+    if (context->status().ok()) ReadAdmission(context);
   }
 
   void Compute(OpKernelContext* context) override {
@@ -112,6 +84,56 @@ class AddTableOp : public OpKernel {
   }
 
  private:
+  static absl::Status OutOfRange(absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("an option of the embedding table is out of its range: ", what));
+  }
+
+  void ReadOptimizer(OpKernelConstruction* context) {
+    std::string rule;
+    int slots;
+    std::vector<std::string> names;
+    std::vector<float> values;
+    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
+    OP_REQUIRES_OK(context, context->GetAttr("slots", &slots));
+    OP_REQUIRES_OK(context, context->GetAttr("option_names", &names));
+    OP_REQUIRES_OK(context, context->GetAttr("options", &values));
+    const std::optional<Rule> found = RuleOf(rule);
+    OP_REQUIRES(context, found.has_value(), OutOfRange(absl::StrCat("rule ", rule)));
+    OP_REQUIRES(context, slots == SlotsOf(*found), OutOfRange(absl::StrCat("slots of ", rule)));
+    OP_REQUIRES(context, names.size() == values.size(), OutOfRange("a value for each option"));
+    options_.optimizer.rule = *found;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      OP_REQUIRES(context, options_.optimizer.Set(names[i], values[i]), OutOfRange(names[i]));
+    }
+  }
+
+  void ReadInitializer(OpKernelConstruction* context) {
+    int distribution;
+    int64_t seed;
+    std::vector<float> numbers;
+    OP_REQUIRES_OK(context, context->GetAttr("distribution", &distribution));
+    OP_REQUIRES_OK(context, context->GetAttr("initializer", &numbers));
+    OP_REQUIRES_OK(context, context->GetAttr("seed", &seed));
+    OP_REQUIRES(context, distribution <= 3 && numbers.size() == 2, OutOfRange("initializer"));
+    options_.initializer = {static_cast<Distribution>(distribution), numbers[0], numbers[1],
+                            static_cast<std::uint64_t>(seed)};
+  }
+
+  void ReadAdmission(OpKernelConstruction* context) {
+    int64_t min_count, max_element_size;
+    float probability, default_value, chance;
+    OP_REQUIRES_OK(context, context->GetAttr("min_count", &min_count));
+    OP_REQUIRES_OK(context, context->GetAttr("probability", &probability));
+    OP_REQUIRES_OK(context, context->GetAttr("default_value", &default_value));
+    OP_REQUIRES_OK(context, context->GetAttr("max_element_size", &max_element_size));
+    OP_REQUIRES_OK(context, context->GetAttr("false_positive_probability", &chance));
+    OP_REQUIRES(context, min_count <= kMaxFrequency, OutOfRange("min_count"));
+    OP_REQUIRES(context, probability > 0 && probability <= 1, OutOfRange("probability"));
+    OP_REQUIRES(context, max_element_size <= kMostKeys, OutOfRange("max_element_size"));
+    OP_REQUIRES(context, chance > 0 && chance < 1, OutOfRange("false_positive_probability"));
+    options_.admission = {static_cast<std::uint32_t>(min_count), probability, default_value, max_element_size, chance};
+  }
+
   int64_t number_;
   TableOptions options_;
 };

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding.optimizers import Momentum  # noqa: E402
+from afo.job import Momentum  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding import optimizers  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
 from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
@@ -27,7 +26,7 @@ from afo.formats import manifest_file  # noqa: E402
 pytestmark = pytest.mark.tensorflow
 
 Factory = Callable[[int], Any]
-ADAM = optimizers.Adam(learning_rate=0.1)
+ADAM = embedding.Adam(learning_rate=0.1)
 _numbers = itertools.count()
 
 
@@ -35,7 +34,7 @@ def tables(group: Any) -> tuple[Any, Any]:
     """Two tables of different widths and rules."""
     return (
         embedding.get_embedding_variable("user", 4, optimizer=ADAM, seed=1, group=group),
-        embedding.get_embedding_variable("item", 3, optimizer=optimizers.Adagrad(), seed=1, group=group),
+        embedding.get_embedding_variable("item", 3, optimizer=embedding.Adagrad(), seed=1, group=group),
     )
 
 
@@ -192,7 +191,7 @@ def test_some_tables_are_taken_over_into_a_group_of_others(
     url = TableSaver(old[0].group).save(str(tmp_path / "c"))
     group = new_group(3)
     own = embedding.get_embedding_variable("new", 4, optimizer=ADAM, seed=1, group=group)
-    rule = ADAM if with_slots else optimizers.Ftrl(learning_rate=0.1, initial_accumulator=0.25)
+    rule = ADAM if with_slots else embedding.Ftrl(learning_rate=0.1, initial_accumulator=0.25)
     user = embedding.get_embedding_variable("user", 4, optimizer=rule, seed=1, group=group)
     assert take_over(group, url, {"user"}, {"user"} if with_slots else set()) == 300
     assert (own.total_count(), user.total_count()) == (0, 300)
@@ -216,7 +215,7 @@ class TestOfOthersReports:
 
         Here SGD with momentum 1 and gradient 1 keeps w = -v (v + 1) / 2 in every row at every instant.
         """
-        rule = optimizers.Momentum(learning_rate=1.0, momentum=1.0)
+        rule = embedding.Momentum(learning_rate=1.0, momentum=1.0)
 
         def table(servers: int) -> Any:
             return embedding.get_embedding_variable("v", 8, optimizer=rule, initializer=0.0, group=new_group(servers))
@@ -255,7 +254,7 @@ class TestOfOthersReports:
 
     def test_counts_and_weights_of_a_delta(self, new_group: Factory, tmp_path: Path) -> None:
         """DeepRec #999: keys 0 to 3, twenty, forty, thirty and ten times; each update takes 0.01 off."""
-        rule = optimizers.Sgd(learning_rate=0.01)
+        rule = embedding.Sgd(learning_rate=0.01)
 
         def table() -> Any:
             return embedding.get_embedding_variable("v", 2, optimizer=rule, initializer=1.0, group=new_group(2))
@@ -330,7 +329,7 @@ class TestDamage:
     def test_tables_of_another_kind(self, new_group: Factory, tmp_path: Path) -> None:
         url = self.saved(new_group, tmp_path)
         group = new_group(1)
-        embedding.get_embedding_variable("user", 4, optimizer=optimizers.Ftrl(), group=group)
+        embedding.get_embedding_variable("user", 4, optimizer=embedding.Ftrl(), group=group)
         with pytest.raises(DataError, match="of width 4 with Adam, and the model has `user` of width 4 with Ftrl"):
             restore(group, url)
         group = new_group(1)

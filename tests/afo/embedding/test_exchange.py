@@ -15,8 +15,8 @@ from afo.embedding.checkpoint import TableSaver, take_over  # noqa: E402
 from afo.embedding.exchange import Exchange, Run  # noqa: E402
 from afo.embedding.initializers import Initializer  # noqa: E402
 from afo.embedding.keys import unique_keys  # noqa: E402
-from afo.embedding.optimizers import Sgd  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
+from afo.job import Sgd  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -1,8 +1,10 @@
 """Every rule of rows against its formula in numpy, and against TensorFlow's where it has one."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 
 from afo import embedding  # noqa: E402
-from afo.embedding import optimizers as rules  # noqa: E402
+from afo import job as rules  # noqa: E402
+from afo.errors import SpecError  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -146,7 +149,7 @@ def test_a_rule_is_its_formula_on_summed_duplicates(new_group: Any, name: str, d
 def test_clipping_is_of_the_summed_gradient_of_a_row(new_group: Any, limits: dict[str, float]) -> None:
     dim = 6
     variable = embedding.get_embedding_variable(
-        "v", dim, optimizer=rules.Sgd(learning_rate=1.0, **limits), initializer=0.0, group=new_group(1)
+        "v", dim, optimizer=rules.Sgd(learning_rate=1.0), initializer=0.0, group=new_group(1), **limits
     )
     expected = np.zeros((KEYS, dim))
     for step, (ids, gradients) in enumerate(batches(dim)):
@@ -206,3 +209,33 @@ def test_a_schedule_scales_the_rate_and_a_gradient_of_nothing_changes_nothing(ne
         loss = tf.constant(1.0)
     tape.gradient(loss)
     assert tape.apply() == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (partial(rules.Sgd, learning_rate=0.0), "Sgd: `learning_rate` is 0.0; allowed: number > 0"),
+        (partial(rules.Adam, beta_1=1.0), "Adam: `beta_1` is 1.0; allowed: number >= 0 and <= 0.999999"),
+        (partial(rules.AdagradDecay, decay_steps=0), "`decay_steps` is 0; allowed: whole number >= 1 and"),
+        (partial(rules.Ftrl, l1=float("nan")), "Ftrl: `l1` is nan; allowed: number >= 0"),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be(rule: Callable[[], object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        rule()
+
+
+def test_limits_of_gradients_that_cannot_be(new_group: Any) -> None:
+    with pytest.raises(SpecError, match=r"`clip_norm` is -1.0; allowed: number > 0"):
+        embedding.get_embedding_variable("v", 2, clip_norm=-1.0, group=new_group(1))
+
+
+def test_every_rule_is_the_engines_under_the_name_of_the_job_file(new_group: Any) -> None:
+    """With its own slots and all of its options: the engine refuses what it does not know."""
+    group = new_group(1)
+    for key in rules.RowOptimizer.__struct_fields__:
+        if not key.startswith("clip_"):
+            rule = msgspec.convert({key: {}}, rules.RowOptimizer).chosen
+            assert rule is not None
+            assert rule.key == key
+            embedding.get_embedding_variable(key, 2, optimizer=rule, group=group)

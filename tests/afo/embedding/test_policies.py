@@ -1,6 +1,7 @@
 """Filters and evictions: which keys have a row, on any number of servers, through checkpoints and deltas."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding import Eviction, Filter, optimizers  # noqa: E402
+from afo.embedding import Eviction, Filter, Sgd  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
 from afo.embedding.saved_tables import read_rows  # noqa: E402
 from afo.errors import SpecError  # noqa: E402
@@ -27,7 +28,7 @@ def variable_of(group: Any, admitted: Filter = ALL, evicted: Eviction = NONE, na
         name,
         4,
         initializer=FIRST,
-        optimizer=optimizers.Sgd(learning_rate=1.0),
+        optimizer=Sgd(learning_rate=1.0),
         group=group,
         filter_option=admitted,
         evict_option=evicted,
@@ -180,18 +181,27 @@ def test_keys_that_wait_and_evictions_are_in_checkpoints_and_deltas(new_group: F
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Filter(min_count=0), "a filter's min_count must be 1 to 16777215, not 0"),
-        (Filter(probability=0.0), "a filter's probability must be above 0 and at most 1, not 0.0"),
-        (Filter(min_count=2, probability=0.5), "a filter has min_count or probability, not both"),
-        (Filter(max_element_size=5), "a filter with max_element_size needs a min_count of 2 to 255, not 1"),
-        (Filter(min_count=256, max_element_size=5), "a filter with max_element_size needs a min_count of 2 to 255"),
-        (Filter(min_count=2, max_element_size=-1), "a filter's max_element_size must be 0 to 1000000000000, not -1"),
-        (Filter(false_positive_probability=0.0), "a filter's false_positive_probability must be 1e-09 to below 1"),
-        (Eviction(capacity=-1), "an eviction's capacity must be 0 or more, not -1"),
-        (Eviction(unused_steps=1 << 32), "an eviction's unused_steps must be at most 4294967294, not 4294967296"),
+        (partial(Filter, min_count=0), "Filter: `min_count` is 0; allowed: whole number >= 1 and <= 16"),
+        (partial(Filter, probability=0.0), "Filter: `probability` is 0.0; allowed: number > 0 and <= 1"),
+        (partial(Filter, min_count=2, probability=0.5), "a filter has `min_count` or `probability`, not both"),
+        (
+            partial(Filter, max_element_size=5),
+            "`max_element_size` needs a `min_count` of 2 to 255, not 1",
+        ),
+        (partial(Filter, min_count=256, max_element_size=5), "`max_element_size` needs a `min_count` of 2 to 255"),
+        (partial(Filter, min_count=2, max_element_size=-1), "`max_element_size` is -1; allowed: whole number >= 0"),
+        (
+            partial(Filter, false_positive_probability=0.0),
+            "`false_positive_probability` is 0.0; allowed: number >= 1e",
+        ),
+        (partial(Filter, default_value=float("nan")), "`default_value` is nan; allowed: number"),
+        (partial(Eviction, capacity=-1), "Eviction: `capacity` is -1; allowed: whole number >= 0"),
+        (
+            partial(Eviction, unused_steps=1 << 32),
+            "`unused_steps` is 4294967296; allowed: whole number >= 0 and <= 4",
+        ),
     ],
 )
-def test_policies_that_cannot_be(new_group: Factory, policy: Any, words: str) -> None:
-    given = {"admitted": policy} if isinstance(policy, Filter) else {"evicted": policy}
+def test_policies_that_cannot_be(policy: Callable[[], object], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        variable_of(new_group(1), **given)
+        policy()

@@ -7,13 +7,24 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.optimizers import Sgd  # noqa: E402
-from afo.job.table_limits import MOST_DIM  # noqa: E402
+from afo.job.table_limits import MOST_COUNT, MOST_DIM, MOST_KEYS  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
 InvalidArgument = tf.errors.InvalidArgumentError
+ADMISSION = {
+    "min_count": 1, "probability": 1.0, "default_value": 0.0, "max_element_size": 0, "false_positive_probability": 0.01,
+}  # fmt: skip
+WRONG: tuple[dict[str, Any], ...] = (
+    {"rule": "lion"}, {"slots": 1}, {"option_names": []}, {"option_names": ["rate"]}, {"distribution": 4},
+    {"shard_bits": 9}, {"initializer": [1.0]}, {"option_names": ["decay_steps"], "options": [0.0]},
+    {"option_names": ["decay_steps"], "options": [np.nan]},
+)  # fmt: skip
+WRONG_ADMISSION: tuple[dict[str, Any], ...] = (
+    {"min_count": MOST_COUNT + 1}, {"probability": 0.0}, {"probability": 1.5}, {"probability": np.nan},
+    {"max_element_size": MOST_KEYS + 1}, {"false_positive_probability": 0.0}, {"false_positive_probability": 1.0},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +42,8 @@ def tables(ops: Any) -> Any:
 
 def add(ops: Any, handle: Any, number: int, dim: int, **changed: Any) -> None:
     options = {
-        "rule": 0, "optimizer": Sgd().numbers(), "distribution": 0, "initializer": [1.0, 0.0], "seed": 0,
-        "shard_bits": 2, "admission": [1.0, 1.0, 0.0, 0.0, 0.01],
+        "rule": "sgd", "slots": 0, "option_names": ["learning_rate"], "options": [0.01], "distribution": 0,
+        "initializer": [1.0, 0.0], "seed": 0, "shard_bits": 2, **ADMISSION,
     }  # fmt: skip
     ops.afo_add_table(handle, number=number, dim=dim, **{**options, **changed})
 
@@ -41,17 +52,17 @@ def test_a_table_is_created_once_and_alike(ops: Any, tables: Any) -> None:
     add(ops, tables, 0, 2)
     with pytest.raises(tf.errors.AlreadyExistsError, match="embedding table 0 is there with another width"):
         add(ops, tables, 0, 4)
-    for changed in ({"rule": 99}, {"distribution": 4}, {"shard_bits": 9}, {"initializer": [1.0]}, {"optimizer": [1.0]}):
+    for changed in WRONG:
         with pytest.raises(InvalidArgument, match="out of its range"):
             add(ops, tables, 5, 2, **changed)
     add(ops, tables, 2, MOST_DIM)
     with pytest.raises(InvalidArgument, match="out of its range"):
         add(ops, tables, 5, MOST_DIM + 1)
-    good = [1.0, 1.0, 0.0, 0.0, 0.01]
-    bad = [(0, 0.0), (0, 2.0**24), (0, np.nan), (1, 0.0), (1, 1.5), (3, -1.0), (3, 1e13), (4, 0.0), (4, 1.0)]
-    for admission in ([], *([*good[:place], value, *good[place + 1 :]] for place, value in bad)):
-        with pytest.raises(InvalidArgument, match="out of its range"):
-            add(ops, tables, 5, 2, admission=admission)
+    add(ops, tables, 3, 2, min_count=MOST_COUNT, max_element_size=0)
+    add(ops, tables, 4, 2, max_element_size=MOST_KEYS)
+    for changed in WRONG_ADMISSION:
+        with pytest.raises(InvalidArgument, match=f"out of its range: {next(iter(changed))}"):
+            add(ops, tables, 5, 2, **changed)
 
 
 def test_evictions_by_policies_that_cannot_be(ops: Any, tables: Any) -> None:

@@ -1,5 +1,6 @@
 """Every update rule against its formula in numpy and against Keras' own."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.tensorflow
 
 CHOICES = {
     "adagrad": OptimizerChoice(adagrad=Adagrad(learning_rate=0.3, initial_accumulator=0.2)),
+    "adagrad with epsilon": OptimizerChoice(adagrad=Adagrad(learning_rate=0.3, initial_accumulator=0.2, epsilon=0.05)),
     "adam": OptimizerChoice(adam=Adam(learning_rate=0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3)),
     "ftrl": OptimizerChoice(ftrl=Ftrl(learning_rate=0.3, l1=0.02, l2=0.1, initial_accumulator=0.2)),
     "adamw": OptimizerChoice(adamw=AdamW(learning_rate=0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.2)),
@@ -30,6 +32,12 @@ def adagrad(state: list[Any], g: Any, rate: float) -> None:
     w, n = state
     n += g**2
     w -= 0.3 * rate * g / np.sqrt(n)
+
+
+def adagrad_with_epsilon(state: list[Any], g: Any, rate: float) -> None:
+    w, n = state
+    n += g**2
+    w -= 0.3 * rate * g / (np.sqrt(n) + 0.05)
 
 
 def adam(state: list[Any], g: Any, rate: float) -> None:
@@ -77,25 +85,24 @@ def rmsprop(state: list[Any], g: Any, rate: float) -> None:
 
 
 REFERENCE = {
-    "adagrad": adagrad, "adam": adam, "adamw": adamw, "ftrl": ftrl, "momentum": momentum, "nesterov": nesterov,
-    "rmsprop": rmsprop, "sgd": sgd,
+    "adagrad": adagrad, "adagrad with epsilon": adagrad_with_epsilon, "adam": adam, "adamw": adamw, "ftrl": ftrl,
+    "momentum": momentum, "nesterov": nesterov, "rmsprop": rmsprop, "sgd": sgd,
 }  # fmt: skip
 
 
-def keras_optimizer(name: str) -> Any:
-    """Keras' optimizer of the same options; its FTRL begins as ours where the first weights are zero."""
-    return {
-        "adagrad": lambda: keras.optimizers.Adagrad(0.3, initial_accumulator_value=0.2, epsilon=1e-12),
-        "adam": lambda: keras.optimizers.Adam(0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
-        "adamw": lambda: keras.optimizers.AdamW(0.3, 0.2, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
-        "momentum": lambda: keras.optimizers.SGD(0.3, momentum=0.7),
-        "nesterov": lambda: keras.optimizers.SGD(0.3, momentum=0.7, nesterov=True),
-        "rmsprop": lambda: keras.optimizers.RMSprop(0.3, rho=0.7, epsilon=1e-3),
-        "ftrl": lambda: keras.optimizers.Ftrl(
-            0.3, initial_accumulator_value=0.2, l1_regularization_strength=0.02, l2_regularization_strength=0.1
-        ),
-        "sgd": lambda: keras.optimizers.SGD(0.3),
-    }[name]()
+#: Keras' optimizers of the same options; FTRL begins as ours where the first weights are zero.
+KERAS: dict[str, Callable[[], Any]] = {
+    "adagrad": lambda: keras.optimizers.Adagrad(0.3, initial_accumulator_value=0.2, epsilon=1e-12),
+    "adam": lambda: keras.optimizers.Adam(0.3, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
+    "adamw": lambda: keras.optimizers.AdamW(0.3, 0.2, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
+    "momentum": lambda: keras.optimizers.SGD(0.3, momentum=0.7),
+    "nesterov": lambda: keras.optimizers.SGD(0.3, momentum=0.7, nesterov=True),
+    "rmsprop": lambda: keras.optimizers.RMSprop(0.3, rho=0.7, epsilon=1e-3),
+    "ftrl": lambda: keras.optimizers.Ftrl(
+        0.3, initial_accumulator_value=0.2, l1_regularization_strength=0.02, l2_regularization_strength=0.1
+    ),
+    "sgd": lambda: keras.optimizers.SGD(0.3),
+}
 
 
 def variables(rule: Rule, weights: Any) -> list[Any]:
@@ -141,11 +148,11 @@ def test_sparse_updates_touch_their_rows_alone(name: str, rate: float) -> None:
     assert_same(state, expected)
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", KERAS)
 def test_dense_updates_are_those_of_keras(name: str) -> None:
     rule, generator = rule_of(CHOICES[name]), np.random.default_rng(3)
     weights = generator.normal(size=(7,)) * (name != "ftrl")
-    state, optimizer = variables(rule, weights.astype(np.float32)), keras_optimizer(name)
+    state, optimizer = variables(rule, weights.astype(np.float32)), KERAS[name]()
     theirs = keras.Variable(weights.astype(np.float32))
     optimizer.build([theirs])
     for _ in range(6):

@@ -9,7 +9,19 @@ from msgspec.structs import replace
 
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
-from afo.job import Adagrad, Data, Embedding, Evict, Filter, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Shuffle
+from afo.job import (
+    Adagrad,
+    Data,
+    Embedding,
+    Eviction,
+    Filter,
+    Job,
+    Model,
+    Optimizer,
+    OptimizerChoice,
+    RoleSpec,
+    Shuffle,
+)
 from afo.models.entry import load
 from afo.models.records import RecordParser
 from click_records import SCHEMA, expected_acks, write_files
@@ -66,11 +78,11 @@ def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path,
 def test_a_filter_and_evictions_are_of_the_tables_of_layers_too(job: Job) -> None:
     from afo.trainable.entry_model import EntryModel
 
-    policies = Embedding(filter=Filter(min_count=3, default_value=0.5), evict=Evict(capacity=9))
+    policies = Embedding(filter=Filter(min_count=3, default_value=0.5), evict=Eviction(capacity=9))
     model = EntryModel(SCHEMA, replace(job, model=replace(job.model, embedding=policies)))
     group = model.parameters(2, 1).embeddings
     assert group is not None
-    assert {(*table.filter[:3], table.eviction.capacity) for table in group.tables} == {(3, 1.0, 0.5, 9)}
+    assert {(table.filter, table.eviction) for table in group.tables} == {(policies.filter, policies.evict)}
 
 
 @pytest.mark.slow

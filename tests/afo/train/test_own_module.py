@@ -168,7 +168,7 @@ def test_parameters_and_features_reach_the_function(own: Callable[..., Any]) -> 
 
 OPTIMIZERS = {
     "keras.optimizers.SGD(0.25)": "Sgd(learning_rate=0.25)",
-    "keras.optimizers.Adagrad(0.25, 0.5)": "Adagrad(learning_rate=0.25, initial_accumulator=0.5000001)",
+    "keras.optimizers.Adagrad(0.25, 0.5)": "Adagrad(learning_rate=0.25, initial_accumulator=0.5000001, epsilon=0.0)",
     "keras.optimizers.Adam(0.25, 0.5, 0.75, 1e-3)": "Adam(learning_rate=0.25, beta_1=0.5, beta_2=0.75, epsilon=0.001)",
     "keras.optimizers.Ftrl(0.25, l1_regularization_strength=0.5)": (
         "Ftrl(learning_rate=0.25, l1=0.5, l2=0.0, initial_accumulator=0.1, forgets_first=True)"

@@ -14,7 +14,7 @@ from afo.checkpoint.manifest import read_manifest
 from afo.data.io.tfrecord import RecordWriter
 from afo.errors import ModelError, SpecError
 from afo.formats.units import Duration
-from afo.job import Data, Embedding, Evict, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
+from afo.job import Data, Embedding, Eviction, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
 from afo.models.feature_tables import check_features, pays, pooled_on_servers
 from afo.models.layout import layout_of
 from listed_clicks import LENGTH, SCHEMA, records
@@ -302,10 +302,10 @@ def test_tables_of_a_feature_have_its_own_filter_and_evictions() -> None:
     from afo.trainable.hashed_wide_deep import HashedWideDeepModel
 
     settings = Embedding(
-        filter=Filter(min_count=2, default_value=0.5), evict=Evict(capacity=9),
+        filter=Filter(min_count=2, default_value=0.5), evict=Eviction(capacity=9),
         features={
             "user": FeatureTables(filter=Filter(min_count=7, default_value=0.25)),
-            "seen": FeatureTables(evict=Evict(unused_time=Duration(60))),
+            "seen": FeatureTables(evict=Eviction(unused_time=Duration(60))),
         },
     )  # fmt: skip
     group = HashedWideDeepModel(SCHEMA, job_of(settings)).parameters(2, 1).embeddings
@@ -344,20 +344,18 @@ def test_absent_keys_are_evaluated_with_the_default_of_their_own_feature() -> No
 
 
 def test_a_layer_has_its_own_filter_and_evictions(own: Callable[..., Any], tmp_path: Path) -> None:
-    from afo.embedding import Eviction
-    from afo.embedding import Filter as KeyFilter
     from afo.layers import Embedding as Layer
 
     _, trainer = own(
-        embedding=Embedding(filter=Filter(min_count=2), evict=Evict(unused_time=Duration(60))), how="own policies"
+        embedding=Embedding(filter=Filter(min_count=2), evict=Eviction(unused_time=Duration(60))), how="own policies"
     )
     found = {table.name: (table.filter.min_count, table.eviction) for table in trainer.group.tables}
-    assert found["embedding.items"] == (2, Eviction(unused_time=60.0))
+    assert found["embedding.items"] == (2, Eviction(unused_time=Duration(60)))
     assert found["embedding.rare"] == (5, Eviction(unused_steps=100))
-    layer = Layer(5, 2, filter=KeyFilter(min_count=3), evict=Eviction(capacity=7))
+    layer = Layer(5, 2, filter=Filter(min_count=3), evict=Eviction(capacity=7))
     again = Layer.from_config(layer.get_config())
-    assert (again.filter, again.evict) == (KeyFilter(min_count=3), Eviction(capacity=7))
-    assert Layer(5, 2, evict={"unused_time": "14d"}).evict == Eviction(unused_time=14 * 86400.0)
+    assert (again.filter, again.evict) == (Filter(min_count=3), Eviction(capacity=7))
+    assert Layer(5, 2, evict={"unused_time": "14d"}).evict == Eviction(unused_time=Duration(14 * 86400))
 
 
 def test_the_layers_default_of_absent_keys_is_what_is_evaluated(own: Callable[..., Any]) -> None:
@@ -381,7 +379,8 @@ def test_a_job_with_every_switch_trains(tmp_path: Path, run_job: Callable[..., J
     (tmp_path / "schema.yaml").write_text(SCHEMA.to_yaml())
     settings = Embedding(
         dim=4, pooling="servers", wire="bfloat16",
-        features={"seen": FeatureTables(filter=Filter(min_count=40)), "liked": FeatureTables(evict=Evict(capacity=20))},
+        features={"seen": FeatureTables(filter=Filter(min_count=40)),
+                  "liked": FeatureTables(evict=Eviction(capacity=20))},
     )  # fmt: skip
     job = job_of(settings)
     data = msgspec.structs.replace(

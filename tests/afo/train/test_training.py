@@ -13,7 +13,7 @@ from afo.checkpoint.manifest import find_manifests, read_manifest
 from afo.data.example import decode
 from afo.data.io.tfrecord import read_records
 from afo.formats.units import Duration, Interval
-from afo.job import Data, Embedding, Evict, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
+from afo.job import Data, Embedding, Eviction, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
 from afo.protocol.train_task import EXIT_RESTART
 from afo.trainable import export_info
@@ -128,7 +128,7 @@ def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_
     schema_file = tmp_path / "schema.yaml"
     schema_file.write_text(replace(SCHEMA, features=(users, *SCHEMA.features[1:])).to_yaml())
     least, most = 20, 25
-    policies = Embedding(dim=4, filter=Filter(min_count=least), evict=Evict(capacity=most))
+    policies = Embedding(dim=4, filter=Filter(min_count=least), evict=Eviction(capacity=most))
     job = replace(job, model=replace(job.model, embedding=policies), export=Export(tables="native"))
     run = run_job(job, schema_file)
     run.start_servers()
@@ -164,7 +164,7 @@ def test_rows_that_are_unused_for_longer_than_a_time_go_at_a_checkpoint(
     job: Job, schema_file: Path, run_job: RunJob
 ) -> None:
     # At the end every row's last update lies back by more than no time.
-    policies = Embedding(dim=4, evict=Evict(unused_time=Duration(0)))
+    policies = Embedding(dim=4, evict=Eviction(unused_time=Duration(0)))
     alone = {"ps": RoleSpec(instances=2), "worker": RoleSpec()}
     run = run_job(replace(job, roles=alone, model=replace(job.model, embedding=policies)), schema_file)
     run.start_servers()
