@@ -122,7 +122,7 @@ def test_another_attempt_of_the_application_asks_for_every_task_again(make_clust
     assert len(cluster.containers) == 5
     lost = failures(cluster)
     assert [end.cause for end in lost] == ["application_attempt_lost"] * 5
-    words = "YARN ended it with application attempt 1, whose Application Master on a was heard of last "
+    words = "YARN ended it with application attempt 1, whose Application Master on a was last seen "
     assert all(end.message.startswith(words) for end in lost)
     master = status_of(cluster.core, "local_1_0001", cluster.time).master
     assert master == m.MasterStart(number=1, attempt=2, host="a", was_on="a", time=cluster.time, tasks=5)

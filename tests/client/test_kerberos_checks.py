@@ -128,7 +128,7 @@ def test_whom_hadoop_takes_the_principal_for(
 def test_without_java_the_user_s_name_is_not_known(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     yarn_says("echo /etc/hadoop", tmp_path / "bin", monkeypatch)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "Java cannot be asked" in found("user's name").text
+    assert "Java cannot report the user's name" in found("user's name").text
 
 
 def test_nobody_is_impersonated(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

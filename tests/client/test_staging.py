@@ -128,7 +128,7 @@ def test_gpus_are_checked_where_the_cluster_tells() -> None:
     check_sizes(job(), [node(4096)], answer())
     with pytest.raises(SpecError, match=r"\$\.roles\.ps\.gpus: 3 is more .* largest is 2"):
         check_sizes(job(gpus=3), [node(4096)], answer(gpu=2))
-    with pytest.raises(SpecError, match=r"\$\.roles\.ps\.gpus: 1 are asked for.* no resource yarn.io/gpu"):
+    with pytest.raises(SpecError, match=r"\$\.roles\.ps\.gpus: 1 requested, but .* no resource yarn.io/gpu"):
         check_sizes(job(gpus=1), [node(4096)], answer(fpga=4))
 
 

@@ -78,7 +78,7 @@ def test_restarts_say_what_they_cost(client: FlaskClient, running: JobWriter) ->
     ).task(again, host="node-2").log(ev.TaskAtWork(task=again, generation=1))
     shown = page(client, running)
     restarts = words(shown.partition('<h2 id="restarts">')[2])
-    assert "Downtime of the training 4.0 s Share of its time 4 % Tasks away, added up 4.0 s Restarts 1" in restarts
+    assert "Training downtime 4.0 s Share of job time 4 % Task downtime, summed 4.0 s Restarts 1" in restarts
     assert "<code>node_lost</code><small>&lt;b&gt;gone&lt;/b&gt;" in shown
     assert "4.0 s request 1.0 s container 1.0 s start 1.0 s first step 1.0 s" in restarts
 
@@ -89,7 +89,7 @@ def test_an_older_log_does_not_tell_how_long_a_restart_took(client: FlaskClient,
         event_log.encode_line(event_log.Record(v=2, seq=9, am_attempt=1, incarnation=1, time=T0 + 950, event=lost))
     )
     restarts = words(page(client, running).partition('<h2 id="restarts">')[2])
-    assert "Downtime of the training unknown Share of its time unknown Tasks away, added up unknown" in restarts
+    assert "Training downtime unknown Share of job time unknown Task downtime, summed unknown" in restarts
 
 
 def test_a_running_job_shows_how_far_it_is(client: FlaskClient, running: JobWriter) -> None:
@@ -312,9 +312,9 @@ def test_a_job_that_trains_and_is_silent_is_spoken_of(
 ) -> None:
     running.log(ev.Sample(step=9, samples=900, samples_per_s=1.0, input_wait=0.0, loss=0.5))
     clock[0] = running.at + 80
-    assert "Nothing was heard of this job" not in page(client, running)
+    assert "No progress reported" not in page(client, running)
     clock[0] = running.at + 200
-    assert "Nothing was heard of this job for 3 min 20 s" in words(page(client, running))
+    assert "No progress reported for 3 min 20 s" in words(page(client, running))
 
 
 def test_checkpoints_that_were_not_evaluated_are_told(client: FlaskClient, running: JobWriter) -> None:
@@ -383,8 +383,9 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
         ev.ExportDecided(manifest="m-80", step=80, allowed=False, checks=checks),
     )  # fmt: skip
     found = words(page(client, running))
-    for part in ("It began with hdfs://a/manifest-40 , step 40: 2 parts kept, made new device: new, dropped liked: not",
-                 "Passed over: m-39: refused", "Not exported: m-80 , step 80.", "auc 0.61 is not within"):  # fmt: skip
+    for part in ("Initialized from hdfs://a/manifest-40 , step 40: 2 parts kept, ",
+                 "newly initialized device: new, dropped liked: not", "Skipped: m-39: refused",
+                 "Not exported: m-80 , step 80.", "auc 0.61 is not within"):  # fmt: skip
         assert part in found
 
 

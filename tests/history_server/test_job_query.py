@@ -137,7 +137,7 @@ def test_columns_are_shown_and_sorted_by(client: FlaskClient) -> None:
 
 @pytest.mark.usefixtures("three")
 def test_nothing_found_leads_back(client: FlaskClient) -> None:
-    assert "No job is like that" in client.get("/?q=nothing").text
+    assert "No matching jobs" in client.get("/?q=nothing").text
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_download_is_the_log_as_it_is(client: FlaskClient, done: JobWriter) -> N
 
 def test_empty_and_absent_logs(client: FlaskClient, running: JobWriter) -> None:
     running.write_log("worker_0", 0, "stdout", b"")
-    assert "Nothing was written" in client.get(f"/jobs/{RUNNING}/logs/worker_0/0/stdout").text
+    assert "This log is empty" in client.get(f"/jobs/{RUNNING}/logs/worker_0/0/stdout").text
     for address in (f"/jobs/{RUNNING}/logs/worker_0/0/stderr", f"/jobs/{DONE}/logs/worker_0/0/stderr"):
         assert client.get(address).status_code == 404
         assert client.get(f"{address}/download").status_code == 404

@@ -101,9 +101,7 @@ def test_yarn_that_is_away_is_said(client: FlaskClient, tmp_path: Path, monkeypa
     )
     monkeypatch.setenv("HADOOP_CONF_DIR", str(conf))
     shown = words(text(client, "/nodes"))
-    assert (
-        "YARN cannot be asked: the ResourceManager at http://127.0.0.1:1/ws/v1/cluster/nodes does not answer" in shown
-    )
+    assert "YARN is unreachable: the ResourceManager at http://127.0.0.1:1/ws/v1/cluster/nodes does not answer" in shown
     assert "ctr&lt;b&gt; 1 ps, 1 worker" in shown
     assert "does not answer" in client.get("/api/v1/nodes").json["problem"]
 

@@ -28,7 +28,7 @@ def test_the_list_is_newest_first(
     assert re.findall(r'href="/jobs/([^"]*)"', page) == [RUNNING, FAILED, DONE]
     rows = [words(row) for row in page.split("<tr>")[2:]]
     assert re.search(
-        rf"still at it {RUNNING} RUNNING 2025-11-13 02:28:21 1 min 39 s heard of 1 min 34 s ago – – alice default",
+        rf"still at it {RUNNING} RUNNING 2025-11-13 02:28:21 1 min 39 s last seen 1 min 34 s ago – – alice default",
         rows[0],
     )
     assert re.search(r"FAILED user_exception .* bob default", rows[1])
@@ -103,7 +103,7 @@ def test_a_running_job_shows_how_it_does(client: FlaskClient, running: JobWriter
 
 def test_a_kill_says_who_asked(client: FlaskClient, running: JobWriter) -> None:
     running.log(ev.KillRequested(user="carol", reason="too slow"))
-    assert "carol asked for its end: too slow" in text(client, f"/jobs/{RUNNING}")
+    assert "carol requested its end: too slow" in text(client, f"/jobs/{RUNNING}")
 
 
 def test_a_verdict_in_the_log_alone_counts(client: FlaskClient, running: JobWriter) -> None:
@@ -114,9 +114,9 @@ def test_a_verdict_in_the_log_alone_counts(client: FlaskClient, running: JobWrit
 def test_a_job_that_never_began(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     writer(DONE)
     page = text(client, f"/jobs/{DONE}")
-    for expected in ("SUBMITTED", "No container was asked for yet"):
+    for expected in ("SUBMITTED", "No container has been requested yet"):
         assert expected in page
-    assert "the Application Master has not begun" in text(client, f"/jobs/{DONE}/events")
+    assert "the Application Master has not started" in text(client, f"/jobs/{DONE}/events")
 
 
 def test_at_most_500_events_are_listed(client: FlaskClient, running: JobWriter) -> None:

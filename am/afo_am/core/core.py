@@ -148,7 +148,7 @@ class Core:
         # YARN kills them when it starts another attempt of the application, and that one does not list them.
         state = self.state
         lost = f"application attempt {state.am_attempt}, whose Application Master on {state.am_host or 'some host'}"
-        text = f"YARN ended it with {lost} was heard of last {max(0.0, self.wall - state.heard):.0f} s before"
+        text = f"YARN ended it with {lost} was last seen {max(0.0, self.wall - state.heard):.0f} s before"
         for task in state.tasks.values():
             if task.stage in LIVE:
                 self._tasks.task_ended(task, APPLICATION_ATTEMPT_LOST, None, text)

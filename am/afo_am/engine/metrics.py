@@ -54,7 +54,7 @@ def _of_job(status: StatusReply) -> Iterator[Metric]:
         if value is not None:
             yield GaugeMetricFamily(f"afo_job_{name}", words, value=value)
     yield CounterMetricFamily("afo_job_samples", "Samples applied, undone ones included.", value=status.samples)
-    yield CounterMetricFamily("afo_job_restarts", "Tasks that began again.", value=status.restarts)
+    yield CounterMetricFamily("afo_job_restarts", "Task restarts.", value=status.restarts)
     words = "Of the checkpoint to be exported; before it is decided, of the last evaluation."
     metrics = GaugeMetricFamily("afo_job_metric", words, labels=["metric"])
     for name, value in status.metrics.items():

@@ -10,7 +10,7 @@ from afo.site.config import Config, load_config
 from afo_client.terminal.console import print_json, print_result, table
 
 
-@click.command(help="Show the configuration that holds, and where it comes from.")
+@click.command(help="Show the effective configuration and its origins.")
 @click.option("--show-origin", is_flag=True, help="Say who set each value.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, origins included.")
 def command(show_origin: bool, as_json: bool) -> None:

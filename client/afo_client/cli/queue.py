@@ -116,7 +116,7 @@ def _job_lines(application: Application | None, needed: list[Capacity]) -> list[
     if not needed:
         return [*lines, "its containers are not known yet: its Application Master has not started"]
     if application.final:
-        lines.append("it has ended; its containers, if they were asked for again now:")
+        lines.append("it has ended; if its containers were requested again now:")
     rows = [
         (room.role, str(room.instances), str(Memory(room.memory)), str(room.vcores), verdict(room)) for room in needed
     ]

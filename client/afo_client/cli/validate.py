@@ -16,7 +16,7 @@ from afo_client.terminal.console import counted, print_json, print_result, size_
 
 
 @click.command(
-    help="Check a job file and what it names, and say what would run.",
+    help="Check a job file and its inputs, and show what would run.",
     epilog=examples("afo validate job.yaml", "afo validate job.yaml --runtime yarn --set roles.ps.instances=4"),
 )
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())

@@ -82,5 +82,5 @@ def _hadoop_says(principal: str, class_path: str) -> str:
             timeout=_JAVA_S,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise ClusterUnreachable(f"Java cannot be asked for the user's name: {error}") from error
+        raise ClusterUnreachable(f"Java cannot report the user's name: {error}") from error
     return done.stderr + done.stdout

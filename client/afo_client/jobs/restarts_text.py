@@ -7,7 +7,7 @@ from afo_client.terminal.console import counted, iso, span_text, table, without_
 
 #: Rows that are printed, the newest; JSON has all that are kept.
 MAX_ROWS = 20
-_TITLES = ("LOST", "TASK", "CAUSE", "ON", "AGAIN ON", "TRAINED AGAIN", "AWAY", "OF THAT", "TRAINED ANEW")
+_TITLES = ("LOST", "TASK", "CAUSE", "HOST", "NEW HOST", "TRAINING RESUMED", "DOWNTIME", "PHASES", "REPEATED")
 
 
 def restart_lines(outages: tuple[Outage, ...], downtime: Downtime, now: float) -> list[str]:
@@ -24,10 +24,10 @@ def downtime_text(downtime: Downtime, now: float) -> str:
     restarts = counted(downtime.restarts, "restart")
     still, share = downtime.seconds(now), downtime.share(now)
     if still is None:
-        return f"unknown, the event log of an older afo does not tell; {restarts}"
+        return f"unknown: the event log of an older afo does not record it; {restarts}"
     of_all = f" ({share:.1%} of the job's time)" if share is not None else ""
-    away = f"tasks were away for {span_text(downtime.task_s or 0.0)} in all"
-    return f"the training stood still for {span_text(still)}{of_all}; {away}; {restarts}"
+    away = f"task downtime {span_text(downtime.task_s or 0.0)} in all"
+    return f"no training for {span_text(still)}{of_all}; {away}; {restarts}"
 
 
 def restart_fields(outages: tuple[Outage, ...], downtime: Downtime, now: float) -> dict[str, object]:

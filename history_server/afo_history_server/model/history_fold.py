@@ -128,7 +128,7 @@ class HistoryFold:
             case ev.JobFinished():
                 self._job = finished(self._job, event)
             case ev.KillRequested():
-                self._change(diagnostics=f"{event.user} asked for its end: {event.reason}")
+                self._change(diagnostics=f"{event.user} requested its end: {event.reason}")
             case ev.AmStarted():
                 self._change(metrics_address=event.metrics)
             case _:

@@ -49,7 +49,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     cpu_s: float = 0.0
     #: Over its time, thinned out.
     use: tuple[UsePoint, ...] = ()
-    #: When its process began again in the same container.
+    #: When its process restarted in the same container.
     restarted: tuple[float, ...] = ()
 
     @property

@@ -101,6 +101,6 @@ def _bars(attempt: Attempt, scale: _Scale) -> Iterator[Bar]:
 
 def _marks(attempt: Attempt, scale: _Scale) -> Iterator[Mark]:
     for time in attempt.restarted:
-        yield Mark("restart", scale.place(time), f"attempt {attempt.attempt}: its process began again")
+        yield Mark("restart", scale.place(time), f"attempt {attempt.attempt}: its process restarted")
     if attempt.failed:
         yield Mark("failed", scale.place(attempt.ended), f"attempt {attempt.attempt}: {attempt.cause or 'ended'}")

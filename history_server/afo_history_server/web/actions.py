@@ -32,7 +32,7 @@ def actions_blueprint(store: JobStore, actions: JobActions) -> Blueprint:
         check_form()
         job, _ = store.job(job_id)
         access_of_app().check_modify(viewer(), job_id, job.user, job.acls)
-        reason = request.form.get("reason", "").strip() or "asked for in the history server"
+        reason = request.form.get("reason", "").strip() or "requested in the history server"
         if len(reason) > _MAX_REASON:
             raise UsageError(f"reason has {len(reason)} characters; allowed are {_MAX_REASON}")
         task = request.form.get("task", "")

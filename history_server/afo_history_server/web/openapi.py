@@ -59,7 +59,7 @@ def _operation(route: Described, schemas: dict[type[Answer], dict[str, Any]]) ->
         "summary": route.words,
         "parameters": [*in_path, *in_query],
         "responses": {
-            "200" if route.method == "get" else "202": _answer("What was asked for.", schemas[route.answer]),
+            "200" if route.method == "get" else "202": _answer("The requested data.", schemas[route.answer]),
             "default": _answer("Why there is no answer.", schemas[ErrorAnswer]),
         },
     }

@@ -54,7 +54,7 @@ def _check_gpus(job: Job, most: int | None) -> None:
     for role, spec in job.roles.items():
         where = f"$.roles.{role}.gpus"
         if most == 0 and spec.gpus:
-            raise SpecError(f"{where}: {spec.gpus} are asked for, but the cluster has no resource {GPU}; set it to 0")
+            raise SpecError(f"{where}: {spec.gpus} requested, but the cluster has no resource {GPU}; set it to 0")
         if most is not None and spec.gpus > most:
             raise SpecError(_too_large(where, str(spec.gpus), str(most)))
 
