@@ -28,8 +28,8 @@ from size import sized
 from afo import storage
 from afo.data.io.example_batch import encode_columns
 from afo.data.io.tfrecord import RecordWriter
+from afo.data.pipeline.batch_fragments import Origins
 from afo.data.pipeline.batcher import Batch, TrainingInput
-from afo.data.pipeline.pieces import Origins
 from afo.data.pipeline.split_reader import Lease
 from afo.job import Data
 from afo.models.parser import parser_of

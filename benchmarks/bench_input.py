@@ -30,7 +30,7 @@ from afo.data.io.example_batch import encode_columns
 from afo.data.io.record_blocks import Order, RecordSource, record_blocks
 from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data
-from afo.models.examples import Reading, parse, parse_by_tensorflow
+from afo.models.example_parsing import Reading, parse, parse_by_tensorflow
 
 BATCH, VALUES = sized(4096, 64), 385_000
 ENTERED = {f"c{n}": Reading(tf.int64, (0,)) for n in range(26)} | {

@@ -29,7 +29,7 @@ from size import sized
 
 from afo.data.feature import Feature
 from afo.data.io.columns import ColumnFile, column_blocks
-from afo.data.pipeline.pieces import as_tensors
+from afo.data.pipeline.batch_fragments import as_tensors
 from afo.data.schema import Schema
 from afo.job import Data, Shuffle
 

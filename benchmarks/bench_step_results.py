@@ -27,7 +27,7 @@ from size import sized
 
 from afo.data.example import encode
 from afo.data.feature import Feature
-from afo.data.pipeline.pieces import Origins
+from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Job, Model, RoleSpec
 from afo.params.cluster import connect

@@ -13,10 +13,10 @@ from size import sized
 
 from afo.data.feature import Feature
 from afo.data.io.example_batch import encode_columns
-from afo.data.pipeline.pieces import Origins
+from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
-from afo.models.examples import parse, parse_by_tensorflow
+from afo.models.example_parsing import parse, parse_by_tensorflow
 from afo.models.records import RecordParser
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function

@@ -49,3 +49,12 @@ def test_no_module_or_class_has_a_name_that_is_not_the_word() -> None:
     allowed = {word.split(" (")[0].lower() for word, _, _ in ROWS}
     single = {word for word in refused if " " not in word and word not in allowed}
     assert single & names() == set(), "docs/glossary.md has another word for it"
+
+
+def test_a_module_says_what_it_is_and_asks_no_question() -> None:
+    """A noun phrase: who looks for a thing looks for its name."""
+    asking = re.compile(r"(What|Which|How|Who|Whose|Where|Why|Whether)\b")
+    modules = [file for program, root in PROGRAMS.items() for file in (ROOT / root / program).rglob("*.py")]
+    opened = {file: ast.get_docstring(ast.parse(file.read_text())) or "" for file in modules}
+    assert len(opened) > 300
+    assert not [f"{file}: {words.splitlines()[0]}" for file, words in opened.items() if asking.match(words)]

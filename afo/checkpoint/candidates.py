@@ -1,4 +1,4 @@
-"""Which checkpoint a warm start may begin with. No TensorFlow here."""
+"""Candidates for a warm start: the checkpoints it may begin with. No TensorFlow here."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

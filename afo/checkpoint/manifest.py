@@ -20,7 +20,7 @@ import google_crc32c
 import msgspec
 
 from afo import storage
-from afo.checkpoint.sections import Section
+from afo.checkpoint.tensor_map import Section
 from afo.errors import AlreadyExists, DataError, NotFound
 from afo.formats import decoding, manifest_file
 from afo.formats.manifest_file import Formats

@@ -20,7 +20,7 @@ import numpy as np
 from afo import storage
 from afo.checkpoint import manifest
 from afo.checkpoint.manifest import Manifest, Part
-from afo.checkpoint.origin import Origin
+from afo.checkpoint.metadata import Origin
 from afo.embedding import checkpoint as tables
 from afo.embedding.checkpoint import TableSaver
 from afo.embedding.save_times import SaveTimes

@@ -1,4 +1,4 @@
-"""One feature of a schema: how records hold it, and how a model of ours reads it."""
+"""A feature of a schema: how records hold it, and how a model of ours reads it."""
 
 import keyword
 import re

@@ -1,4 +1,4 @@
-"""What the records of a data set hold: the features a model may read, and the label.
+"""The schema of a data set: the features a model may read, and the label.
 
 A schema is a YAML file; `docs/data.md` describes it. Features that stand in the records and not in the schema are
 ignored.

@@ -1,4 +1,4 @@
-"""One exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
+"""An exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
 
 import itertools
 from collections.abc import Mapping, Sequence

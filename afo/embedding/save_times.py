@@ -1,4 +1,4 @@
-"""How long a checkpoint took, server by server: which of them is slow, or whether the file system is."""
+"""Durations of a checkpoint by server: which of them is slow, or whether the file system is."""
 
 import threading
 import time

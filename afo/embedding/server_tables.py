@@ -1,4 +1,4 @@
-"""What a client asks of one embedding server outside of a training step.
+"""Requests to one embedding server outside of a training step.
 
 Each question is traced once: a server keeps every function that it is ever sent. What it answers is brought to the
 client inside of the function; TensorFlow would else fetch it by operations that the server keeps as well.

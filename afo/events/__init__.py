@@ -1,1 +1,1 @@
-"""What happens to a job, the log of it, and what is folded out of it."""
+"""The events of a job: their types, the log of them, and what is folded out of it."""

@@ -1,4 +1,4 @@
-"""What became of a job's training records, from its event log: acknowledged, read again, perhaps applied twice. Pure.
+"""Accounting of a job's training records, from its event log: acknowledged, read again, perhaps applied twice. Pure.
 
 An acknowledgement says count and xor of a split's records as the parameter servers hold them. What cannot be counted by
 it has a bound: a batch whose process died while it was applied, and what others applied while a checkpoint was read

@@ -1,4 +1,4 @@
-"""What restarts cost a job: each task that was lost and came back, and all of them together. Pure."""
+"""Downtime of a job: each task that was lost and came back, and all of them together. Pure."""
 
 from msgspec import Struct, structs
 

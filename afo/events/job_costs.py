@@ -1,4 +1,4 @@
-"""What a job cost, out of its event log, as its Application Master counts it: for one that wrote no verdict. Pure."""
+"""Costs of a job out of its event log, as its Application Master counts them: for one without a verdict. Pure."""
 
 from msgspec import Struct
 

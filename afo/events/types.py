@@ -1,4 +1,4 @@
-"""What happens to a job: the types of the events, which `afo.events.event_log` writes and reads; no I/O."""
+"""Types of the events of a job, which `afo.events.event_log` writes and reads; no I/O."""
 
 from msgspec import Struct
 

@@ -1,1 +1,1 @@
-"""Why tasks and jobs end: the catalogue of causes, and how an end is told to be one of them."""
+"""Failures: the catalogue of causes why tasks and jobs end, and how an end is told to be one of them."""

@@ -1,4 +1,4 @@
-"""Why a process ended, from what it left: exit code or signal, its last lines, and the kernel's memory kills. Pure."""
+"""Classification of a process's end by what it left: exit code or signal, last lines, memory kills. Pure."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What a msgspec type allows, in words; for error messages and for the reference of the job file."""
+"""Text of what a msgspec type allows; for error messages and for the reference of the job file."""
 
 import msgspec
 from msgspec import inspect

@@ -1,1 +1,1 @@
-"""What every client of Hadoop shares: configuration, tickets, tokens, HTTP."""
+"""Hadoop basics that every client of it shares: configuration, tickets, tokens, HTTP."""

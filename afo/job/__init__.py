@@ -1,31 +1,22 @@
-"""What a job is: frozen data, no I/O.
+"""A job as frozen data, no I/O.
 
 Every class here is a section of the job file; `afo.job.loader` reads one, `docs/job-file.md` is generated from these
 types. A field's `Meta(description=…)` is its documentation.
 """
 
 from afo.job.acls import Acls
+from afo.job.checkpoint import Checkpoint, WarmStart
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
 from afo.job.embedding import Embedding, Eviction, FeatureTables, Filter, Pooling, Wire
-from afo.job.faults import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
+from afo.job.export import ROW_TYPES, TABLE_KINDS, Export, RowType, TableKind
+from afo.job.fault_tolerance import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
 from afo.job.model import Model, Wide
 from afo.job.optimizer import Optimizer, OptimizerChoice, RowOptimizer, Schedule
 from afo.job.section import ROLES, Role, Section
 from afo.job.security import Security
-from afo.job.training import (
-    RANKING,
-    ROW_TYPES,
-    TABLE_KINDS,
-    Checkpoint,
-    EarlyStop,
-    Export,
-    RowType,
-    TableKind,
-    Train,
-    WarmStart,
-)
+from afo.job.training import RANKING, EarlyStop, Train
 from afo.job.update_rules import (
     Adagrad,
     AdagradDecay,

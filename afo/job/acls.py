@@ -1,4 +1,4 @@
-"""Who may see a job and act on it, beyond the user who submitted it."""
+"""Access control: who may see a job and act on it, beyond the user who submitted it."""
 
 from typing import Annotated
 

@@ -6,8 +6,8 @@ from msgspec import Meta, field
 
 from afo.errors import SpecError
 from afo.formats.units import Duration
+from afo.job.engine_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 from afo.job.section import Section, check_ranges
-from afo.job.table_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 
 Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
 

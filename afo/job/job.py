@@ -5,14 +5,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from afo.job.acls import Acls
+from afo.job.checkpoint import Checkpoint
 from afo.job.containers import Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data
-from afo.job.faults import Restart, Timeouts
+from afo.job.export import Export
+from afo.job.fault_tolerance import Restart, Timeouts
 from afo.job.model import Model
 from afo.job.optimizer import Optimizer
 from afo.job.section import Role, Section
 from afo.job.security import Security
-from afo.job.training import Checkpoint, Export, Train
+from afo.job.training import Train
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=200, description="Shown in every list; any characters; variables allowed.")

@@ -13,9 +13,9 @@ from afo.formats.units import expand_variables
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import Document, Steps, Value, folder_of, parse_yaml, path_text, read_yaml
 from afo.job import Checkpoint, Data, Environment, Job, Model
-from afo.job.defaults import KEY as DEFAULTS
-from afo.job.defaults import Inherited, Layer, with_defaults
 from afo.job.entry_point import split_entry
+from afo.job.layering import KEY as DEFAULTS
+from afo.job.layering import Inherited, Layer, with_defaults
 
 _OF_MODELS = ("optimizer", "train", "export")
 
@@ -28,7 +28,7 @@ class JobSource(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     #: Those of the command line; they win over the `vars` of the tree.
     variables: dict[str, str] = {}
-    #: What it does not say itself (see `afo.job.defaults.Layer`).
+    #: What it does not say itself (see `afo.job.layering.Layer`).
     inherited: dict[str, Inherited] = {}
 
 

@@ -1,4 +1,4 @@
-"""The one place that knows every path of a job."""
+"""Paths of a job: every one of them, and nowhere else."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the sections of a job file have in common."""
+"""Base of the job file's sections, and the check of their ranges."""
 
 import functools
 import math

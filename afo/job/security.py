@@ -1,4 +1,4 @@
-"""What protects a job beyond what protects all of them."""
+"""The section `security`: what protects a job beyond what protects all of them."""
 
 from typing import Annotated
 

@@ -1,1 +1,1 @@
-"""What lies in a job's directory beside its logs: notes, code, files, who ended it."""
+"""The directory of a job, beside its logs: notes, code, files, who ended it."""

@@ -1,4 +1,4 @@
-"""Who had a job ended by force, and why: its Application Master, which would write that down, was not asked.
+"""Forced end of a job: by whom, and why; its Application Master, which would write that down, was not asked.
 
 Kept in the job's directory before the runtime is asked, for whoever writes the verdict of such a job. Pure.
 """

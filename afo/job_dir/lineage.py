@@ -1,4 +1,4 @@
-"""What a model was made of: the files of its own job, and those of the models that it was warm-started from.
+"""Lineage of a model: the files of its own job, and those of the models that it was warm-started from.
 
 No TensorFlow here.
 """

@@ -1,11 +1,11 @@
-"""What of a job of the `local` runtime lives, by the locks in its directory (see `afo.process.locked_process`)."""
+"""Liveness of a job of the `local` runtime, by the locks in its directory (see `afo.process.pidfile`)."""
 
 from pathlib import Path
 from typing import Literal
 
 from afo.errors import StorageError
 from afo.job.paths import JobPaths
-from afo.process import locked_process
+from afo.process import pidfile
 from afo.storage.url import LOCAL, parse
 
 LOCK = "lock"
@@ -35,8 +35,8 @@ def container_locks(paths: JobPaths) -> list[Path]:
 
 def state_of(paths: JobPaths) -> State:
     """`ORPHANED` where the AM is gone and its containers have not noticed yet. Raises `StorageError`."""
-    if locked_process.alive(am_lock(paths)):
+    if pidfile.alive(am_lock(paths)):
         return "RUNNING"
-    if any(map(locked_process.alive, container_locks(paths))):
+    if any(map(pidfile.alive, container_locks(paths))):
         return "ORPHANED"
     return "KILLED" if (am_dir(paths) / KILLED).exists() else "ENDED"

@@ -1,4 +1,4 @@
-"""Where the rows of `Embedding` come from: in a job of afo the trainer says so, elsewhere nobody does."""
+"""Lookup of the rows of `Embedding`: in a job of afo the trainer answers, elsewhere nobody does."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

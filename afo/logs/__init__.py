@@ -1,1 +1,1 @@
-"""What a program of a job prints: kept on its node within a cap, and copied to the job's directory while it runs."""
+"""Logs of a job's programs: kept on their node within a cap, and copied to the job's directory while they run."""

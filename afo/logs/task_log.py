@@ -1,4 +1,4 @@
-"""What a task says in its own log: where it stands, every so often, and what it has done."""
+"""A task's own log: where it stands, every so often, and what it has done."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""From columns of a Parquet file to features, labels and weight."""
+"""Parser of Parquet columns into features, labels and weight."""
 
 from typing import Any
 

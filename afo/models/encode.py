@@ -1,4 +1,4 @@
-"""From parsed features to rows of the tables: hashing, vocabularies, boundaries and crosses."""
+"""Encoding of parsed features as rows of the tables: hashing, vocabularies, boundaries and crosses."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

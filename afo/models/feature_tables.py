@@ -1,4 +1,4 @@
-"""What a job says of the hash tables of single features, and which features are pooled on the servers."""
+"""Settings of single features' hash tables, and which features are pooled on the servers."""
 
 from afo.data.schema import nearest
 from afo.errors import SpecError

@@ -1,4 +1,4 @@
-"""Which feature is which row of which table: the shape of a Wide & Deep model, without TensorFlow.
+"""Layout of a Wide & Deep model: which feature is which row of which table; without TensorFlow.
 
 All embeddings are rows of one table and all linear weights rows of another, so that a step asks each parameter server
 once, whatever the number of features. The first rows of both belong to the same ids: a feature's `offset` counts in

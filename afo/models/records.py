@@ -1,4 +1,4 @@
-"""From serialized `tf.Example` records to features, labels and weight."""
+"""Parser of serialized `tf.Example` records into features, labels and weight."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from afo.data.feature import Feature, Kind
 from afo.data.schema import Schema
 from afo.job import Data
 from afo.models import hashing
-from afo.models.examples import Parse, Reading, fastest, parse_by_tensorflow
+from afo.models.example_parsing import Parse, Reading, fastest, parse_by_tensorflow
 
 DTYPE: dict[Kind, Any] = {"categorical": tf.int64, "string": tf.string, "dense": tf.float32}
 _STORED = {"int64": tf.int64, "float": tf.float32}

@@ -1,4 +1,4 @@
-"""Builds the C++ while afo is installed: a hook of hatchling, and nothing that runs later.
+"""Build of the C++ while afo is installed: a hook of hatchling, and nothing that runs later.
 
 Where there is no g++, or TensorFlow has no wheel for the system or the Python, afo is installed without them: the AM,
 the history server and the client need none, and `afo.ops.library` says what is missing.

@@ -1,4 +1,4 @@
-"""What an update rule is."""
+"""The protocol of an update rule."""
 
 from typing import Any, Protocol
 

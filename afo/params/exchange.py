@@ -1,4 +1,4 @@
-"""What a step gets from the parameter servers and gives back."""
+"""Exchange of a step with the parameter servers."""
 
 from typing import Any, NamedTuple
 

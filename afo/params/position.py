@@ -1,10 +1,10 @@
-"""How far each training file has been applied, kept beside the model, so that both always belong together."""
+"""Positions: how far each training file has been applied, kept beside the model, so that both belong together."""
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.pipeline.pieces import Origins
+from afo.data.pipeline.batch_fragments import Origins
 from afo.models.hashing import xor_by_group
 from afo.params.initialize import NO_EPOCH
 from afo.params.parameters import Parameters
@@ -14,7 +14,7 @@ from afo.params.variables import PsVariable, gather_rows, ps_device, read_value
 class Origin(NamedTuple):
     """Where a batch comes from, int64 [R] each: files, their epoch, samples of each, xor of their hashed ids.
 
-    Samples that were left out on the way (`afo.data.pipeline.pieces`) count as well: they were read.
+    Samples that were left out on the way (`afo.data.pipeline.batch_fragments`) count as well: they were read.
     """
 
     files: Any

@@ -1,4 +1,4 @@
-"""Which rows a batch needs of which parameter server."""
+"""Routing of a batch's rows to the parameter servers that hold them."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which step of the training was when: so that an age in time is one in steps. No TensorFlow here."""
+"""Clock of the training's steps: an age in time is one in steps. No TensorFlow here."""
 
 from collections.abc import Iterable
 from itertools import pairwise

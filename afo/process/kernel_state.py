@@ -1,4 +1,4 @@
-"""In which state the kernel has a process, by the letters of proc(5)."""
+"""State of a process in the kernel, by the letters of proc(5)."""
 
 from pathlib import Path
 

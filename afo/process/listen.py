@@ -1,4 +1,4 @@
-"""The one address on which a task's TensorFlow server listens, in place of all (`afo/ops/listen/bind.cc`)."""
+"""The address on which a task's TensorFlow server listens, in place of all (`afo/ops/listen/bind.cc`)."""
 
 import ipaddress
 import socket

@@ -1,1 +1,1 @@
-"""What one program hands to another: configurations, tasks, orders."""
+"""Documents that one program hands to another: configurations, tasks, orders."""

@@ -1,4 +1,4 @@
-"""What the client hands to the Application Master: a JSON file beside it, nothing secret in it."""
+"""Configuration of the Application Master: a JSON file from the client, nothing secret in it."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What a runtime hands to every Child: one JSON file for all containers of a job, nothing secret in it."""
+"""Configuration of every Child: one JSON file for all containers of a job, nothing secret in it."""
 
 from typing import Literal
 

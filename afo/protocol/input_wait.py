@@ -1,4 +1,4 @@
-"""What training waited for when it waited for input. No TensorFlow here."""
+"""Parts of the training's wait for input. No TensorFlow here."""
 
 from typing import Literal
 

@@ -1,5 +1,4 @@
-"""What the command asks of `python -m afo.train.offline`: work on this machine with a saved model, or with a
-job's data."""
+"""Task of `python -m afo.train.offline`: work on this machine with a saved model, or with a job's data."""
 
 from typing import Literal
 

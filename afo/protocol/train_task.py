@@ -1,4 +1,4 @@
-"""What the Child tells the TensorFlow process, and what that reports back. No TensorFlow here."""
+"""Task file and reports between the Child and the TensorFlow process. No TensorFlow here."""
 
 from typing import Literal
 

@@ -405,7 +405,7 @@ class StatusReply(Message, frozen=True):
     started: float
     #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
     restarts: int = 0
-    #: What a person should know of how the model came about (`afo.events.notes`).
+    #: What a person should know of how the model came about (`afo.events.model_notes`).
     notes: tuple[str, ...] = ()
     #: What bounds the input, where training waits for it notably (`afo.protocol.input_wait`).
     input_bound: InputBound | None = None

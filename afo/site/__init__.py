@@ -1,1 +1,1 @@
-"""What holds on this machine and for this user, beside a job's file."""
+"""Configuration of this machine and this user, beside a job's file."""

@@ -16,8 +16,8 @@ from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import Document, read_yaml
 from afo.hadoop import auth_to_local, conf, delegation_tokens, kerberos
 from afo.job import Job, Section
-from afo.job.defaults import KEY as DEFAULTS
-from afo.job.defaults import Layer
+from afo.job.layering import KEY as DEFAULTS
+from afo.job.layering import Layer
 from afo.job.paths import checked_job_id
 from afo.site.history import HistorySite
 from afo.site.limits import NO_LIMITS, Limits, check_limits

@@ -1,4 +1,4 @@
-"""What a site says of its history server: the section `history` of `afo-site.yaml`."""
+"""The section `history` of `afo-site.yaml`: what a site says of its history server."""
 
 import ipaddress
 import re

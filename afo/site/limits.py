@@ -1,4 +1,4 @@
-"""What a site allows a job to be: mandatory tags, forbidden queues, caps. Pure; the client asks before it submits.
+"""Policy of a site: mandatory tags, forbidden queues, caps. Pure; the client asks before it submits.
 
 Whoever can start a job on the cluster by other means is not held by this: queues, their limits and their access lists
 are YARN's.

@@ -1,4 +1,4 @@
-"""What the client keeps between two commands in a directory of the user: secrets, submissions, the last job."""
+"""State of the client between two commands, in a directory of the user: secrets, submissions, the last job."""
 
 import functools
 import logging

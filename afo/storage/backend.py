@@ -1,4 +1,4 @@
-"""What a file system must do for afo. Paths are absolute strings; every error is one of `afo.errors`."""
+"""The protocol of a file system. Paths are absolute strings; every error is one of `afo.errors`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where errors of hdfs-native become afo's.
+"""Translation of hdfs-native's errors into afo's, and nowhere else.
 
 hdfs-native raises FileNotFoundError and FileExistsError for those two, OSError for trouble with a connection, and
 RuntimeError with Rust's debug text for the rest, e.g. `RPCError("java.class.Name", "message\\n\\tat java.stack…")`.

@@ -1,4 +1,4 @@
-"""How long this process waits for a file system that does not answer: a NameNode that restarts, DataNodes away.
+"""Patience of this process with a file system that does not answer: a NameNode that restarts, DataNodes away.
 
 Commands of a user say at once what is wrong, so the default is not to wait. Processes that train wait: an outage that
 ends soon should cost a job a pause and no restart.

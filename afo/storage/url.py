@@ -1,4 +1,4 @@
-"""Where a file lies: one string, taken apart in one place.
+"""URLs of files: one string, taken apart in one place.
 
 A URL is a plain path, `file:///path`, `hdfs://host:port/path`, `hdfs:///path` (the cluster of `$HADOOP_CONF_DIR`), or
 `viewfs://table/path`, which a mount table in core-site.xml leads to an HDFS.

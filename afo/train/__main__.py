@@ -16,7 +16,7 @@ from afo.logs import task_log
 from afo.process.lifetime import die_with_parent, end_at_once
 from afo.process.stack_dump import write_on_request
 from afo.protocol.train_task import EXIT_RESTART, TrainTask
-from afo.train.readiness import await_training
+from afo.train.evaluation_turn import await_training
 
 #: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
 #: server binds the port that a socket keeps reserved; peers are never reached through a proxy.

@@ -1,4 +1,4 @@
-"""What the chief does beside training: prepare the variables, save them, write summaries, export."""
+"""The chief's work beside training: prepare the variables, save them, write summaries, export."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ import time
 from msgspec import structs
 
 from afo.checkpoint.manifest import find_manifests, remove_old
-from afo.checkpoint.origin import Origin
+from afo.checkpoint.metadata import Origin
 from afo.checkpoint.save_restore import CheckpointReader, CheckpointWriter
 from afo.checkpoint.warm_start import rules_of
 from afo.logs.task_log import LOG, one_line
@@ -14,9 +14,9 @@ from afo.params.parameters import Parameters
 from afo.params.position import reported
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.beginning import begin
-from afo.train.decision import chosen
 from afo.train.export import export
+from afo.train.export_selection import chosen
+from afo.train.initial_values import begin
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 

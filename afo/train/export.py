@@ -11,7 +11,7 @@ from afo import storage
 from afo.checkpoint.save_restore import CheckpointReader
 from afo.job import RowType, TableKind
 from afo.job.paths import checked_name
-from afo.models.examples import Parse, parse, parse_by_tensorflow
+from afo.models.example_parsing import Parse, parse, parse_by_tensorflow
 from afo.train.setup import JobParts
 from afo.trainable import export_info
 from afo.trainable.base import LocalModel

@@ -1,4 +1,4 @@
-"""What to tell a person whose batch made a step fail."""
+"""Explanation of a batch that made a step fail."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from afo.errors import AfoError, ModelError, NotFinite
 from afo.job.entry_point import split_entry
 from afo.params.cluster import is_lost_server
 from afo.params.parameters import Parameters
-from afo.train.finite import MARK, culprits
+from afo.train.nan_check import MARK, culprits
 from afo.trainable.base import Model
 
 _ASSERTED = "assertion failed: "

@@ -9,7 +9,7 @@ import tensorflow as tf
 from afo import storage
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.local_file import local_file
-from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.bad_record_locator import Judge
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
 from afo.job import Data

@@ -1,4 +1,4 @@
-"""Takes a profile of this process when somebody wants one (`afo profile`)."""
+"""Profiler of this process, when somebody wants a profile (`afo profile`)."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""What the Child learns of a running process: JSON lines in a pipe."""
+"""Progress of a running process for its Child: JSON lines in a pipe."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Reads splits as the training does, and says what an acknowledgement of each must hold. Nothing is computed."""
+"""Recount of splits: read as the training does, for what an acknowledgement of each must hold. Nothing is computed."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -7,8 +7,8 @@ import numpy as np
 
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.local_file import LocalFile, is_local
-from afo.data.pipeline.judge import Judge
-from afo.data.pipeline.pieces import Carry, Ended, Piece, as_tensors
+from afo.data.pipeline.bad_record_locator import Judge
+from afo.data.pipeline.batch_fragments import Carry, Ended, Piece, as_tensors
 from afo.data.pipeline.record_filter import Sieve
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.protocol.offline_task import NumberedFile, RecountedSplit

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from afo.data import metrics
+from afo.data import model_metrics
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.local_file import local_file
 from afo.data.io.splits import SplitFile
-from afo.data.pipeline.judge import Judge
+from afo.data.pipeline.bad_record_locator import Judge
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
 from afo.job import Data, Shuffle
@@ -75,7 +75,7 @@ class Scorer:
         blank = np.empty((0, len(names)), np.float32)
         labels = np.concatenate([blank, *(part.labels for part in parts)])
         probabilities = np.concatenate([blank, *(part.probabilities for part in parts)])
-        found = metrics.by_label(names, labels, probabilities)
+        found = model_metrics.by_label(names, labels, probabilities)
         found |= _own(model.metrics(labels, probabilities), {*found, *DROPS})
         held = np.sum([part.held for part in parts], axis=0)
         features = (feature.name for feature in self._schema.features)

@@ -1,4 +1,4 @@
-"""What worker and evaluator make of their task: the model, its input and the Application Master."""
+"""Setup of worker and evaluator from their task: the model, its input and the Application Master."""
 
 from functools import cached_property
 from pathlib import Path

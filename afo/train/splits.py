@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from afo.data.pipeline.pieces import Ended
+from afo.data.pipeline.batch_fragments import Ended
 from afo.data.pipeline.resume import from_nearer_by
 from afo.data.pipeline.split_reader import Lease
 from afo.formats.byte_range import named

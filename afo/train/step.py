@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.data.pipeline.pieces import Origins
+from afo.data.pipeline.batch_fragments import Origins
 from afo.models.records import RecordParser
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
 from afo.params.position import Origin, Position, origin_of
 from afo.params.variables import on_client
-from afo.train import finite
+from afo.train import nan_check
 from afo.trainable.base import Model
 
 
@@ -61,7 +61,7 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
     def step(batch: Prepared, first_step: Any) -> StepResult:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
-        computed = finite.required(model.compute(batch.inputs, exchange, position.state, position.step))
+        computed = nan_check.required(model.compute(batch.inputs, exchange, position.state, position.step))
         rate = model.rate(position.step, first_step, batch.origin.epochs)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)

@@ -11,8 +11,8 @@ from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
-from afo.train.departure import Departure
 from afo.train.failed_step import explained
+from afo.train.graceful_shutdown import Departure
 from afo.train.setup import Setup
 from afo.train.splits import Splits
 from afo.train.step import StepResult, prepare_function, step_function

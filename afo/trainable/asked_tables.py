@@ -1,4 +1,4 @@
-"""What a batch of Wide & Deep asks of the hash tables: rows that come to the worker, and sums of the servers."""
+"""Requests of a Wide & Deep batch to the hash tables: rows that come to the worker, and sums of the servers."""
 
 from dataclasses import replace
 from itertools import groupby

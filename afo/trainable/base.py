@@ -1,11 +1,11 @@
-"""What the trainer knows of a model: its parameters, its batches, its gradients. Everything else is the model's own."""
+"""The protocol of a trainable model: its parameters, its batches, its gradients. All else is the model's own."""
 
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
 from afo.checkpoint.save_restore import CheckpointReader
-from afo.checkpoint.sections import Section
+from afo.checkpoint.tensor_map import Section
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.models.records import Parsed

@@ -13,7 +13,7 @@ import tensorflow as tf
 from msgspec import UNSET
 
 from afo.checkpoint.save_restore import CheckpointReader
-from afo.checkpoint.sections import Section, whole_hash_table, whole_state, whole_table, whole_weight
+from afo.checkpoint.tensor_map import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
 from afo.embedding.saved_tables import Rows
@@ -29,13 +29,13 @@ from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.params.variables import read_value
 from afo.trainable.base import Computed, share_of_batch
-from afo.trainable.clipped import clipped
-from afo.trainable.draws import draw_of
+from afo.trainable.gradient_clipping import clipped
 from afo.trainable.hashed_lookup import HashedLookup
-from afo.trainable.layer_ways import ways_of
+from afo.trainable.keras_initializers import draw_of
+from afo.trainable.layer_exchange import ways_of
 from afo.trainable.lookups import LocalLookup, ServerLookup
+from afo.trainable.model_resources import resources
 from afo.trainable.own_module import OwnModule
-from afo.trainable.resources import resources
 from afo.trainable.table_form import TRAINED, TableForm
 
 #: Bytes of a table of Keras' own above which it slows each step.

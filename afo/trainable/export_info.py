@@ -1,4 +1,4 @@
-"""What an exported model says of itself: `assets.extra/afo.json` beside TensorFlow's own files. No TensorFlow here."""
+"""Description of an exported model: `assets.extra/afo.json` beside TensorFlow's own files. No TensorFlow here."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Who answers the embeddings of a user's model: nobody yet, the parameter servers, or a checkpoint's tables."""
+"""Answers to the embeddings of a user's model: from nobody yet, the parameter servers, or a checkpoint's tables."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

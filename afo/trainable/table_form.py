@@ -1,4 +1,4 @@
-"""How a model in one process keeps the tables that a checkpoint holds."""
+"""Form of a checkpoint's tables in a model of one process."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol

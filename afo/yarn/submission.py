@@ -1,4 +1,4 @@
-"""What `afo submit` hands to YARN, as plain data. Submit is this plan and its effects; a dry run prints it.
+"""The plan of a submission to YARN, as plain data. Submit is this plan and its effects; a dry run prints it.
 
 An application is skein's ApplicationMaster with our supervisor as its driver script, and one *service* a role without
 any instance: our AM asks for each container by itself (`am/afo_am/runtime/yarn.py`). A service is fixed at submit, so

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from afo.data.metrics import by_label
+from afo.data.model_metrics import by_label
 
 
 def metrics(model_dir, label, files):

@@ -7,7 +7,7 @@ import pytest
 from afo.errors import NotFound, SpecError, UsageError
 from afo.formats.yaml_tree import parse_yaml
 from afo.job import Adagrad, Ftrl
-from afo.job.defaults import Layer
+from afo.job.layering import Layer
 from afo.job.loader import load_job, places_of, read_again, read_job
 
 JOB = """name: x

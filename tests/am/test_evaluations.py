@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from afo.errors import ProtocolError
 from afo.events import types as ev
-from afo.events.notes import notes_of
+from afo.events.model_notes import notes_of
 from afo.formats.units import Interval
 from afo.job import EarlyStop, Export, Train
 from afo.protocol.export_gate import Fall

@@ -92,7 +92,7 @@ def test_mutants_are_many_and_each_reason_for_one_that_lives_is_about_one() -> N
     assert {each.module for each in mutants} == {
         "afo_am.state.tasks",
         "afo_am.policy.restarts",
-        "afo_am.state.repair",
+        "afo_am.state.manual_repair",
         "afo_am.state.apply",
     }
     assert sum(each.operator == "DropRow" for each in mutants) >= 9

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Restart
-from afo.job.faults import Slow
+from afo.job.fault_tolerance import Slow
 from afo.protocol.am_config import AmConfig
 from afo_am.policy.stragglers import MOST_PER_HOUR
 from afo_am.runtime.base import ContainerInfo

@@ -30,7 +30,7 @@ from afo_client.jobs import follow, kill
 from afo_client.jobs import watch as watching
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
-from afo_client.jobs.failures import FailureNews
+from afo_client.jobs.failure_feed import FailureNews
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.status_line import status_line
 from afo_client.jobs.summary import places, summary_json, summary_text

@@ -7,7 +7,7 @@ import pytest
 from afo.errors import PermissionDenied
 from afo.hadoop import kerberos
 from afo.hadoop.kerberos import Ticket
-from afo_client.doctor.finding import Finding
+from afo_client.doctor.check_result import Finding
 from afo_client.doctor.identity import proxy_user
 from afo_client.doctor.kerberos import kerberos_checks
 

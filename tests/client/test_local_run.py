@@ -20,7 +20,7 @@ from afo.formats import json_file, units
 from afo.job import Environment, Job
 from afo.job.paths import JobPaths
 from afo.job_dir.local_job import am_lock
-from afo.process import locked_process
+from afo.process import pidfile
 from afo.protocol.am_config import AmConfig
 from afo.protocol.child_config import ChildConfig
 from afo.site.config import Config, Setting
@@ -122,10 +122,10 @@ def test_a_job_runs_without_its_client_and_its_end_without_verdict_is_said(
     fake_am("import os, sys, time; print('the reason', file=sys.stderr, flush=True); time.sleep(600)")
     job_id = run.start(config, schema="", secret=SECRET)
     lock = am_lock(JobPaths(config.jobs_root, job_id))
-    until(lambda: locked_process.pid_of(lock))
+    until(lambda: pidfile.pid_of(lock))
     assert jobs.application(job_id).state == "RUNNING"
     assert [each.job_id for each in jobs.applications()] == [job_id]
-    pid = locked_process.pid_of(lock)
+    pid = pidfile.pid_of(lock)
     assert pid is not None
     assert os.getsid(pid) == pid != os.getsid(0)
     until(lambda: "the reason" in (lock.parent.parent / "logs/am/1/stderr").read_text())
@@ -144,17 +144,17 @@ def test_kill_ends_supervisor_and_containers(
     container.mkdir(parents=True)
     command = [sys.executable, "-c", "import time; time.sleep(600)", str(container)]
     out = container / "out"
-    locked_process.start(command, container / "lock", env=os.environ, stdout=out, stderr=out)
-    until(lambda: locked_process.pid_of(container / "lock"))
+    pidfile.start(command, container / "lock", env=os.environ, stdout=out, stderr=out)
+    until(lambda: pidfile.pid_of(container / "lock"))
     if orphaned:
         lock = root / job_id / "am" / "lock"
         until(lambda: "damaged" in (lock.parent.parent / "logs/am/1/stderr").read_text())
-        locked_process.send_signal(lock, signal.SIGKILL)
+        pidfile.send_signal(lock, signal.SIGKILL)
         until(lambda: jobs.application(job_id).state == "ORPHANED")
         assert jobs.application(job_id).final == ""
         assert "its last words: error: the journal is damaged" in jobs.application(job_id).diagnostics
     jobs.kill(job_id)
-    assert not locked_process.alive(container / "lock")
+    assert not pidfile.alive(container / "lock")
     assert jobs.application(job_id).final == "KILLED"
     jobs.kill(job_id)
 

@@ -10,7 +10,7 @@ from afo.failures.causes import CAUSES, HARMLESS
 from afo_client.cli.explain import _text
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
-from afo_client.jobs.failures import FailureNews
+from afo_client.jobs.failure_feed import FailureNews
 from afo_client.jobs.summary import summary_text
 from afo_client.jobs.view import LogReader
 from job_writer import LAST_WORDS, JobWriter, task_id

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from afo.events import types as ev
-from afo.events.notes import notes_of
+from afo.events.model_notes import notes_of
 from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.summary import summary_json, summary_text
 from afo_client.jobs.view import LogReader

@@ -12,8 +12,8 @@ from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NoSpaceLeft, PermissionDenied, UsageError
 from afo.site import user_state
 from afo_client.cli.main import run
-from afo_client.submission import once
-from afo_client.submission.once import Once
+from afo_client.submission import idempotency
+from afo_client.submission.idempotency import Once
 from pretender import Pretender, pretend, small_job
 
 
@@ -54,7 +54,7 @@ def the_claim(folder: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once, "POLL_S", 0.01)
+    monkeypatch.setattr(idempotency, "POLL_S", 0.01)
 
 
 def test_of_many_at_once_one_starts_it(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_job_that_runs_has_started_whatever_else_fails(
             raise NoSpaceLeft(f"cannot write {url}: No space left on device")
         write(url, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(once.storage, "write_bytes", full)
+    monkeypatch.setattr(idempotency.storage, "write_bytes", full)
     assert once_for(tmp_path, cluster).run(cluster.start, always) == ("application_1_0001", True)
     assert "warning: application_1_0001 runs, and is found by its mark alone" in capsys.readouterr().err
     monkeypatch.undo()
@@ -161,7 +161,7 @@ def test_a_claim_without_a_job_is_given_up_after_its_lease(tmp_path: Path) -> No
     claim = the_claim(tmp_path)
     Path(f"{claim}.job").unlink()
     cluster.jobs.clear()
-    old = claim.stat().st_mtime - once.LEASE_S - 1
+    old = claim.stat().st_mtime - idempotency.LEASE_S - 1
     os.utime(claim, (old, old))
     job_id, new = once_for(tmp_path, cluster).run(cluster.start, always)
     assert (new, list(cluster.jobs.values())) == (True, [job_id])

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from afo import storage
-from afo.data import metrics
+from afo.data import model_metrics
 from afo.data.example import decode
 from afo.data.io.tfrecord import read_records
 from afo.events import types as ev
@@ -253,7 +253,7 @@ def assert_scores(daily: Daily, last: dict[str, Any]) -> None:
     scores = dict(scored(storage.read_bytes(f"{out}/part-00000.csv").decode()))
     labels = dict(labelled(evaluation))
     assert scores.keys() == labels.keys()
-    found = metrics.auc(np.array(list(labels.values())), np.array([scores[key] for key in labels]))
+    found = model_metrics.auc(np.array(list(labels.values())), np.array([scores[key] for key in labels]))
     assert found == pytest.approx(last["metrics"]["auc"], abs=1e-6)
 
 

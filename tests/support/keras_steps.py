@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from afo.data.example import encode
 from afo.data.feature import Feature
-from afo.data.pipeline.pieces import Origins
+from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle

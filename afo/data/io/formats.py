@@ -1,4 +1,4 @@
-"""Which format a data file has. A module of its own, so that only who reads Parquet loads pyarrow (45 MiB)."""
+"""Formats of data files. A module of its own, so that only who reads Parquet loads pyarrow (45 MiB)."""
 
 #: How the names of Parquet files end.
 PARQUET = ".parquet"

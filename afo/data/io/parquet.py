@@ -24,7 +24,7 @@ from afo import storage
 from afo.data.example import ListKind, Values
 from afo.data.feature import Feature
 from afo.data.io import arrays
-from afo.data.io.ahead import ahead
+from afo.data.io.prefetch import ahead
 from afo.errors import DataError
 
 #: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.

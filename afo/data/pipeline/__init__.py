@@ -1,1 +1,1 @@
-"""From splits to batches, ahead of the steps."""
+"""The input pipeline: from splits to batches, ahead of the steps."""

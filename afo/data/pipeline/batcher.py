@@ -20,12 +20,12 @@ import tensorflow as tf
 
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.examples import first_examples, validate_first
-from afo.data.pipeline.judge import Judge
-from afo.data.pipeline.pieces import Carry, Ended, Origins, Pending, Piece, joined
+from afo.data.pipeline.bad_record_locator import Judge
+from afo.data.pipeline.batch_fragments import Carry, Ended, Origins, Pending, Piece, joined
 from afo.data.pipeline.record_filter import Sieve, require_bad
 from afo.data.pipeline.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.pipeline.split_reader import Lease, SplitReader
-from afo.data.pipeline.stages import Stages
+from afo.data.pipeline.stage_timer import Stages
 from afo.data.schema import Schema
 from afo.job import Data
 from afo.models.records import RecordParser

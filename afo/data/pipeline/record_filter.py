@@ -1,6 +1,6 @@
-"""Which records of a piece are trained on: without the negatives that are not sampled and what cannot be parsed.
+"""Filter of a fragment's records: without negatives that are not sampled and what cannot be parsed.
 
-What is left out is accounted for by whatever comes behind it (`afo.data.pipeline.pieces`).
+What is left out is accounted for by whatever comes behind it (`afo.data.pipeline.batch_fragments`).
 """
 
 from pathlib import Path
@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from afo.data.pipeline import sampling
-from afo.data.pipeline.judge import Judge, misfit
-from afo.data.pipeline.pieces import Carry, Piece, as_tensors, sifted
+from afo.data.pipeline.bad_record_locator import Judge, misfit
+from afo.data.pipeline.batch_fragments import Carry, Piece, as_tensors, sifted
 from afo.job import Data
 from afo.models import hashing
 from afo.models.records import RecordParser

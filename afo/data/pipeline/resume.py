@@ -1,4 +1,4 @@
-"""Where a reader that goes on in a split may begin, so that it need not read all that was applied already."""
+"""Resumption within a split: where a reader may begin without reading all that was applied already."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Which negatives are trained on: by a hash of the sample id, so the same ones in every epoch and every process."""
+"""Negative sampling by a hash of the sample id, so the same ones in every epoch and every process."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""One split (a file or a part of it) as blocks of records in an order that is fixed by seed, epoch and row."""
+"""Reader of a split (a file or a part of it): blocks of records in an order fixed by seed, epoch and row."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What lies in a data set: its files, and the features that the first records hold."""
+"""Inspection of a data set: its files, and the features that the first records hold."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal

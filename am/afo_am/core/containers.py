@@ -1,4 +1,4 @@
-"""What the core makes of the runtime's news about containers. Pure."""
+"""The runtime's news about containers, and what the core makes of them. Pure."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from afo.failures.causes import APPLICATION_ATTEMPT_LOST
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.core.child_rpc import ChildRpc
+from afo_am.core.client_rpc import ClientRpc
 from afo_am.core.containers import Containers
 from afo_am.core.training_rpc import TrainingRpc
 from afo_am.policy import min_success
@@ -61,7 +62,7 @@ class Core:
         )  # fmt: skip
         self._looks = [each.look for each in looking]
         children, containers = ChildRpc(context, tasks, self._orders, gang), Containers(context, tasks)
-        trainers = TrainingRpc(context, stragglers)
+        trainers, clients = TrainingRpc(context, stragglers), ClientRpc(context, scaling, self._orders)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {
             m.RegisterRequest: children.register,
             m.HeartbeatRequest: children.beat,
@@ -74,10 +75,10 @@ class Core:
             m.CheckpointReport: trainers.checkpointed,
             m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.evaluated,
-            m.KillRequest: self._kill_asked,
-            m.ScaleRequest: scaling.scale,
-            m.OrderRequest: self._orders.give,
-            m.OrderStatusRequest: self._orders.status,
+            m.KillRequest: clients.kill,
+            m.ScaleRequest: clients.scale,
+            m.OrderRequest: clients.give_order,
+            m.OrderStatusRequest: clients.order_status,
             m.OrderResult: self._orders.done,
             c.ContainerPlaced: containers.placed,
             c.ContainersSeen: containers.seen,
@@ -166,15 +167,6 @@ class Core:
         if isinstance(stimulus, c.Tick) or any(isinstance(event, _UNSETTLING) for event in out.events):
             self._settle()
         return out
-
-    # -- clients -----------------------------------------------------------------------------------------------------
-
-    def _kill_asked(self, request: m.KillRequest) -> m.Empty:
-        if not self.state.verdict:
-            self._context.record(ev.KillRequested(user=request.user, reason=request.reason))
-            reason = f"killed by {request.user}: {request.reason or 'no reason given'}"
-            decide(self._context, "KILLED", "killed_by_user", reason)
-        return m.Empty()
 
     # -- what follows --------------------------------------------------------------------------------------------------
 

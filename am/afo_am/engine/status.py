@@ -4,7 +4,7 @@ from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.core.core import Core
 from afo_am.policy.gang import names
 from afo_am.policy.progress import progress_of, seconds_left
-from afo_am.state import repair
+from afo_am.state import manual_repair
 from afo_am.state.job_state import JobState
 from afo_am.state.tasks import LIVE, Stage, Task
 
@@ -55,7 +55,8 @@ def _waiting_for(core: Core) -> str:
     starting = [task for task in core.state.tasks.values() if task.stage is Stage.ALLOCATED]
     waits = core.waiting.words() or (f"starting {names(starting)}" if starting else "")
     halted = [f"{task.id}: {task.halted}" for task in core.state.tasks.values() if task.halted]
-    return "; ".join(part for part in (repair.words(core.state, core.wall), waits, *halted[:_MOST_HALTED]) if part)
+    repairs = manual_repair.words(core.state, core.wall)
+    return "; ".join(part for part in (repairs, waits, *halted[:_MOST_HALTED]) if part)
 
 
 def _state_of(state: JobState, task: Task) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from afo.errors import NotFound, PermissionDenied, ProtocolError
+from afo.errors import NotFound, ProtocolError
 from afo.events import types as ev
 from afo.rpc import messages as m
 from afo_am.state.context import Context
@@ -52,24 +52,6 @@ class Orders:
             self._given[given.order] = _Given(given.task, m.Order(order=given.order, kind=given.kind), taken=True)
             self.done(m.OrderResult(task=given.task, order=given.order, failed=True, output=text))
 
-    # -- clients -----------------------------------------------------------------------------------------------------
-
-    def give(self, request: m.OrderRequest) -> m.OrderReply:
-        """Take an order. Raises `PermissionDenied`, `NotFound`, or `ProtocolError` for a task that cannot take it."""
-        self._check_right(request)
-        if (request.kind in m.WITH_ARGUMENTS) != bool(request.argv):
-            raise ProtocolError("`exec` needs a program to run, `profile` its seconds, and no other order an argument")
-        return m.OrderReply(order=self.place(self._addressee(request), request.kind, request.user, request.argv))
-
-    def _check_right(self, request: m.OrderRequest) -> None:
-        config = self._context.state.config
-        if request.user == config.user:
-            return
-        # What `exec` runs may do all that the owner may.
-        if request.kind == "exec" or not config.job.acls.may_modify(request.user):
-            who = f"only {config.user}, whose job this is,"
-            raise PermissionDenied(f"{who} gives this order to its tasks, not {request.user}; see `acls.modify`")
-
     def place(self, task: Task, kind: m.OrderKind, user: str, argv: tuple[str, ...] = ()) -> int:
         """Give an order to a task; returns its number. Raises `ProtocolError` where it cannot be carried out."""
         if task.stage is not Stage.REGISTERED or self._context.state.verdict:
@@ -83,12 +65,12 @@ class Orders:
         self._forget()
         return order.order
 
-    def status(self, request: m.OrderStatusRequest) -> m.OrderStatusReply:
+    def status(self, order: int) -> m.OrderStatusReply:
         """What became of an order. Raises `NotFound`."""
-        given = self._given.get(request.order)
+        given = self._given.get(order)
         if given is None:
             text = f"it was never given, or its result was not kept (the last {MAX_KEPT} are): give it again"
-            raise NotFound(f"there is no result of order {request.order}: {text}")
+            raise NotFound(f"there is no result of order {order}: {text}")
         if given.result is None:
             return m.OrderStatusReply(state="running" if given.taken else "waiting")
         result = given.result
@@ -96,16 +78,6 @@ class Orders:
             state="failed" if result.failed else "done", code=result.code, output=result.output,
             truncated=result.truncated,
         )  # fmt: skip
-
-    def _addressee(self, request: m.OrderRequest) -> Task:
-        state = self._context.state
-        if request.kind == "checkpoint":
-            return state.chief
-        task = state.tasks.get((request.role, request.index))
-        if task is None:
-            names = ", ".join(str(each.id) for each in list(state.tasks.values())[:20])
-            raise NotFound(f"the job has no task {request.role}:{request.index}; it has {names}")
-        return task
 
     # -- Children ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from afo.events import types as ev
 from afo.failures.causes import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
 from afo.protocol.train_task import POSITION_HOLDERS
 from afo_am.policy.diagnosis import MEMORY_CAUSES
-from afo_am.state import repair
+from afo_am.state import manual_repair
 from afo_am.state.jitter import jitter
 from afo_am.state.job_state import JobState
 from afo_am.state.tasks import Stage, Task
@@ -31,8 +31,8 @@ def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message
     budget = state.config.job.restart.of(task.id.role)
     if reason := _fails_again(state, task, cause, wall, message):
         return reason
-    if cause in NEEDS_REPAIR and task.repair and repair.is_overdue(state, task.repair, wall):
-        return f"it {repair.reason(state, task.repair, wall)}"
+    if cause in NEEDS_REPAIR and task.repair and manual_repair.is_overdue(state, task.repair, wall):
+        return f"it {manual_repair.reason(state, task.repair, wall)}"
     if task.free_restarts > MAX_FREE_RESTARTS:
         return f"started again {MAX_FREE_RESTARTS} times without success"
     if CAUSES[cause].blame == "user":

@@ -24,13 +24,13 @@ class Scaling:
     def __init__(self, context: Context, tasks: Lifecycle) -> None:
         self._context, self._tasks = context, tasks
 
-    def scale(self, request: m.ScaleRequest) -> m.ScaleReply:
+    def scale(self, number: int, user: str) -> m.ScaleReply:
         """Want another number of workers. Raises `ProtocolError` where the job file forbids it, or `NotFound`."""
-        state, number = self._context.state, request.workers
+        state = self._context.state
         self._check(number)
         before = state.workers
         if number != before:
-            self._context.record(ev.WorkersScaled(user=request.user, number=number, before=before))
+            self._context.record(ev.WorkersScaled(user=user, number=number, before=before))
             self.look()
         return m.ScaleReply(before=before)
 

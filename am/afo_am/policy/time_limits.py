@@ -7,7 +7,7 @@ from afo_am.policy.hangs import Hangs
 from afo_am.policy.lifecycle import Lifecycle
 from afo_am.policy.verdict import decide, not_allocated
 from afo_am.policy.waiting import Waiting
-from afo_am.state import repair
+from afo_am.state import manual_repair
 from afo_am.state.context import Context
 from afo_am.state.job_state import STOPPED
 from afo_am.state.tasks import LIVE, Stage, Task
@@ -50,17 +50,17 @@ class TimeLimits:
 
     def _stalled(self) -> None:
         context, limit = self._context, self._context.state.config.job.timeouts.stall
-        waits = repair.waiting(context.state, "chief", "worker", "ps")
+        waits = manual_repair.waiting(context.state, "chief", "worker", "ps")
         if not waits:
             where = self._hangs.places()
             text = f"no task made progress for {limit} (`timeouts.stall`){where and '; '}{where}"
             decide(context, "FAILED", "stalled", text)
             return
         task, what = waits[0]
-        if repair.is_overdue(
-            context.state, what, context.wall
-        ):  # until then a person has time, and it is no standstill
-            text = f"{task.id} on {what.host or 'some host'}: it {repair.reason(context.state, what, context.wall)}"
+        if manual_repair.is_overdue(context.state, what, context.wall):
+            # Until then a person has time, and it is no standstill.
+            reason = manual_repair.reason(context.state, what, context.wall)
+            text = f"{task.id} on {what.host or 'some host'}: it {reason}"
             decide(context, "FAILED", what.cause, text, task.id)
 
     def _forgive_own_standstill(self) -> None:

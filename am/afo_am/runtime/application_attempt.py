@@ -1,4 +1,4 @@
-"""Which application attempt this process belongs to."""
+"""The application attempt that this process belongs to."""
 
 import os
 import re

@@ -3,7 +3,7 @@
 State lies in files alone, so a restarted AM sees what an earlier one started:
 
     <job directory>/containers/<role>-<index>-<attempt>[.<n>]/
-        lock           held as long as the container's process lives (see `afo.process.locked_process`)
+        lock           held as long as the container's process lives (see `afo.process.pidfile`)
         exit.json      how it ended            cancel      `kill` was called
         stdout stderr  of the Child            work/       its working directory
 """
@@ -22,7 +22,7 @@ import psutil
 
 from afo.errors import NotFound, StorageError
 from afo.formats.decoding import UNDECODABLE
-from afo.process import locked_process
+from afo.process import pidfile
 from afo.protocol.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
 from afo.rpc.messages import TaskId
 from afo.storage.local import translated
@@ -70,7 +70,7 @@ class LocalRuntime:
         if directory.is_dir():
             with translated("end the container in", str(directory)):
                 (directory / container_files.CANCEL).touch()
-                locked_process.send_signal(directory / container_files.LOCK, signal.SIGTERM)
+                pidfile.send_signal(directory / container_files.LOCK, signal.SIGTERM)
 
     def list_containers(self) -> list[ContainerInfo]:
         """All containers of this job, those of earlier incarnations of the AM included."""
@@ -109,7 +109,7 @@ class LocalRuntime:
     def _start(self, directory: Path, env: dict[str, str]) -> int:
         (directory / container_files.WORK).mkdir(mode=0o700)
         wrapper = [sys.executable, "-P", "-m", container_files.__name__, str(directory), str(self._grace_s)]
-        return locked_process.start(
+        return pidfile.start(
             [*wrapper, *self._command],
             directory / container_files.LOCK,
             env={**os.environ, **env, CONTAINER: directory.name},
@@ -135,7 +135,7 @@ class LocalRuntime:
     def _kill_now(self, handles: list[str]) -> None:
         for handle in handles:
             log.warning("container %s does not end; killing it", handle)
-            locked_process.send_signal(self._containers / handle / container_files.LOCK, signal.SIGKILL)
+            pidfile.send_signal(self._containers / handle / container_files.LOCK, signal.SIGKILL)
 
     def _reap(self) -> None:
         for pid in tuple(self._started):
@@ -146,11 +146,11 @@ class LocalRuntime:
 def _info(directory: Path) -> ContainerInfo:
     info = ContainerInfo(handle=directory.name, container=directory.name, host=socket.gethostname(), state="ended")
     lock = directory / container_files.LOCK
-    if locked_process.alive(lock):
-        return msgspec.structs.replace(info, state="running" if locked_process.pid_of(lock) else "requested")
+    if pidfile.alive(lock):
+        return msgspec.structs.replace(info, state="running" if pidfile.pid_of(lock) else "requested")
     end = _exit(directory / container_files.EXIT)
     if end is None:
-        ran = locked_process.pid_of(lock) is not None
+        ran = pidfile.pid_of(lock) is not None
         return msgspec.structs.replace(info, diagnostics=f"its process {'was killed' if ran else 'never started'}")
     return msgspec.structs.replace(info, exit_code=end.code, diagnostics=end.diagnostics)
 

@@ -1,7 +1,7 @@
 """One container of the `local` runtime: `python -m afo_am.runtime.local_container DIRECTORY GRACE_S COMMAND…`.
 
 A process between the AM and the Child, so that a container outlives the AM that asked for it and its exit code is
-written down whoever is there to read it. Started by `afo.process.locked_process`.
+written down whoever is there to read it. Started by `afo.process.pidfile`.
 
     SIGTERM   passed on to the command; what is left after GRACE_S seconds is killed
     the end   every process that the command left behind is killed, then `exit.json` is written

@@ -1,4 +1,4 @@
-"""What the AMs of one application attempt say, with a copy in the job's directory while they run.
+"""Log of the AMs of one application attempt, with a copy in the job's directory while they run.
 
 YARN keeps it too, but where a node's web page and `yarn logs` alone reach it. The supervisor keeps it, so that the end
 of an AM that dies is in it. An AM asks for a copy before its verdict, since who waits for that reads the log next, and

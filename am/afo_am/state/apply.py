@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from afo.events import types as ev
 from afo.failures.causes import CAUSES, NEEDS_REPAIR, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
-from afo_am.state import repair
+from afo_am.state import manual_repair
 from afo_am.state.job_state import SUCCEEDED, InvalidState, JobState
 from afo_am.state.tasks import LIVE, Fault, Holder, Leaving, Repair, Stage, Task
 
@@ -100,7 +100,7 @@ def _split_leased(state: JobState, event: ev.SplitLeased, time: float) -> None:
 def _split_done(state: JobState, event: ev.SplitDone, time: float) -> None:
     state.splits.complete(event.row, event.epoch, event.count, event.xor, event.bad, event.unread)
     state.train_ended = time
-    repair.trained(state, event.task)
+    manual_repair.trained(state, event.task)
 
 
 def _bad_records_exceeded(state: JobState, event: ev.BadRecordsExceeded, time: float) -> None:
@@ -115,7 +115,7 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
     state.checkpoints[event.manifest] = event.positions
     state.checkpoint_steps[event.manifest] = event.step
     state.newest_manifest = event.manifest
-    repair.saved(state)
+    manual_repair.saved(state)
     state.step = max(state.step, event.step)
     if event.final:
         state.final_manifest = event.manifest
@@ -212,7 +212,7 @@ def _charge(state: JobState, task: Task, time: float) -> None:
         state.core_seconds += seconds * spec.vcores
         state.memory_mib_seconds += seconds * spec.memory
         task.running_since = 0.0
-        repair.ran(state, task, seconds)
+        manual_repair.ran(state, task, seconds)
 
 
 def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> None:
@@ -225,8 +225,8 @@ def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> No
 
 
 def _count_for_repair(state: JobState, task: Task, event: ev.TaskEnded, time: float) -> None:
-    if repair.has_trained(event.progress):
-        repair.trained(state, event.task)
+    if manual_repair.has_trained(event.progress):
+        manual_repair.trained(state, event.task)
     if event.cause in NEEDS_REPAIR:
         since, times = (task.repair.since, task.repair.times) if task.repair else (time, 0)
         task.repair = Repair(since, times + 1, event.cause, task.host)

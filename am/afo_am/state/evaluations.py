@@ -7,7 +7,7 @@ from itertools import compress
 from msgspec.structs import replace
 
 from afo.events import types as ev
-from afo.events.notes import Notes
+from afo.events.model_notes import Notes
 from afo.formats.units import Interval
 from afo.job import RANKING, EarlyStop, Export
 from afo.protocol import export_gate

@@ -1,4 +1,4 @@
-"""One task of a job through its attempts. Pure."""
+"""A task of a job through its attempts. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

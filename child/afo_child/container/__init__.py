@@ -1,1 +1,1 @@
-"""What the Child finds in its container, and what its processes use of it."""
+"""The container: what the Child finds in it, and what its processes use of it."""

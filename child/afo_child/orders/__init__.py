@@ -1,1 +1,1 @@
-"""What somebody wants of this task: commands beside its process, stacks, profiles."""
+"""Orders to this task: commands beside its process, stacks, profiles."""

@@ -1,4 +1,4 @@
-"""All output of a task: on disk, in memory for reports, and on its way to the job's directory."""
+"""Output of a task: on disk, in memory for reports, and on its way to the job's directory."""
 
 from pathlib import Path
 

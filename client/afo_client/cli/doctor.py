@@ -4,8 +4,8 @@ import click
 import msgspec
 
 from afo.site.config import load_config
+from afo_client.doctor.check_result import Finding
 from afo_client.doctor.checks import cluster_checks, local_checks
-from afo_client.doctor.finding import Finding
 from afo_client.terminal.console import print_json, print_result
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}

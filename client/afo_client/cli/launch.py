@@ -1,4 +1,4 @@
-"""From a resolved job to one that runs and is followed to its end: what `submit` and `resubmit` have in common."""
+"""Launch of a resolved job, followed to its end: what `submit` and `resubmit` have in common."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,1 +1,1 @@
-"""What `afo doctor` looks at on this machine and the cluster."""
+"""Checks of `afo doctor` on this machine and the cluster."""

@@ -1,4 +1,4 @@
-"""What `afo doctor` looks at: each check is a function that says how it stands and what to do."""
+"""The checks of `afo doctor`: each is a function that says how it stands and what to do."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ from afo.storage.url import LOCAL, parse
 from afo.yarn import resource_manager
 from afo.yarn.resource_manager import ResourceManager
 from afo_client.doctor import identity
-from afo_client.doctor.finding import Finding, guarded
+from afo_client.doctor.check_result import Finding, guarded
 from afo_client.doctor.kerberos import kerberos_checks
 from afo_client.doctor.versions import versions
 from afo_client.submission.inspection import check_writable

@@ -1,4 +1,4 @@
-"""What `afo doctor --cluster` says of names: realms, the user that Hadoop makes of a principal, impersonation."""
+"""Checks of names by `afo doctor --cluster`: realms, the user that Hadoop makes of a principal, impersonation."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from afo.errors import ClusterUnreachable
 from afo.hadoop import conf
 from afo.hadoop.kerberos import Ticket
 from afo.site.config import user_name, user_of
-from afo_client.doctor.finding import Finding
+from afo_client.doctor.check_result import Finding
 from afo_client.runtimes.yarn import java
 
 #: Hadoop's own program that prints the user of a principal.

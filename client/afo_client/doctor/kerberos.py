@@ -1,4 +1,4 @@
-"""What `afo doctor --cluster` looks at where the cluster demands Kerberos; `docs/kerberos.md`."""
+"""Checks of `afo doctor --cluster` where the cluster demands Kerberos; `docs/kerberos.md`."""
 
 import functools
 import shutil
@@ -10,7 +10,7 @@ from afo.errors import ClusterUnreachable, PermissionDenied
 from afo.hadoop import conf, kerberos
 from afo.hadoop.kerberos import Ticket
 from afo_client.doctor import identity
-from afo_client.doctor.finding import Finding, guarded
+from afo_client.doctor.check_result import Finding, guarded
 from afo_client.terminal.console import span_text
 
 #: A ticket with less life than this may end while a submission is prepared, in seconds.

@@ -1,4 +1,4 @@
-"""What is installed."""
+"""Versions of what is installed."""
 
 import platform
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""What the daemons say about themselves, over their own web interfaces."""
+"""Health of the daemons, over their own web interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster is (`ClusterSpec`), and where its parts lie and listen. Pure, apart from the default directory."""
+"""Layout of a cluster on this machine (`ClusterSpec`): where its parts lie and listen. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a history server over its REST interface."""
+"""Client of a history server's REST interface."""
 
 import http
 import urllib.error

@@ -1,4 +1,4 @@
-"""Whether a job's containers fit into what is free now. Pure."""
+"""Capacity: whether a job's containers fit into what is free now. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal

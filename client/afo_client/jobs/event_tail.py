@@ -1,9 +1,9 @@
-"""Reads the event log as it grows: every poll returns the records that came since the last one."""
+"""Tail of an event log: every poll returns the records that came since the last one."""
 
 from afo import storage
 from afo.errors import NotFound
 from afo.events import event_log
-from afo.events.growing_log import PATIENCE_S, GrowingLog
+from afo.events.log_tail import PATIENCE_S, GrowingLog
 
 
 class EventTail:

@@ -1,4 +1,4 @@
-"""Why a job stands as it does: its cause, the task that failed first, and every end so far. Pure."""
+"""Explanation of where a job stands: its cause, the task that failed first, and every end so far. Pure."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     #: What was lost and came back, the newest, and how long that took in all.
     outages: tuple[Outage, ...] = ()
     downtime: Downtime = Downtime()
-    #: What a person should know of how the model came about (`afo.events.notes`).
+    #: What a person should know of how the model came about (`afo.events.model_notes`).
     notes: tuple[str, ...] = ()
 
 

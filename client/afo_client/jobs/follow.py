@@ -1,4 +1,4 @@
-"""Follows a job to its end on the status line; Ctrl-C asks on a terminal and detaches elsewhere."""
+"""Follower of a job to its end on the status line; Ctrl-C asks on a terminal and detaches elsewhere."""
 
 import signal
 import sys
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from afo.errors import AfoError, ClusterUnreachable, WaitTimeout
-from afo_client.jobs.failures import FailureNews
+from afo_client.jobs.failure_feed import FailureNews
 from afo_client.jobs.kill import end_job
 from afo_client.jobs.status_line import LiveLine
 from afo_client.jobs.view import JobView

@@ -1,4 +1,4 @@
-"""Ends a job: asks its Application Master, and forces the runtime where that does not help."""
+"""Kill of a job: by its Application Master, and by force through the runtime where that does not help."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `afo check` finds: the account of a job's records against its newest checkpoint and its files. Pure."""
+"""Findings of `afo check`: the account of a job's records against its newest checkpoint and its files. Pure."""
 
 from collections.abc import Sequence
 from itertools import islice

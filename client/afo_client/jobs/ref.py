@@ -1,4 +1,4 @@
-"""Which job a command means, and where it lies."""
+"""Reference to a job: which one a command means, and where it lies."""
 
 from dataclasses import dataclass
 

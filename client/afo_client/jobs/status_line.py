@@ -1,4 +1,4 @@
-"""The one live line of a running job: rewritten on a terminal, else a plain line on a change and every 30 seconds."""
+"""Status line of a running job: rewritten on a terminal, else a plain line on a change and every 30 seconds."""
 
 import math
 import shutil

@@ -1,4 +1,4 @@
-"""What is said of a job that has ended (and, as far as it is known, of one that has not)."""
+"""Summary of a job that has ended (and, as far as it is known, of one that has not)."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Where the attempts of tasks run, out of the event log."""
+"""Hosts of the attempts of tasks, out of the event log."""
 
 from afo.events import event_log
 from afo.events import types as ev

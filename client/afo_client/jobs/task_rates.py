@@ -1,4 +1,4 @@
-"""What tasks do per second, between two looks at a job. Pure."""
+"""Rates of tasks, between two looks at a job. Pure."""
 
 from msgspec import Struct
 

@@ -9,7 +9,7 @@ from afo.events import types as ev
 from afo.events.accounting import Book
 from afo.events.job_costs import Costs, JobCosts
 from afo.events.master_starts import MasterStarts
-from afo.events.notes import Notes
+from afo.events.model_notes import Notes
 from afo.failures.causes import NO_RESTART, SCALED_AWAY
 from afo.protocol.input_wait import InputBound
 from afo.protocol.train_task import Progress
@@ -80,7 +80,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     generation: int = 1
     #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
     restarts: int = 0
-    #: What a person should know of how the model came about (`afo.events.notes`).
+    #: What a person should know of how the model came about (`afo.events.model_notes`).
     notes: tuple[str, ...] = ()
     #: The last time that its Application Master was lost.
     master: MasterStart | None = None

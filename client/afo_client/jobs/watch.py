@@ -1,4 +1,4 @@
-"""Where a job stands: its verdict, else what its Application Master says, else the runtime and the event log."""
+"""Watch over a job: its verdict, else what its Application Master says, else the runtime and the event log."""
 
 import contextlib
 import shutil

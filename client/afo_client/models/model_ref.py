@@ -1,4 +1,4 @@
-"""Which model a command means: that of a job, of a directory of checkpoints, of a manifest, or of an export."""
+"""Reference to a model: that of a job, of a directory of checkpoints, of a manifest, or of an export."""
 
 import os
 from contextlib import suppress

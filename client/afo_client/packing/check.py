@@ -1,4 +1,4 @@
-"""Whether a packed environment stands alone: it runs with an empty environment and loads nothing from elsewhere."""
+"""Check that a packed environment stands alone: runs with an empty one and loads nothing from elsewhere."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What goes where in a packed environment; the same layout as that of any Python, so that it finds itself."""
+"""Layout of a packed environment; that of any Python, so that it finds itself."""
 
 import os
 import shutil

@@ -1,1 +1,1 @@
-"""From a job file to a job: what it names is looked at, tried, planned and started once."""
+"""Submission, from a job file to a job: what it names is looked at, tried, planned and started once."""

@@ -19,9 +19,9 @@ from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.feature_statistics import feature_statistics
 from afo_client.submission.first_rows import limited
+from afo_client.submission.idempotency import Once
 from afo_client.submission.inspection import Inspection, inspect_job
 from afo_client.submission.job_warnings import job_warnings
-from afo_client.submission.once import Once
 from afo_client.submission.start import am_config, remember, start_job
 from afo_client.submission.trial import tried
 

@@ -1,4 +1,4 @@
-"""Looks at everything that a job names before any of it runs: schema, files, first records, output directories."""
+"""Inspection of everything that a job names before it runs: schema, files, first records, output directories."""
 
 import os
 import secrets
@@ -14,10 +14,10 @@ from afo.data.io.bad_records import misfit_of_label
 from afo.data.io.examples import first_examples, validate_first
 from afo.data.io.formats import is_parquet
 from afo.data.io.splits import SplitFile, find_splits
-from afo.data.prepare.cutting import cut_files
 from afo.data.prepare.infer import infer_for_job, text_of
 from afo.data.prepare.inspect import look
 from afo.data.prepare.markers import missing_markers
+from afo.data.prepare.split_planning import cut_files
 from afo.data.schema import Schema, parse_schema
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
 from afo.formats import decoding

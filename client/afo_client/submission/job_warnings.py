@@ -1,4 +1,4 @@
-"""What of a job is allowed and probably not meant: said before anything starts, and nothing is refused for it."""
+"""Warnings about what is allowed and probably not meant: before anything starts, and nothing is refused for them."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How many records a job's training files hold, and so how many steps it will make, before any of them is read."""
+"""Count of a job's training records, and so of its steps, before any of them is read."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice

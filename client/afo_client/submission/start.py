@@ -1,4 +1,4 @@
-"""Starts a job on its runtime, or says what would be started."""
+"""Start of a job on its runtime, or the plan of it."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What was submitted as a job: from the job's directory, or from this user's own copy until an AM has written it."""
+"""A submitted job: from its directory, or from this user's own copy until an AM has written it."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What every task of a job would see: for `afo submit --dry-run`."""
+"""Preview of what every task of a job would see: for `afo submit --dry-run`."""
 
 import json
 

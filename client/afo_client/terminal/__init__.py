@@ -1,1 +1,1 @@
-"""What is printed, and how: words, tables, JSON, streams that may be closed. Knows nothing of jobs."""
+"""Output on a terminal: words, tables, JSON, streams that may be closed. Knows nothing of jobs."""

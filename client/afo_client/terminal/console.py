@@ -1,4 +1,4 @@
-"""What the command prints: results to stdout, words for people to stderr, JSON with a version."""
+"""Console output: results to stdout, words for people to stderr, JSON with a version."""
 
 import datetime
 import json

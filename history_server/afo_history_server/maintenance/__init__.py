@@ -1,1 +1,1 @@
-"""What the server does to jobs, by itself or when asked: closes, deletes, ends, draws with TensorBoard."""
+"""Maintenance of jobs, by the server itself or when asked: closes, deletes, ends, draws with TensorBoard."""

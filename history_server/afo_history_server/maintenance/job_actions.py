@@ -1,4 +1,4 @@
-"""What people do to jobs from the pages: end one, have it save, delete one that has ended."""
+"""Actions on jobs from the pages: end one, have it save, delete one that has ended."""
 
 import logging
 from contextlib import closing

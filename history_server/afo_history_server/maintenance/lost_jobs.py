@@ -1,4 +1,4 @@
-"""Asks the runtime about silent jobs: closes those whose Application Master ended, and hears why others wait."""
+"""Lost jobs: the runtime is asked about silent ones; those whose Application Master ended are closed."""
 
 import logging
 import time

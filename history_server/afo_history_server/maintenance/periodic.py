@@ -1,4 +1,4 @@
-"""What the server does by itself again and again while it runs."""
+"""Periodic work of the server while it runs."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Deletes what of old jobs the site does not keep: `history.keep`."""
+"""Retention: deletion of what the site does not keep of old jobs, by `history.keep`."""
 
 import logging
 from collections import Counter

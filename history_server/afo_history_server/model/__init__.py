@@ -1,1 +1,1 @@
-"""What a job's log and files say, folded into values. Pure."""
+"""A job's log and files, folded into values. Pure."""

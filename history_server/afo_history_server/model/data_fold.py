@@ -1,4 +1,4 @@
-"""Which passes over which training files are part of the model, record by record. Pure."""
+"""Passes over training files that are part of the model, folded record by record. Pure."""
 
 from collections import deque
 

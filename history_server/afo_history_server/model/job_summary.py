@@ -1,4 +1,4 @@
-"""A line of the list of jobs."""
+"""Summary of a job: its line in the list."""
 
 from itertools import islice
 from math import isfinite

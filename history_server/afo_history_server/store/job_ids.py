@@ -1,4 +1,4 @@
-"""Which jobs there are, by the names of the directories below the root. A link to a directory is no job."""
+"""Ids of all jobs, by the names of the directories below the root. A link to a directory is no job."""
 
 from collections.abc import Sequence
 

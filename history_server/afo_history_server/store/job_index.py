@@ -1,4 +1,4 @@
-"""A line for every job, brought up to date by each scan: ended jobs are read once, the others as they grow."""
+"""Index of all jobs, brought up to date by each scan: ended ones are read once, the others as they grow."""
 
 from __future__ import annotations
 

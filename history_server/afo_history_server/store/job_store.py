@@ -1,4 +1,4 @@
-"""All jobs below one root: found by listing its directories, read when somebody looks, remembered within bounds."""
+"""Store of all jobs below one root: found by listing, read when somebody looks, remembered within bounds."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One job that is read again and again: each look takes in what came since the last one."""
+"""A live job that is read again and again: each look takes in what came since the last one."""
 
 import threading
 import time

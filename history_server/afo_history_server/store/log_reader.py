@@ -1,10 +1,10 @@
-"""Reads a job's event log as it grows, whatever its lines hold."""
+"""Reader of a job's event log as it grows, whatever its lines hold."""
 
 from collections.abc import Iterator
 
 from afo.errors import NotFound
 from afo.events import event_log
-from afo.events.growing_log import GrowingLog
+from afo.events.log_tail import GrowingLog
 from afo.storage import FileInfo
 from afo_history_server.store.job_files import JobFiles
 

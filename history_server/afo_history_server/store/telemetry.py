@@ -1,4 +1,4 @@
-"""What the server says about itself, in Prometheus' text format."""
+"""Telemetry of the server itself, in Prometheus' text format."""
 
 import time
 from collections import Counter as Tally

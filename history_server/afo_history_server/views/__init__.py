@@ -1,1 +1,1 @@
-"""What follows from jobs and is shown: charts, timelines, advice, sums, columns. Pure."""
+"""Views of jobs: charts, timelines, advice, sums, columns. Pure."""

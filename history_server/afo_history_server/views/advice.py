@@ -1,4 +1,4 @@
-"""What the measurements of a job suggest to change in its job file. Pure."""
+"""Advice: what a job's measurements suggest to change in its job file. Pure."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""All jobs of a time together: what they took, what of it came to nothing, why jobs failed. Pure."""
+"""The fleet: all jobs of a time together, what they took and wasted, why jobs failed. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

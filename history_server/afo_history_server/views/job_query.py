@@ -1,4 +1,4 @@
-"""Which jobs of the list somebody wants to see, and in which order. Pure."""
+"""Queries of the list of jobs: filters and order. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each attempt of a task used, over its time and at last: small drawings for the table of tasks. Pure."""
+"""Resource usage of each attempt over its time: small drawings for the table of tasks. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may see and do."""
+"""Access: who asks, and what they may see and do."""
 
 import hmac
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What `/api/v1` answers. Fields may be added under v1, none is renamed, removed or given another meaning.
+"""Types of the answers of `/api/v1`. Fields may be added under v1, none is renamed, removed or changed in meaning.
 
 Times are seconds since 1970, memory of attempts in MiB, `peak_rss` in bytes.
 """

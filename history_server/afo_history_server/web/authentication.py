@@ -1,4 +1,4 @@
-"""Finds out who makes a request, and turns away those who are not known where that matters."""
+"""Authentication of requests; those of unknown users are turned away where that matters."""
 
 import hmac
 import re

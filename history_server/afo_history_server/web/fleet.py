@@ -1,4 +1,4 @@
-"""All jobs of a time together."""
+"""Pages of the fleet: all jobs of a time together."""
 
 from flask import Blueprint, render_template
 from msgspec import Struct

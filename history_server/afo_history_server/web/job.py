@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from afo.data.prepare.profile import DRIFTED, QUANTILES, FeatureProfile
 from afo.errors import UsageError
-from afo.events.notes import not_evaluated
+from afo.events.model_notes import not_evaluated
 from afo.events.types import AnyEvent
 from afo.job_dir.annotations import MOST_NOTES
 from afo.protocol.profile_request import MAX_S

@@ -1,4 +1,4 @@
-"""What a request asks for in its query string."""
+"""Query strings of requests."""
 
 import datetime
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What protects a server and who looks at it: under which names it answers, what a page of it may do."""
+"""Security headers and names: under which ones the server answers, what a page of it may do."""
 
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.wrappers import Response as AnyResponse

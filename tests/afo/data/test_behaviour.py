@@ -8,7 +8,7 @@ import pytest
 from afo.data.example import decode
 from afo.data.io.splits import find_splits
 from afo.data.io.tfrecord import read_records
-from afo.data.metrics import auc
+from afo.data.model_metrics import auc
 from afo.data.schema import read_schema
 from afo.data.synthetic.behaviour import (
     HISTORY,

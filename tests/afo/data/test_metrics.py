@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.data.metrics import auc, calibration, log_loss
+from afo.data.model_metrics import auc, calibration, log_loss
 from afo.errors import DataError
 
 # Few different scores, so that there are ties; both classes are there.

@@ -143,7 +143,7 @@ def test_columns_that_can_be_no_features_are_told(tmp_path: Path) -> None:
 tf = pytest.importorskip("tensorflow")
 
 from afo.data.io.bad_records import BadRecords  # noqa: E402
-from afo.data.pipeline.pieces import as_tensors  # noqa: E402
+from afo.data.pipeline.batch_fragments import as_tensors  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow")
 
-from afo.data.pipeline.pieces import Carry, Ended, Pending, Piece, as_tensors, joined, sifted
+from afo.data.pipeline.batch_fragments import Carry, Ended, Pending, Piece, as_tensors, joined, sifted
 from afo.data.pipeline.split_reader import Lease
 
 pytestmark = pytest.mark.tensorflow

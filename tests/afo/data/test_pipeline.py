@@ -19,8 +19,8 @@ from afo.data.example import decode, encode  # noqa: E402
 from afo.data.feature import Feature  # noqa: E402
 from afo.data.io.bad_records import BadRecords, Tally  # noqa: E402
 from afo.data.io.tfrecord import RecordWriter, read_records  # noqa: E402
+from afo.data.pipeline.batch_fragments import Origins  # noqa: E402
 from afo.data.pipeline.batcher import OPEN_SPLITS, Batch, TrainingInput  # noqa: E402
-from afo.data.pipeline.pieces import Origins  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.schema import Schema  # noqa: E402
 from afo.errors import DataError, ProtocolError  # noqa: E402

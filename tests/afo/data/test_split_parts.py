@@ -24,7 +24,7 @@ from afo.data.io.tfrecord import RecordWriter, frame, index_records, read_record
 from afo.data.pipeline import split_fetcher  # noqa: E402
 from afo.data.pipeline.batcher import Batch, TrainingInput  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
-from afo.data.prepare.cutting import cut_files  # noqa: E402
+from afo.data.prepare.split_planning import cut_files  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
 from afo.formats.byte_range import ByteRange, named  # noqa: E402
 from afo.formats.units import Memory  # noqa: E402

@@ -9,10 +9,10 @@ import pytest
 from afo.data.example import decode
 from afo.data.io.splits import find_splits
 from afo.data.io.tfrecord import compression_of, read_records
-from afo.data.metrics import auc, log_loss
+from afo.data.model_metrics import auc, log_loss
 from afo.data.schema import read_schema
-from afo.data.synthetic.answer import read_answer
 from afo.data.synthetic.clicks import Answer, SynthParameters, synthesize
+from afo.data.synthetic.ground_truth import read_answer
 from afo.data.synthetic.teacher import Categorical, Teacher, TeacherSpec, sigmoid
 from afo.errors import DataError
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from afo.data.metrics import auc, calibration
+from afo.data.model_metrics import auc, calibration
 from afo.data.synthetic.teacher import Categorical, Draw, Teacher, TeacherSpec, sigmoid
 
 SPEC = TeacherSpec()

@@ -13,8 +13,8 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.data.example import Values, decode, encode, kind_of  # noqa: E402
 from afo.errors import Unsupported  # noqa: E402
-from afo.models import examples  # noqa: E402
-from afo.models.examples import Reading, parse, parse_by_tensorflow  # noqa: E402
+from afo.models import example_parsing  # noqa: E402
+from afo.models.example_parsing import Reading, parse, parse_by_tensorflow  # noqa: E402
 from afo.ops import library  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -101,7 +101,7 @@ def blocks(draw: Any) -> tuple[dict[str, Reading], list[bytes]]:
 Outcome = dict[str, list[Any]] | None
 
 
-def outcome(parser: examples.Parse, readings: dict[str, Reading], records: list[bytes]) -> Outcome:
+def outcome(parser: example_parsing.Parse, readings: dict[str, Reading], records: list[bytes]) -> Outcome:
     """Columns; None for records that are refused."""
     try:
         parsed = parser(tf.constant(records, tf.string), readings)
@@ -225,5 +225,5 @@ def test_where_the_operation_is_missing_tensorflow_parses(
 
     monkeypatch.setattr(library, "load", missing)
     monkeypatch.setattr(library, "loaded_if_there", library.loaded_if_there.__wrapped__)
-    assert examples.fastest() is parse_by_tensorflow
+    assert example_parsing.fastest() is parse_by_tensorflow
     assert "longer without afo's operations: never built" in capsys.readouterr().err

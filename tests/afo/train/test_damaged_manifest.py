@@ -166,9 +166,9 @@ class TestNames:
 @pytest.mark.tensorflow
 def test_a_chief_that_goes_back_further_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from afo.rpc.messages import ReadyReply, TaskId
-    from afo.train import beginning
+    from afo.train import initial_values
 
-    monkeypatch.setattr(beginning, "restore", lambda _parameters, reader, _kept: reader.manifest.step)
+    monkeypatch.setattr(initial_values, "restore", lambda _parameters, reader, _kept: reader.manifest.step)
     older, newest = (
         commit(tmp_path, replace(SAVED, step=step, directory=f"g000001-{step}", parts=())) for step in (7, 8)
     )
@@ -177,7 +177,7 @@ def test_a_chief_that_goes_back_further_says_so(tmp_path: Path, monkeypatch: pyt
     task = SimpleNamespace(checkpoint_url=str(tmp_path), generation=2)
     chief = TaskId(role="worker", index=0, attempt=0)
     setup: Any = SimpleNamespace(task=task, work_dir=tmp_path / "scratch", progress=ignored, id=chief)
-    report = beginning.begin(setup, ignored, ignored, ReadyReply(ready=False, restore=str(newest)))
+    report = initial_values.begin(setup, ignored, ignored, ReadyReply(ready=False, restore=str(newest)))
     assert (report.restored, report.step) == (str(older), 7)
     [problem] = report.passed_over
     assert problem.startswith(f"{newest} is damaged: ")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from afo.checkpoint.manifest import Manifest, commit, manifest_name
-from afo.checkpoint.origin import Origin
+from afo.checkpoint.metadata import Origin
 
 
 def begun_again(checkpoints: Path) -> Origin:

@@ -300,7 +300,7 @@ def test_first_rows_have_the_spread_of_keras(name: str) -> None:
     import numpy as np
 
     from afo.layers import Embedding
-    from afo.trainable.draws import draw_of
+    from afo.trainable.keras_initializers import draw_of
 
     layer = Embedding(400, 30, embeddings_initializer=name)
     draw = draw_of(layer, 2, 1)

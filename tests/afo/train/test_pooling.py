@@ -401,7 +401,7 @@ def test_a_job_with_every_switch_trains(tmp_path: Path, run_job: Callable[..., J
 def test_where_gradients_are_clipped_the_rows_themselves_come() -> None:
     from types import SimpleNamespace
 
-    from afo.trainable.layer_ways import ways_of
+    from afo.trainable.layer_exchange import ways_of
     from afo.trainable.lookups import Call, Named
 
     def way(pooling: str | None, *, is_regularized: bool = False) -> Any:

@@ -5,10 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from afo.checkpoint import transfer
+from afo.checkpoint import transfer_plan
 from afo.checkpoint.candidates import candidates, first_of, newest
 from afo.checkpoint.manifest import Manifest, Refusal, commit, write_refusal
-from afo.checkpoint.sections import Section, sections_of
+from afo.checkpoint.tensor_map import Section, sections_of
+from afo.checkpoint.transfer_plan import Move
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
@@ -44,60 +45,60 @@ def test_the_sections_of_a_tensor_cover_it_without_a_gap() -> None:
 
 
 def test_a_feature_that_was_added_leaves_all_others_where_their_rows_are_now() -> None:
-    plan = transfer.plan(sections(user(), CITY, AGE), sections(user(), AGE), RULES, RULES)
+    plan = transfer_plan.plan(sections(user(), CITY, AGE), sections(user(), AGE), RULES, RULES)
     assert plan.made_new == ("city: new (deep, wide, layer0/kernel)",)
     assert plan.dropped == ()
     # The kernel's rows: user 2, city 2, age 1, of 4 units each; the bias of the model is the vector's first value.
     assert plan.of("dense")[:3] == (
-        transfer.Move("dense", 0, 0, 1), transfer.Move("dense", 1, 1, 8), transfer.Move("dense", 9, 17, 4),
+        Move("dense", 0, 0, 1), Move("dense", 1, 1, 8), Move("dense", 9, 17, 4),
     )  # fmt: skip
-    assert plan.of("deep") == (transfer.Move("deep", 0, 0, 100),)
+    assert plan.of("deep") == (Move("deep", 0, 0, 100),)
 
 
 def test_a_feature_that_went_is_dropped_and_one_of_another_kind_is_made_new() -> None:
     before = sections(user(), CITY, AGE)
-    plan = transfer.plan(sections(user(200), AGE), before, RULES, RULES)
+    plan = transfer_plan.plan(sections(user(200), AGE), before, RULES, RULES)
     assert plan.dropped == ("city: not in this model (deep, wide, layer0/kernel)",)
     assert "user: was hash number 100 dim 2, is hash number 200 dim 2 (deep)" in plan.made_new
     assert "user (layer0/kernel)" in plan.kept, "the layer reads embeddings of the same size"
     longer = msgspec.structs.replace(CITY, vocab=("Bonn", "Ulm", "Trier"))
-    assert any("city: was vocabulary" in text for text in transfer.plan(sections(longer), before, {}, {}).made_new)
+    assert any("city: was vocabulary" in text for text in transfer_plan.plan(sections(longer), before, {}, {}).made_new)
 
 
 def test_a_number_that_is_changed_otherwise_is_another_input() -> None:
     before = sections(user(), AGE, Feature(name="income", kind="dense"))
     now = sections(user(), AGE, Feature(name="income", kind="dense", transform="log1p"))
-    plan = transfer.plan(now, before, RULES, RULES)
+    plan = transfer_plan.plan(now, before, RULES, RULES)
     assert plan.made_new == (
         "income: was 1x4, is 1x4 of log1p (layer0/kernel/value of income)",
         "income: was sums, is sums of log1p (statistics)",
     )
-    assert transfer.plan(now, now, RULES, RULES).made_new == ()
+    assert transfer_plan.plan(now, now, RULES, RULES).made_new == ()
 
 
 def test_another_optimizer_keeps_the_weights_and_begins_its_state_anew() -> None:
     parts = sections(user(), AGE)
-    plan = transfer.plan(parts, parts, {**RULES, "deep": "adam"}, RULES)
+    plan = transfer_plan.plan(parts, parts, {**RULES, "deep": "adam"}, RULES)
     assert plan.with_slots == {"wide", "dense"}
     assert "optimizer state of deep: was adagrad, is adam" in plan.made_new
-    assert plan.of("deep") == (transfer.Move("deep", 0, 0, 100),)
+    assert plan.of("deep") == (Move("deep", 0, 0, 100),)
 
 
 def test_hash_tables_are_moved_whole_and_not_out_of_dense_ones() -> None:
     tables = Embedding(dim=2, storage="hash_table")
     crossed = Wide(crosses=(("user", "city"),))
     before = sections(user(), CITY, AGE, embedding=tables, wide=crossed)
-    plan = transfer.plan(sections(user(), AGE, embedding=tables), before, {}, {})
+    plan = transfer_plan.plan(sections(user(), AGE, embedding=tables), before, {}, {})
     assert plan.dropped == (
         "city: not in this model (deep, wide, layer0/kernel)", "user x city: not in this model (wide)",
     )  # fmt: skip
     assert plan.made_new == ()
-    assert plan.of("deep/user") == (transfer.Move("deep/user", 0, 0, 1),)
+    assert plan.of("deep/user") == (Move("deep/user", 0, 0, 1),)
     assert "user (deep, wide, layer0/kernel)" in plan.kept
     free = Feature(name="user", kind="categorical")
-    bounded = transfer.plan(sections(free, AGE, embedding=tables), before, {}, {})
+    bounded = transfer_plan.plan(sections(free, AGE, embedding=tables), before, {}, {})
     assert "user: was hash number 100 dim 2, is hash number 0 dim 2 (deep)" in bounded.made_new
-    dense = transfer.plan(before, sections(user(), CITY, AGE, wide=crossed), {}, {})
+    dense = transfer_plan.plan(before, sections(user(), CITY, AGE, wide=crossed), {}, {})
     assert {text.split(":")[0] for text in dense.made_new} == {"user", "city", "user x city"}
 
 

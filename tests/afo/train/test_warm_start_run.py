@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo.checkpoint.save_restore import CheckpointReader
-from afo.checkpoint.sections import Section
+from afo.checkpoint.tensor_map import Section
 from afo.data.schema import Schema
 from afo.embedding.saved_tables import read_rows
 from afo.job import (

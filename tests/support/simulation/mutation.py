@@ -24,7 +24,7 @@ SCOPES = {
         "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception", "pause_before_restart", "is_needed",
         "ends_generation", "holds", "generation_ended", "_cannot_keep",
     ),
-    "afo_am.state.repair": ("saved", "trained", "ran", "has_trained", "is_overdue"),
+    "afo_am.state.manual_repair": ("saved", "trained", "ran", "has_trained", "is_overdue"),
     "afo_am.state.apply": ("_blame", "_count_for_repair", "_container_requested", "_generation_ended"),
 }  # fmt: skip
 

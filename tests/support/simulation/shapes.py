@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from afo.formats.units import Duration
 from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow, Timeouts
-from afo.job.faults import Backoff
+from afo.job.fault_tolerance import Backoff
 from afo.protocol.am_config import AmConfig
 from fake_cluster import make_config
 from simulation import faults

@@ -13,7 +13,7 @@ from afo.formats import json_file
 from afo.formats.decoding import MOST_BYTES
 from afo.job.paths import JobPaths
 from afo.job_dir.local_job import KILLED, am_dir, am_lock, container_locks, state_of
-from afo.process import locked_process
+from afo.process import pidfile
 from afo.protocol.am_config import AmConfig
 from afo.site.config import Config
 from afo.storage.regular_file import read_end, read_regular
@@ -78,12 +78,12 @@ class LocalJobs:
         if state_of(paths) in ("RUNNING", "ORPHANED"):
             (folder / KILLED).touch()
         # The AM dies with its supervisor, so no container is asked for from here on.
-        locked_process.send_signal(supervisor, signal.SIGKILL)
-        _until(lambda: not locked_process.alive(supervisor), f"the supervisor of {job_id}")
+        pidfile.send_signal(supervisor, signal.SIGKILL)
+        _until(lambda: not pidfile.alive(supervisor), f"the supervisor of {job_id}")
         locks = container_locks(paths)
         for lock in locks:
-            locked_process.send_signal(lock, signal.SIGTERM)
-        _until(lambda: not any(map(locked_process.alive, locks)), f"the containers of {job_id}")
+            pidfile.send_signal(lock, signal.SIGTERM)
+        _until(lambda: not any(map(pidfile.alive, locks)), f"the containers of {job_id}")
 
     def _files(self) -> list[Path]:
         """What the Application Master of each job was started with."""

@@ -1,7 +1,7 @@
 """Jobs of the `local` runtime: starts a job's supervisor, which goes on without the client.
 
 <job directory>/am/       am-config.json, secret (0400) and schema.yaml: what the AM is started with
-                am/lock   held as long as the supervisor lives (see `afo.process.locked_process`)
+                am/lock   held as long as the supervisor lives (see `afo.process.pidfile`)
                 logs/am/1/{stdout,stderr}
 """
 
@@ -23,7 +23,7 @@ from afo.formats import json_file
 from afo.job import Environment
 from afo.job.paths import JobPaths
 from afo.job_dir.local_job import am_dir, am_lock
-from afo.process import locked_process
+from afo.process import pidfile
 from afo.protocol.am_config import AmConfig
 from afo.storage.url import parse
 from afo.yarn.submission import AM_CONFIG, SCHEMA, child_config
@@ -43,9 +43,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
         _write(folder / SECRET, secret, 0o400)
         json_file.write_private(folder / AM_CONFIG, prepared)
         # Nobody waits for it: this process ends before its job does.
-        locked_process.start(
-            _command(folder), am_lock(paths), env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr"
-        )
+        pidfile.start(_command(folder), am_lock(paths), env=os.environ, stdout=logs / "stdout", stderr=logs / "stderr")
     return prepared.job_id
 
 

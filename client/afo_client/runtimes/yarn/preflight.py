@@ -1,4 +1,4 @@
-"""What can be refused before anything is sent to the cluster."""
+"""Preflight checks: what can be refused before anything is sent to the cluster."""
 
 import difflib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The one place where the client talks to skein: a JVM that is started for one submission and ends with it."""
+"""Driver of skein, and nowhere else: a JVM that is started for one submission and ends with it."""
 
 import os
 import shutil

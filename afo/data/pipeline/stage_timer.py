@@ -1,4 +1,4 @@
-"""What the thread that makes batches is doing, and for how long: another one may ask at any time."""
+"""Timer of the stages of the thread that makes batches; another thread may ask at any time."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How the rows of a user's layers come to a worker: what each layer says, and the job where it says nothing."""
+"""Ways of a user's embedding rows to a worker: what each layer says, and the job where it says nothing."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

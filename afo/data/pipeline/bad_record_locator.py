@@ -1,4 +1,4 @@
-"""Which records of a block cannot be parsed, where they stand, and what is wrong with them."""
+"""Location of the bad records of a block: which cannot be parsed, where they stand, what is wrong with them."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from afo.data.example import decode, kind_of
 from afo.data.io.bad_records import BadRecords, misfit_of_label
 from afo.data.io.tfrecord import locate
-from afo.data.pipeline.pieces import as_tensors
+from afo.data.pipeline.batch_fragments import as_tensors
 from afo.data.pipeline.split_reader import Lease
 from afo.data.schema import Schema
 from afo.errors import DataError

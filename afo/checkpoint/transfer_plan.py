@@ -1,9 +1,9 @@
-"""What a model can take over from another one, part by part. Pure, no TensorFlow here."""
+"""Plan of a transfer from another model, part by part. Pure, no TensorFlow here."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from afo.checkpoint.sections import Section
+from afo.checkpoint.tensor_map import Section
 
 
 class Move(NamedTuple):

@@ -1,9 +1,9 @@
-"""How a generation's variables get their first values: restored, taken over from an earlier model, or drawn anew."""
+"""Initial values of a generation's variables: restored, taken over from an earlier model, or drawn anew."""
 
 from msgspec.structs import replace
 
 from afo.checkpoint.manifest import read_evaluation
-from afo.checkpoint.origin import Origin
+from afo.checkpoint.metadata import Origin
 from afo.checkpoint.save_restore import CheckpointReader, from_newest_complete, restore
 from afo.checkpoint.warm_start import open_source, take_over
 from afo.job import WarmStart

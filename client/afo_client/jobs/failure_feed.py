@@ -1,4 +1,4 @@
-"""What has failed, told while the job goes on: a person may want to end it, or make room, before it has tried again.
+"""Feed of failures while the job goes on: a person may want to end it, or make room, before it tries again.
 
 What is of the job's own making is told each time, with the last lines of its stderr; what is the cluster's, the first
 time of each cause, for a night brings many.

@@ -1,4 +1,4 @@
-"""What is exported once the training is over, if it takes the evaluator to say so."""
+"""Selection of the checkpoint to export, if it takes the evaluator to say so."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""One item ahead: the next one is made by another thread while this one is used."""
+"""Prefetch by one item: another thread makes the next one while this one is used."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a user's model holds in TensorFlow's memory: what a SavedModel of it must bring along.
+"""Resources of a user's model in TensorFlow's memory: what a SavedModel of it must bring along.
 
 The Keras model itself is not saved: TensorFlow would trace it once more by an input signature that Keras guesses.
 """

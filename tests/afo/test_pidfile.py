@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from afo.errors import StorageError
-from afo.process import locked_process
+from afo.process import pidfile
 
 FOREVER = [sys.executable, "-c", "import signal\nsignal.pause()"]
 
@@ -21,33 +21,33 @@ def lock(tmp_path: Path) -> Iterator[Path]:
     """Of a process that the test starts."""
     path = tmp_path / "lock"
     yield path
-    locked_process.send_signal(path, signal.SIGKILL)
+    pidfile.send_signal(path, signal.SIGKILL)
 
 
 def start(lock: Path) -> int:
     out = lock.parent / "out"
-    return locked_process.start(FOREVER, lock, env=os.environ, stdout=out, stderr=out)
+    return pidfile.start(FOREVER, lock, env=os.environ, stdout=out, stderr=out)
 
 
 def test_one_that_has_just_begun_is_signalled(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It had no time to note its process id, by which it is found."""
-    monkeypatch.setattr(locked_process, "_NOTE_PID", 'sleep 1; echo $$ > "$0" && exec "$@"')
+    monkeypatch.setattr(pidfile, "_NOTE_PID", 'sleep 1; echo $$ > "$0" && exec "$@"')
     pid = start(lock)
-    assert locked_process.pid_of(lock) is None
-    assert locked_process.alive(lock)
-    locked_process.send_signal(lock, signal.SIGKILL)
+    assert pidfile.pid_of(lock) is None
+    assert pidfile.alive(lock)
+    pidfile.send_signal(lock, signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    assert not locked_process.alive(lock)
+    assert not pidfile.alive(lock)
 
 
 def test_one_that_is_over_is_left_alone_at_once(lock: Path) -> None:
     pid = start(lock)
-    locked_process.send_signal(lock, signal.SIGKILL)
+    pidfile.send_signal(lock, signal.SIGKILL)
     os.waitpid(pid, 0)
-    locked_process.send_signal(lock, signal.SIGKILL)
+    pidfile.send_signal(lock, signal.SIGKILL)
     lock.write_text("")
-    locked_process.send_signal(lock, signal.SIGKILL)
-    locked_process.send_signal(lock.with_name("no such file"), signal.SIGKILL)
+    pidfile.send_signal(lock, signal.SIGKILL)
+    pidfile.send_signal(lock.with_name("no such file"), signal.SIGKILL)
 
 
 def test_a_process_that_does_not_hold_the_lock_is_not_signalled(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,10 +56,10 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(lock: Path, monk
     stranger = subprocess.Popen(FOREVER)
     until_noted(lock)
     lock.write_text(f"{stranger.pid}\n")
-    monkeypatch.setattr(locked_process, "_NOTED_S", 0.0)
+    monkeypatch.setattr(pidfile, "_NOTED_S", 0.0)
     try:
         with pytest.raises(StorageError, match=f"names process {stranger.pid}, which is not the one"):
-            locked_process.send_signal(lock, signal.SIGKILL)
+            pidfile.send_signal(lock, signal.SIGKILL)
         assert stranger.poll() is None
     finally:
         lock.write_text(f"{pid}\n")
@@ -70,7 +70,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(lock: Path, monk
 def until_noted(lock: Path) -> None:
     """Waits for the process to note its id, at most a minute."""
     deadline = time.monotonic() + 60
-    while locked_process.pid_of(lock) is None and time.monotonic() < deadline:
+    while pidfile.pid_of(lock) is None and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_lock_is_an_error_that_names_it(tmp_path: Path, kind: str) ->
         path.mkdir()
     else:
         path.symlink_to(path)
-    for question in (locked_process.alive, locked_process.pid_of):
+    for question in (pidfile.alive, pidfile.pid_of):
         with pytest.raises(StorageError, match="no-lock"):
             question(path)
 
@@ -89,23 +89,23 @@ def test_what_is_no_lock_is_an_error_that_names_it(tmp_path: Path, kind: str) ->
 @pytest.mark.parametrize("text", ["", "12"])
 def test_a_process_that_is_not_noted_yet(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)
-    assert locked_process.pid_of(tmp_path / "lock") is None
+    assert pidfile.pid_of(tmp_path / "lock") is None
 
 
 @pytest.mark.parametrize("text", ["-1\n", "0\n", "\n", "1" * 5000 + "\n", "4294967297\n", "1\n2\n", "\xb2\n", "a\n"])
 def test_what_is_no_process_id(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)
     with pytest.raises(StorageError, match="holds no process id"):
-        locked_process.pid_of(tmp_path / "lock")
+        pidfile.pid_of(tmp_path / "lock")
 
 
 SPAWN_SEEN = """
 import os, pathlib, sys
-from afo.process import locked_process
+from afo.process import pidfile
 def seen(path, command, env, *, file_actions, setsid):
     print([action[1:] for action in file_actions if action[0] == os.POSIX_SPAWN_DUP2])
 os.posix_spawn = seen
-locked_process.start([], pathlib.Path(sys.argv[1]), env={}, stdout=pathlib.Path("o"), stderr=pathlib.Path("e"))
+pidfile.start([], pathlib.Path(sys.argv[1]), env={}, stdout=pathlib.Path("o"), stderr=pathlib.Path("e"))
 """
 
 

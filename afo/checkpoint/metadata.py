@@ -1,4 +1,4 @@
-"""What a chief's checkpoints say of the model beside its numbers: its parts, its optimizers, its lineage.
+"""Metadata of a chief's checkpoints beside the model's numbers: its parts, its optimizers, its lineage.
 
 No TensorFlow here.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from afo import __version__, storage
 from afo.checkpoint.manifest import find_manifests, read_manifest
-from afo.checkpoint.sections import Section
+from afo.checkpoint.tensor_map import Section
 from afo.errors import DataError, NotFound
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Lineage, Training

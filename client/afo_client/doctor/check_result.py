@@ -1,4 +1,4 @@
-"""What a check of `afo doctor` found."""
+"""Result of a check of `afo doctor`."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Opens what grew of a log in segments, for readers that look again and again."""
+"""Tail of a log in segments, for readers that look again and again."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO

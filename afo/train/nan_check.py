@@ -1,4 +1,4 @@
-"""Nothing that is not a number reaches the parameter servers, and what brought it is named."""
+"""Check for NaN and infinity before the parameter servers, which names what brought them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which part of a model is which range of which tensor: what lets another model take over what it knows.
+"""Map from parts of a model to ranges of tensors, by which another model takes over what it knows.
 
 No TensorFlow here.
 """

@@ -1,4 +1,4 @@
-"""What the engine allows of a table: the bounds of the job file and of the Python interface."""
+"""Limits of the engine's tables: the bounds of the job file and of the Python interface."""
 
 #: Width of a row: `kMaxDim` of afo/core/optimizer.h.
 MOST_DIM = 4096

@@ -1,4 +1,4 @@
-"""What a person should know of how a model came about, out of the events that say it. Pure."""
+"""Notes on how a model came about, out of the events that say it. Pure."""
 
 from dataclasses import dataclass, field
 

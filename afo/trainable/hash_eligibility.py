@@ -1,4 +1,4 @@
-"""Which embedding layers of a user's model can have hash tables."""
+"""Eligibility of a user's embedding layers for hash tables."""
 
 from collections.abc import Sequence
 from typing import Any

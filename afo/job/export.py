@@ -1,0 +1,56 @@
+"""The section `export`: which checkpoint becomes a SavedModel, in which form, and the quality gate before it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from afo.formats.ranges import Bound
+from afo.job.section import Section
+from afo.job.training import METRICS, check_ranking
+
+#: How the weights of embedding tables lie in a SavedModel.
+RowType = Literal["float32", "bfloat16", "int8"]
+ROW_TYPES: tuple[RowType, ...] = ("float32", "bfloat16", "int8")
+#: What looks a key up in it.
+TableKind = Literal["frozen", "native"]
+TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native")
+
+
+class Export(Section, frozen=True):
+    """Where the SavedModel goes when training ends."""
+
+    dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
+    checkpoint: Annotated[
+        Literal["last", "best"] | None,
+        Meta(description="Which one is exported; `best` by `metric` of the evaluator. Left out: `best` where there is "
+             "an evaluator that is not `optional`, else `last`."),
+    ] = None  # fmt: skip
+    metric: Annotated[str, Meta(description="What `best` means: `log_loss` (less) or `auc` (more).")] = "log_loss"
+    rows: Annotated[
+        RowType,
+        Meta(description="How embedding tables lie in the SavedModel. `bfloat16` and `int8` take a half and about a "
+             "quarter of the bytes; export.md has the cost in AUC, `afo evaluate MODEL --rows int8` measures it."),
+    ] = "float32"  # fmt: skip
+    tables: Annotated[
+        TableKind,
+        Meta(description="Hash tables as sorted keys that plain TensorFlow serves (`frozen`), or as tables of afo's "
+             "operations, which are several times faster and which who serves must load (`native`; export.md)."),
+    ] = "frozen"  # fmt: skip
+    require: Annotated[
+        dict[str, str],
+        Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
+             "`coverage_drop: '<=0.1'`. Without it nothing is exported, and the job fails."),
+    ] = field(default_factory=dict)  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_ranking(self.metric)
+        allowed = (*METRICS, "auc_drop", "coverage_drop")
+        for name, text in self.require.items():
+            if name.split("/")[0] not in allowed:
+                raise ValueError(f"`require` knows no metric {name!r}; allowed are {', '.join(allowed)}")
+            Bound.parse(text)
+
+    @property
+    def awaits_evaluation(self) -> bool:
+        """Whether it takes the final evaluation to say what is exported."""
+        return bool(self.require) or self.checkpoint == "best"
