@@ -126,6 +126,8 @@ class SimulatedCluster(FakeCluster):
             self.look()
         if outcome.error is not None:
             raise outcome.error
+        if isinstance(stimulus, m.HeartbeatRequest):
+            self.ledger.heard(stimulus)
         return outcome.reply
 
     def look(self) -> None:

@@ -125,6 +125,26 @@ def process_failed(cluster: SimulatedCluster, chance: Chance) -> str:
     return _exit(cluster, chance, *chance.choice(BY_USER))
 
 
+@_kind(0.5)
+def process_keeps_dying(cluster: SimulatedCluster, chance: Chance) -> str:
+    """A worker's process is killed each time that it has begun anew in its container, until it is given another."""
+    live = [child for child in cluster.live("worker") if child.running and child.handle not in cluster.unsaid]
+    if not live:
+        return ""
+    child = max(live, key=lambda each: (each.id.attempt, each.id.index))
+
+    def kill() -> None:
+        if child.running and child.handle not in cluster.unsaid and child in cluster.live("worker"):
+            with contextlib.suppress(Lost):
+                cluster.fail(child, "killed_by_signal", -9)
+
+    step = chance.choice((2, 4, 8))
+    for number in range(40 // step):
+        cluster.appointments.append((cluster.time + step * number, kill))
+    kill()
+    return f"{child.id} (attempt {child.id.attempt}) every {step} s"
+
+
 @_kind(2, for_large=True)
 def servers_lost(cluster: SimulatedCluster, chance: Chance) -> str:
     """One parameter server or two at once, each with its process alone or with its container."""

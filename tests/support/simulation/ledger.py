@@ -10,6 +10,7 @@ from afo.events import types as ev
 from afo.failures.causes import NEEDS_REPAIR
 from afo.job import Role
 from afo.protocol.am_config import AmConfig
+from afo.rpc import messages as m
 from afo.rpc.messages import TaskId
 from simulation import workers
 from simulation.broken import Broken
@@ -40,6 +41,8 @@ class Ledger:
         self.in_place: dict[TaskId, int] = {}
         #: How many were, by attempt.
         self.starts_in_place: Counter[TaskId] = Counter()
+        #: Tasks of whose present processes it was said that they are at work.
+        self.at_work: set[TaskId] = set()
         self.generation = 1
         self.formed = False
         self.ready = False
@@ -110,6 +113,7 @@ class Ledger:
         if event.incarnation <= self.incarnation:
             raise Broken(f"incarnation {event.incarnation} after {self.incarnation}")
         self.incarnation = event.incarnation
+        self.at_work.clear()  # it forgets, and says it again
         for line in self.lines.values():  # it forgets the pauses
             line.window = 0.0, line.window[1]
 
@@ -222,6 +226,7 @@ class Ledger:
         if event.number <= self.in_place.get(event.task, 0):
             raise Broken(f"{event} after the process end {self.in_place.get(event.task, 0)} of this attempt")
         self.in_place[event.task] = event.number
+        self.at_work.discard(event.task)
         self.starts_in_place[event.task] += 1
         if self.starts_in_place[event.task] > MAX_IN_PLACE:
             raise Broken(f"{event}: another start in a container that had {MAX_IN_PLACE}")
@@ -241,6 +246,22 @@ class Ledger:
         if event.cause not in WAITS:
             early, late = line.ends.pause(self.config.job, time)
             line.window = early, ANY_TIME if event.task.role == "ps" else late
+
+    def _is_at_work(self, event: ev.TaskAtWork, time: float) -> None:
+        self.no_verdict(event)
+        self.line(event.task, "registered")
+        if event.task in self.at_work or event.generation != self.generation:
+            raise Broken(f"{event} in generation {self.generation}, told before: {event.task in self.at_work}")
+        self.at_work.add(event.task)
+
+    def heard(self, beat: m.HeartbeatRequest) -> None:
+        """A heartbeat was answered: of a process that trains it is told that it is at work."""
+        task, progress = beat.task, beat.progress
+        if self.verdict or not self.is_live(task) or not beat.process_alive or beat.generation != self.generation:
+            return
+        trains = task.role in ("chief", "worker") and progress is not None and progress.samples > 0
+        if trains and self.lines[task.role, task.index].stage == "registered" and task not in self.at_work:
+            raise Broken(f"{task} (attempt {task.attempt}) trains, and no event says that it is at work")
 
     # -- generations -------------------------------------------------------------------------------------------------
 
@@ -273,6 +294,7 @@ class Ledger:
         if event.manifest != self.manifest:
             raise Broken(f"back to {event.manifest or 'the beginning'}, the newest checkpoint is {self.manifest}")
         self.generation, self.formed, self.ready = self.generation + 1, False, False
+        self.at_work.clear()
         job = self.config.job
         for (role, _), line in self.lines.items():
             if line.stage == "succeeded" and not event.kept and (role in ("chief", "worker") or role in job.listening):
@@ -371,6 +393,7 @@ _STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
     ev.TaskRegistered: Ledger._task_registered,
     ev.GenerationStarted: Ledger._generation_started,
     ev.GenerationEnded: Ledger._generation_ended,
+    ev.TaskAtWork: Ledger._is_at_work,
     ev.VariablesReady: Ledger._variables_ready,
     ev.SplitLeased: Ledger._split_leased,
     ev.SplitDone: Ledger._split_done,
