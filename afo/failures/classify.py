@@ -1,8 +1,9 @@
-"""Classification of a process's end by what it left: exit code or signal, last lines, memory kills. Pure."""
+"""Classification of ends as causes (`afo.failures.causes`): of a process, a container, a start that failed. Pure."""
 
 import re
 import signal
 
+from afo.errors import Orphaned, has_no_space
 from afo.process.lifetime import EXIT_NOT_FOUND
 from afo.protocol.train_task import EXIT_RESTART
 
@@ -38,19 +39,45 @@ _EXCEPTIONS = {
     "AbortedError": "parameter_server_lost",
 }
 
-#: Words that say more than the class of the exception, or that native code prints before it ends.
-_WORDS = (
-    ("No space left on device", "disk_full"),
-    ("Disk quota exceeded", "disk_full"),
-    ("DSQuotaExceeded", "disk_full"),
-    ("Address already in use", "port_in_use"),
-    ("Could not start gRPC server", "port_in_use"),
-    ("std::bad_alloc", "out_of_memory"),
+_NO_SPACE = re.compile(
+    r"no space left on device|disk quota exceeded|DSQuotaExceeded|no space available in any of the local", re.I
 )
+#: What a process prints that says more than the class of the exception, or that native code prints before it ends.
+_PRINTED = (
+    (_NO_SPACE, "disk_full"),
+    (re.compile("Address already in use|Could not start gRPC server"), "port_in_use"),
+    (re.compile("std::bad_alloc"), "out_of_memory"),
+)
+#: Texts of Hadoop 2.10 to 3.4 (ContainerExitStatus, ContainersMonitorImpl, SchedulerUtils) and of skein.
+_DIAGNOSTICS = (
+    (re.compile(r"preempted", re.I), "preempted"),
+    (re.compile(r"lost\W+node|node.{0,20}(is lost|decommissioned|unusable)", re.I), "node_lost"),
+    (re.compile(r"beyond (the )?'?(physical|virtual)'? ?memory|(physical|virtual) memory used", re.I), "memory_limit"),
+    (_NO_SPACE, "disk_full"),
+    # A file that cannot be fetched is told as the exception of what fetches it.
+    (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail|FSDownload|ContainerLocalizer", re.I),
+     "launch_failed"),
+    (re.compile(rf"exit ?code:? ?{Orphaned.exit_code}\b", re.I), "orphaned"),
+)  # fmt: skip
 
 
-def classify(code: int, tail: str, memory_kills: int = 0, *, own_program: bool = False) -> str:
-    """A name of `afo.failures.causes.CAUSES`.
+def classify_container(diagnostics: str, exit_code: int | None = None) -> str:
+    """The cause of a container's end by YARN's diagnostics, where its Child had no last word.
+
+    YARN has the exit code of a container in its words alone.
+    """
+    if exit_code == Orphaned.exit_code:
+        return "orphaned"
+    return next((cause for words, cause in _DIAGNOSTICS if words.search(diagnostics)), "container_lost")
+
+
+def classify_start(error: OSError) -> str:
+    """The cause of a process that could not be started."""
+    return "disk_full" if has_no_space(error) else "child_error"
+
+
+def classify_process(code: int, tail: str, memory_kills: int = 0, *, own_program: bool = False) -> str:
+    """The cause of a process's end by what it left.
 
     `code` is the exit code, or -signal; `tail` the last lines of stderr; `memory_kills` how many processes of its
     control group the kernel has killed for memory since the process began. The exit codes of a user's `own_program`
@@ -62,7 +89,7 @@ def classify(code: int, tail: str, memory_kills: int = 0, *, own_program: bool =
         return "parameter_server_lost"
     if -code == signal.SIGKILL and memory_kills > 0:
         return "out_of_memory"
-    worded = next((cause for words, cause in _WORDS if words in tail), None)
+    worded = next((cause for words, cause in _PRINTED if words.search(tail)), None)
     if code < 0:
         return worded or _SIGNALS.get(-code, "killed_by_signal")
     if code == EXIT_NOT_FOUND:

@@ -13,7 +13,7 @@ import pytest
 
 from afo import storage
 from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StorageError, WaitTimeout
-from afo.failures.classify import classify
+from afo.failures.classify import classify_process
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
 from afo.storage.streams import copy_here
@@ -253,7 +253,7 @@ def test_an_unwritable_directory(root: str, tmp_path: Path) -> None:
 def test_a_full_disk_is_said_and_leaves_nothing() -> None:
     with pytest.raises(StorageError, match="No space left on device") as caught:
         storage.append("/dev/full", b"x")
-    assert classify(1, f"afo.errors.StorageError: {caught.value}") == "disk_full"
+    assert classify_process(1, f"afo.errors.StorageError: {caught.value}") == "disk_full"
 
 
 def test_deadline_passes_results_and_errors_and_ends_waiting() -> None:

@@ -6,7 +6,7 @@ from msgspec import structs
 from afo.failures.causes import CAUSES
 from afo.formats.units import Memory
 from afo.rpc.messages import ExitReport, TaskId, Usage
-from afo_am.policy.diagnosis import cause_of, message_of, without_frames
+from afo_am.policy.diagnosis import message_of, without_frames
 
 GIVEN = Memory(2048)
 NOISE = "I0000 00:00:1795224228.030663 20140 port.cc:153] oneDNN custom operations are on.\n"
@@ -41,22 +41,6 @@ java.io.IOException: Resource hdfs://nn:9000/x.json changed on src filesystem - 
 Caused by: java.io.IOException: x
 \t... 14 more
 """
-
-
-@pytest.mark.parametrize(
-    ("words", "cause"),
-    [
-        (CHANGED, "launch_failed"),
-        ("Exception from container-launch\nExitCode=-1000", "launch_failed"),
-        ("Exception from container-launch.\nExit code: 76\n", "orphaned"),
-        ("Exception from container-launch.\nExit code: 1\n", "container_lost"),
-        ("DiskChecker: No space available in any of the local directories\n\tat x.FSDownload.y(Z:1)", "disk_full"),
-        ("768.3 MB of 768 MB physical memory used", "memory_limit"),
-        ("Container failed during execution, see logs for more information.", "container_lost"),
-    ],
-)
-def test_the_words_of_yarn(words: str, cause: str) -> None:
-    assert cause_of(words) == cause
 
 
 def test_where_in_yarns_code_is_not_told() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from afo.events import types as ev
 from afo.failures.causes import CAUSES
+from afo.failures.classify import classify_container
 from afo_am.policy import excluded_hosts
-from afo_am.policy.diagnosis import cause_of, without_frames
+from afo_am.policy.diagnosis import without_frames
 from afo_am.policy.lifecycle import Lifecycle
 from afo_am.policy.verdict import decide
 from afo_am.runtime.base import ContainerInfo
@@ -48,7 +49,7 @@ class Containers:
     def _container_over(self, task: Task, info: ContainerInfo) -> None:
         if task.stage in LIVE:
             # The Child's own report is the truth; without one, the container was taken from us.
-            cause = cause_of(info.diagnostics, info.exit_code)
+            cause = classify_container(info.diagnostics, info.exit_code)
             text = "the container ended without a report of its Child"
             if task.stopped and cause == "container_lost":
                 cause, text = STOPPED, CAUSES[STOPPED].summary

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from afo.errors import AfoError, NotFound, has_no_space
-from afo.failures.classify import classify
+from afo.errors import AfoError, NotFound
+from afo.failures.classify import classify_process, classify_start
 from afo.protocol.child_config import ChildConfig
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import Directive, TaskId
@@ -103,8 +103,7 @@ class TaskRunner:
         except NotFound as error:
             raise CannotStart("preload_missing", str(error)) from error
         except OSError as error:
-            cause = "disk_full" if has_no_space(error) else "child_error"
-            raise CannotStart(cause, f"cannot start the process of {self._task}: {error}") from error
+            raise CannotStart(classify_start(error), f"cannot start the process of {self._task}: {error}") from error
         _LOG.info("process %d of generation %d started", self._process.pid, self.generation)
 
     def stop(self, grace_s: float) -> None:
@@ -134,7 +133,7 @@ class TaskRunner:
         if not self.has_work_dir:
             return "work_dir_lost"
         killed, own = memory_kills() - self._memory_kills, bool(self._config.job.program)
-        return classify(self.code or 0, self._output.error_text, killed, own_program=own)
+        return classify_process(self.code or 0, self._output.error_text, killed, own_program=own)
 
     def _place_of_work_dir(self) -> tuple[int, int] | None:
         try:

@@ -1,5 +1,6 @@
 """Why a process ended, and the catalogue of causes."""
 
+import errno
 import signal
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.failures.causes import CAUSES
-from afo.failures.classify import classify
+from afo.failures.classify import classify_container, classify_process, classify_start
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
 
@@ -41,17 +42,17 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
     ],
 )
 def test_table(code: int, tail: str, kills: int, cause: str) -> None:
-    assert classify(code, tail, kills) == cause
+    assert classify_process(code, tail, kills) == cause
 
 
 def test_a_program_has_exit_codes_of_its_own() -> None:
-    assert classify(75, "", own_program=True) == "failed"
-    assert classify(75, TRACEBACK + "ValueError: no", own_program=True) == "user_exception"
+    assert classify_process(75, "", own_program=True) == "failed"
+    assert classify_process(75, TRACEBACK + "ValueError: no", own_program=True) == "user_exception"
 
 
 @given(st.integers(-64, 255), st.text(), st.integers(0, 2))
 def test_every_end_has_a_cause_of_the_catalogue(code: int, tail: str, kills: int) -> None:
-    assert classify(code, tail, kills) in CAUSES
+    assert classify_process(code, tail, kills) in CAUSES
 
 
 def test_the_catalogue_is_complete() -> None:
@@ -59,3 +60,32 @@ def test_the_catalogue_is_complete() -> None:
         assert cause.name == name
         assert cause.summary.endswith(".")
         assert cause.advice.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (
+            "java.io.IOException: x changed\n\tat org.apache.hadoop.yarn.util.FSDownload.call(FSDownload.java:430)",
+            "launch_failed",
+        ),
+        ("Exception from container-launch\nExitCode=-1000", "launch_failed"),
+        ("Exception from container-launch.\nExit code: 76\n", "orphaned"),
+        ("Exception from container-launch.\nExit code: 1\n", "container_lost"),
+        ("DiskChecker: No space available in any of the local directories\n\tat x.FSDownload.y(Z:1)", "disk_full"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException: /user/ann\n\tat x.FSDownload.y(Z:1)", "disk_full"),
+        ("768.3 MB of 768 MB physical memory used", "memory_limit"),
+        ("Container failed during execution, see logs for more information.", "container_lost"),
+    ],
+)
+def test_the_words_of_yarn(words: str, cause: str) -> None:
+    assert classify_container(words) == cause
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [(OSError(errno.ENOSPC, "full"), "disk_full"), (OSError(errno.EDQUOT, "quota"), "disk_full"),
+     (OSError(errno.ENOEXEC, "no program"), "child_error")],
+)  # fmt: skip
+def test_a_process_that_cannot_be_started(error: OSError, cause: str) -> None:
+    assert classify_start(error) == cause
