@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.errors import ClusterUnreachable, NoSpaceLeft, NotFound, PermissionDenied, StillOpen, StorageError
-from afo.events.log_tail import PATIENCE_S
+from afo.events.event_tail import PATIENCE_S
 from afo.storage.local import local_input, translated
 from afo.storage.url import LOCAL, parse
 

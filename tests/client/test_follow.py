@@ -18,6 +18,7 @@ from msgspec import structs
 from afo.errors import ClusterUnreachable, NotFound, WaitTimeout
 from afo.events import event_log
 from afo.events import types as ev
+from afo.events.event_tail import EventTail
 from afo.failures.causes import CAUSES
 from afo.formats import decoding
 from afo.job.paths import JobPaths
@@ -28,7 +29,6 @@ from afo.rpc.server import RpcServer
 from afo.site.config import user_name
 from afo_client.jobs import follow, kill
 from afo_client.jobs import watch as watching
-from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
 from afo_client.jobs.failure_feed import FailureNews
 from afo_client.jobs.ref import JobRef

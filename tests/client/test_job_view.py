@@ -9,7 +9,7 @@ from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Timeouts
 from afo_am.engine.status import status_of
-from afo_client.jobs.view import LogReader, from_status
+from afo_client.jobs.view import ViewFold, from_status
 from fake_cluster import FakeCluster, make_config
 
 
@@ -31,7 +31,7 @@ def test_the_failure_is_the_process_that_failed_and_not_the_end_of_its_container
             cluster.fail(child, "user_exception", 1, f"Traceback of process {child.ends}\nValueError: no")
 
     assert cluster.run(each=crash) == "FAILED"
-    log = LogReader("local_1_0001")
+    log = ViewFold("local_1_0001")
     log.take(
         event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
         for seq, (event, time) in enumerate(cluster.log)
@@ -51,7 +51,7 @@ def test_restarts_are_counted_alike_and_waits_are_none(seed: int) -> None:
         if cluster.finished is None:
             disturb(cluster, chaos)
             cluster.turn()
-    log = LogReader("local_1_0001")
+    log = ViewFold("local_1_0001")
     log.take(
         event_log.Record(seq=seq, am_attempt=1, incarnation=1, time=time, event=event)
         for seq, (event, time) in enumerate(cluster.log)

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from afo.events import types as ev
+from afo.events.event_tail import EventTail
 from afo.failures.causes import CAUSES, HARMLESS
 from afo_client.cli.explain import _text
-from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import explain
 from afo_client.jobs.failure_feed import FailureNews
 from afo_client.jobs.summary import summary_text
-from afo_client.jobs.view import LogReader
+from afo_client.jobs.view import ViewFold
 from job_writer import LAST_WORDS, JobWriter, task_id
 
 WORKER = task_id("worker", 1, 2)
@@ -35,8 +35,8 @@ def job(tmp_path: Path, cause: str) -> JobWriter:
 
 def test_the_summary_and_afo_explain(job: JobWriter, cause: str) -> None:
     job.end("FAILED", cause, f"worker:1 on node-7: words of {cause}; not again", first=WORKER)
-    records = EventTail(job.paths.events).poll()
-    reader = LogReader(job.paths.job_id)
+    records = list(EventTail(job.paths.events).poll())
+    reader = ViewFold(job.paths.job_id)
     reader.take(records)
     for text in (summary_text(reader.view, {"logs": "l"}), "\n".join(_text(explain(reader.view, records), None))):
         assert "failed task: worker:1 (attempt 2) on node-7: " in text
@@ -47,7 +47,7 @@ def test_the_summary_and_afo_explain(job: JobWriter, cause: str) -> None:
 
 
 def test_what_is_told_while_the_job_goes_on(job: JobWriter, cause: str) -> None:
-    reader = LogReader(job.paths.job_id)
+    reader = ViewFold(job.paths.job_id)
     told = FailureNews(job.paths.events).news(replace(reader.view, restarts=1))
     if CAUSES[cause].blame == "nobody":
         assert told == []

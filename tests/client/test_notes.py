@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from afo.events import types as ev
+from afo.events.event_tail import EventTail
 from afo.events.model_notes import notes_of
-from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.summary import summary_json, summary_text
-from afo_client.jobs.view import LogReader
+from afo_client.jobs.view import ViewFold
 from job_writer import DONE, JobWriter, task_id
 
 
@@ -24,7 +24,7 @@ def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_sai
     )
     job = JobWriter(str(tmp_path), DONE, "clicks").begin().log(begun, begun, refused)
     job.end("FAILED", "quality_gate", "no export")
-    log = LogReader(DONE)
+    log = ViewFold(DONE)
     log.take(EventTail(job.paths.events).poll())
     notes = [
         "warm start: passed over /models/dt=2: the quality gate refused it: auc 0.5",
@@ -49,7 +49,7 @@ def test_only_a_job_that_succeeded_names_its_model_and_only_one_that_failed_is_a
 ) -> None:
     job = JobWriter(str(tmp_path), DONE, "clicks").begin()
     job.end(state, cause, "so it ended")
-    log = LogReader(DONE)
+    log = ViewFold(DONE)
     log.take(EventTail(job.paths.events).poll())
     text = summary_text(log.view, {"model": "/m", "logs": "/l"})
     assert ("  model  /m" in text) is named

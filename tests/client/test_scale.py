@@ -16,7 +16,7 @@ from afo.rpc.server import RpcServer
 from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.cli.scale import split_words
-from afo_client.jobs.view import JobView, LogReader
+from afo_client.jobs.view import JobView, ViewFold
 
 JOB = "local_1_0001"
 PLACE = "worker=9: `roles.worker.instances` of the job file allows 1 to 4"
@@ -106,7 +106,7 @@ def test_a_worker_that_was_scaled_away_is_missed_by_nobody() -> None:
     story: list[ev.AnyEvent] = [ev.ContainerRequested(task=task, memory=1, vcores=1) for task in tasks]
     story += [ev.ContainerRunning(task=task, handle="h", container="c", host="") for task in tasks]
     story.append(ev.TaskEnded(task=tasks[2], cause="scaled_away", code=0, message="ann wants 2 workers"))
-    reader = LogReader(JOB)
+    reader = ViewFold(JOB)
     reader.take(event_log.Record(seq=n, am_attempt=1, incarnation=1, time=1, event=e) for n, e in enumerate(story))
     assert reader.view.tasks[2].state == "scaled away"
     assert reader.view.containers == (2, 2)

@@ -11,6 +11,7 @@ import pytest
 from afo.errors import DataError, NotFound, SpecError
 from afo.events import event_log
 from afo.events.event_log import read_log
+from afo.events.event_tail import EventTail
 from afo.events.types import JobFinished
 from afo.formats import json_file
 from afo.job.loader import load_job
@@ -19,7 +20,6 @@ from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
 from afo.storage.regular_file import read_end, read_regular
 from afo_client.cli.main import run
-from afo_client.jobs.event_tail import EventTail
 from afo_client.packing.archive import write_archive
 from afo_client.runtimes.local.jobs import LocalJobs
 from job_writer import JobWriter
@@ -146,11 +146,11 @@ def test_a_schema_of_any_size_is_refused(folder: Path, capsys: pytest.CaptureFix
 def test_an_event_log_of_any_size_is_read_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = JobWriter(str(tmp_path), "local_1_0001", "clicks").begin().end("SUCCEEDED", "succeeded")
     tail = EventTail(job.paths.events)
-    assert len(tail.poll()) == len(list(read_log(job.paths.events)))
+    assert len(list(tail.poll())) == len(list(read_log(job.paths.events)))
     assert tail.damage == ""
     os.truncate(job.paths.events_segment(1, 1), 1 << 40)
     monkeypatch.setattr(event_log, "MAX_PASSED", 1 << 20)
-    assert tail.poll() == []
+    assert list(tail.poll()) == []
     assert tail.damage == "the rest of the event log is not read: a line of it is longer than 1048576 bytes"
     with pytest.raises(DataError, match=rf"{job.paths.events}: the event log is not read to its end: a line of it is"):
         list(read_log(job.paths.events))

@@ -13,8 +13,9 @@ from afo import storage
 from afo.errors import ClusterUnreachable
 from afo.events import types as ev
 from afo.events.event_log import Record, encode_line, sealed
+from afo.events.event_tail import EventTail
 from afo_history_server.store.job_files import JobFiles
-from afo_history_server.store.log_reader import EventLog
+from afo_history_server.store.live_job import MAX_LINE
 from afo_history_server.web.app import create_app
 from damage import NESTED, damaged
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
@@ -122,16 +123,15 @@ def test_documents_of_a_newer_version_are_read(client: FlaskClient, failed: JobW
     assert "user_exception" in client.get(f"/jobs/{FAILED}").text
 
 
-def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afo_history_server.store.log_reader.MAX_LINE", 1000)
+def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter) -> None:
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
-    log = EventLog(JobFiles(root), running.paths.events)
+    log = EventTail(running.paths.events, JobFiles(root), max_line=1000)
     assert len(list(log.poll())) == 8
-    assert (log.unreadable, log.cut) == (1, "")
-    short = EventLog(JobFiles(root), running.paths.events, max_log=size - 1)
+    assert (log.damaged, log.stopped) == (1, "")
+    short = EventTail(running.paths.events, JobFiles(root), max_log=size - 1, max_line=1000)
     assert len(list(short.poll())) == 6
-    assert short.cut == f"it is longer than {size - 1} bytes"
+    assert short.stopped == f"it is longer than {size - 1} bytes"
     assert list(short.poll()) == []
 
 
@@ -175,13 +175,13 @@ def test_a_line_without_end_and_lines_without_events_stop_no_list(
 
 @pytest.mark.parametrize(("size", "unreadable"), [(16 << 20, 0), ((16 << 20) + 1, 1)])
 def test_a_line_of_an_event_has_at_most_16_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
-    before = len(list(EventLog(JobFiles(root), running.paths.events).poll()))
+    before = len(list(EventTail(running.paths.events, JobFiles(root), max_line=MAX_LINE).poll()))
     line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode()
     filling = b"x" * (size - len(sealed(line) + b"\n"))
     running.raw(sealed(line.replace(b'"to": "', b'"to": "' + filling)) + b"\n")
-    log = EventLog(JobFiles(root), running.paths.events)
+    log = EventTail(running.paths.events, JobFiles(root), max_line=MAX_LINE)
     assert len(list(log.poll())) - before == 1 - unreadable
-    assert log.unreadable == unreadable
+    assert log.damaged == unreadable
 
 
 def test_a_directory_of_a_job_that_may_not_be_read(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:

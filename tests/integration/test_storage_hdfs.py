@@ -14,7 +14,8 @@ import pytest
 
 from afo import storage
 from afo.errors import AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied, StillOpen, StorageError
-from afo.events import event_log
+from afo.events import event_log, event_tail
+from afo.events.event_tail import EventTail
 from afo.events.types import KillRequested
 from afo.hadoop.conf import read_properties
 from afo.storage import hdfs as hdfs_module
@@ -22,8 +23,6 @@ from afo.storage import patience
 from afo.storage.backend import BLOCK
 from afo_client.hadoop import Cluster
 from afo_client.hadoop.site import write_site
-from afo_client.jobs import event_tail
-from afo_client.jobs.event_tail import EventTail
 
 pytestmark = pytest.mark.hadoop
 
@@ -177,7 +176,7 @@ def test_who_follows_a_log_whose_writer_died_is_not_held_up(root: str, monkeypat
     monkeypatch.setattr(storage, "open_input", _counted(storage.open_input, opened))
     fresh = EventTail(f"{root}/events")
     for _ in range(3):
-        assert tail.poll() == fresh.poll() == []
+        assert list(tail.poll()) == list(fresh.poll()) == []
     assert opened == [first, first], "once by each"
     assert tail.unread == fresh.unread == first
     storage.take_over(first)

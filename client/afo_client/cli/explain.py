@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from afo.errors import AfoError, UsageError
+from afo.events.event_tail import EventTail
 from afo.failures.causes import CAUSES, Cause
 from afo.job import ROLES, Job
 from afo.job.paths import checked_job_id
@@ -16,7 +17,6 @@ from afo.rpc.messages import MasterStart
 from afo.site.config import Config, load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
-from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.restarts_text import restart_fields, restart_lines

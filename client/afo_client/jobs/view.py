@@ -160,7 +160,7 @@ def _progress_fields(progress: Progress | None) -> dict[str, object]:
     }  # fmt: skip
 
 
-class LogReader:
+class ViewFold:
     """Folds the event log, record by record, into a view."""
 
     def __init__(self, job_id: str) -> None:

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, PermissionDenied
+from afo.events.event_tail import EventTail
 from afo.events.job_costs import Costs
 from afo.events.types import JobFinished
 from afo.formats import decoding, json_file
@@ -15,9 +16,8 @@ from afo.protocol.am_config import AmConfig
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo.storage.url import LOCAL, parse
-from afo_client.jobs.event_tail import EventTail
 from afo_client.jobs.ref import JobRef
-from afo_client.jobs.view import FINAL, RUNNING, JobView, LogReader, from_status
+from afo_client.jobs.view import FINAL, RUNNING, JobView, ViewFold, from_status
 from afo_client.runtimes.application import Application, ClientRuntime
 
 #: Free bytes of a disk on which a job can write no event any more.
@@ -33,7 +33,7 @@ class JobWatch:
         self.ref = ref
         self._runtime = runtime
         self._events = EventTail(ref.paths.events)
-        self._log = LogReader(ref.job_id)
+        self._log = ViewFold(ref.job_id)
         self._config: AmConfig | None = None
         secret = ref.secret
         self._master = Master(AmClient(ref.paths.address, secret, patience_s=0.0, call_s=CALL_S)) if secret else None

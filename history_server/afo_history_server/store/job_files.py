@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from afo import storage
 from afo.errors import NotFound, PermissionDenied
-from afo.events.log_tail import PATIENCE_S
+from afo.events.event_tail import PATIENCE_S
 from afo.storage import FileInfo
 from afo.storage.url import LOCAL, parse
 from afo_history_server.store.unlinked import IsLink, UnlinkedFiles

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from afo.errors import NotFound, PermissionDenied, StorageError
 from afo.events import types as ev
+from afo.events.event_tail import EventTail
 from afo.formats.decoding import Malformed
 from afo.job.paths import JobPaths
 from afo.job_dir import annotations as an
@@ -22,12 +23,13 @@ from afo_history_server.model.job_summary import (
     of_verdict,
 )
 from afo_history_server.store.job_files import JobFiles
-from afo_history_server.store.log_reader import EventLog
 
 #: Bytes of job.json, which names all training files, and of verdict.json; larger ones are refused as damaged.
 MAX_DOCUMENT, _MAX_VERDICT = 64 << 20, 4 << 20
 #: How old notes and tags of a job that is looked at may be.
 ANNOTATIONS_EVERY_S = 5.0
+#: No longer line of a log is read: requests read logs side by side, and what a line holds takes many times its bytes.
+MAX_LINE = 16 << 20
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
@@ -75,7 +77,7 @@ class LiveJob:
         #: The job as submitted: whose it is, and who else may see it.
         self.before = before
         self._lock = threading.Lock()
-        self._log = EventLog(files, paths.events)
+        self._log = EventTail(paths.events, files, max_line=MAX_LINE)
         self._fold = HistoryFold(before)
         self._verdict: ev.JobFinished | None = None
         #: The verdict is known and the whole log was read: nothing can come any more.
@@ -94,7 +96,7 @@ class LiveJob:
         """The job now, its newest events, and how many parse errors are new. Raises what `afo.storage` raises."""
         with self._lock:
             errors = 0 if self._closed else self._read()
-            job = structs.replace(self._fold.history(), unreadable_lines=self._log.unreadable, cut=self._log.cut)
+            job = structs.replace(self._fold.history(), unreadable_lines=self._log.damaged, cut=self._log.stopped)
             if job.state == "SUBMITTED" and self._words_of_yarn:
                 job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
             job = annotated(job, *self._said())
@@ -112,7 +114,7 @@ class LiveJob:
         return self._annotations, self._annotations_problem
 
     def _read(self) -> int:
-        before = self._log.unreadable + self._damaged
+        before = self._log.damaged + self._damaged
         try:
             # Before the log: what is read after it is the whole log.
             self._verdict = read_verdict(self._files, self._paths)
@@ -121,7 +123,7 @@ class LiveJob:
         for record in self._log.poll():
             self._fold.take(record)
         self._closed = self._verdict is not None
-        return self._log.unreadable + self._damaged - before
+        return self._log.damaged + self._damaged - before
 
 
 def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
