@@ -27,12 +27,12 @@ STORY = _log(
     ev.AmStarted(am_attempt=1, incarnation=1, address="a:1", host="a", pid=1),
     ev.GenerationStarted(generation=1, ps=("a:2",)),
     ev.VariablesReady(task=_WORKER, generation=1, restored="", step=0),
-    ev.SplitLeased(task=_WORKER, row=0, epoch=0, resume=False),
-    ev.SplitDone(task=_WORKER, row=0, epoch=0, count=1, xor=1),
+    ev.SplitLeased(task=_WORKER, split=0, epoch=0, resume=False),
+    ev.SplitDone(task=_WORKER, split=0, epoch=0, count=1, xor=1),
     ev.CheckpointBegun(task=_WORKER, generation=1, directory="d", final=False),
     ev.CheckpointWritten(task=_WORKER, generation=1, step=1, manifest="m", positions=(), final=False),
-    ev.SplitLeased(task=_WORKER, row=1, epoch=0, resume=False),
-    ev.SplitDone(task=_WORKER, row=1, epoch=0, count=1, xor=1),
+    ev.SplitLeased(task=_WORKER, split=1, epoch=0, resume=False),
+    ev.SplitDone(task=_WORKER, split=1, epoch=0, count=1, xor=1),
     ev.JobEnding(state="SUCCEEDED", cause="succeeded", diagnostics=""),
 )
 

@@ -18,7 +18,7 @@ from afo.rpc.messages import TaskId
 #: Checkpoints whose positions are remembered, the beginning among them: a job goes back to one of the newest.
 _KEPT = 64
 
-#: (row, epoch, count, xor): how far a split was applied.
+#: (split, epoch, count, xor): how far a split was applied.
 Position = tuple[int, int, int, int]
 
 
@@ -36,7 +36,7 @@ class Account(Struct, kw_only=True):
 
     splits: tuple[str, ...] = ()
     epochs: int = 0
-    #: By (row, epoch), of the history that the model holds.
+    #: By (split, epoch), of the history that the model holds.
     acknowledged: dict[tuple[int, int], Acknowledged] = {}
     #: Acknowledgements whose records were read again, since the model went back to a checkpoint before them.
     given_back: int = 0
@@ -59,8 +59,8 @@ class Account(Struct, kw_only=True):
         return len(self.splits) * self.epochs - len(self.acknowledged)
 
     def missing(self) -> Iterator[tuple[int, int]]:
-        """(row, epoch) that nobody acknowledged."""
-        every = ((row, epoch) for epoch in range(self.epochs) for row in range(len(self.splits)))
+        """(split, epoch) that nobody acknowledged."""
+        every = ((split, epoch) for epoch in range(self.epochs) for split in range(len(self.splits)))
         return (each for each in every if each not in self.acknowledged)
 
     @property
@@ -77,11 +77,11 @@ class Account(Struct, kw_only=True):
 def records_at(positions: Iterable[Position], counts: Iterable[tuple[tuple[int, int], int]]) -> int:
     """Records that were applied up to these positions, those of the epochs before included.
 
-    `counts`: (row, epoch) and records of each acknowledgement. It takes as long as they are many, whatever epoch a
+    `counts`: (split, epoch) and records of each acknowledgement. It takes as long as they are many, whatever epoch a
     position claims.
     """
-    reached = {row: (epoch, count) for row, epoch, count, _ in positions}
-    before = sum(count for (row, epoch), count in counts if epoch < reached.get(row, (0, 0))[0])
+    reached = {split: (epoch, count) for split, epoch, count, _ in positions}
+    before = sum(count for (split, epoch), count in counts if epoch < reached.get(split, (0, 0))[0])
     return before + sum(count for _, count in reached.values())
 
 
@@ -117,11 +117,11 @@ class Book:
             case ev.JobStarted():
                 account.splits, account.epochs = event.train_files, event.epochs
             case ev.SplitLeased():
-                self._holders[event.row] = event.task
+                self._holders[event.split] = event.task
             case ev.SplitDone():
-                self._holders.pop(event.row, None)
+                self._holders.pop(event.split, None)
                 done = Acknowledged(event.count, event.xor, event.bad, event.unread)
-                account.acknowledged[event.row, event.epoch] = done
+                account.acknowledged[event.split, event.epoch] = done
             case ev.TaskEnded() | ev.ProcessEnded():
                 self._ended(event)
             case ev.GenerationEnded():
@@ -135,10 +135,10 @@ class Book:
                     del self._checkpoints[next(islice(self._checkpoints, 1, None))]
 
     def _ended(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
-        held = [row for row, task in self._holders.items() if task == event.task]
+        held = [split for split, task in self._holders.items() if task == event.task]
         self.account.interrupted += bool(held) and event.cause not in HARMLESS
-        for row in held:
-            del self._holders[row]
+        for split in held:
+            del self._holders[split]
 
     def _generation_ended(self, event: ev.GenerationEnded) -> None:
         """Every client starts anew; where some servers stay, so does what those clients had begun to apply."""
@@ -154,16 +154,16 @@ class Book:
     def _go_back(self, manifest: str) -> None:
         account = self.account
         positions, interrupted = self._checkpoints.get(manifest, ((), 0))
-        whole = {row: self._completed(row, *rest) for row, *rest in positions}
+        whole = {split: self._completed(split, *rest) for split, *rest in positions}
         before = len(account.acknowledged)
         account.acknowledged = {
-            (row, epoch): done for (row, epoch), done in account.acknowledged.items() if epoch < whole.get(row, 0)
+            (split, epoch): done for (split, epoch), done in account.acknowledged.items() if epoch < whole.get(split, 0)
         }
         account.given_back += before - len(account.acknowledged)
         account.rollbacks += 1
         account.restored += bool(manifest)
         account.interrupted = interrupted
 
-    def _completed(self, row: int, epoch: int, count: int, xor: int) -> int:
-        done = self.account.acknowledged.get((row, epoch))
+    def _completed(self, split: int, epoch: int, count: int, xor: int) -> int:
+        done = self.account.acknowledged.get((split, epoch))
         return completed_at(epoch, count, xor, (done.count, done.xor) if done else None)

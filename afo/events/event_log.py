@@ -19,8 +19,8 @@ from afo.events.types import AnyEvent
 from afo.formats.decoding import UNDECODABLE, bounded, check_bounds
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1. From 3 on it tells when
-#: tasks are at work (`TaskAtWork`).
-VERSION = TELLS_WORK = 3
+#: tasks are at work (`TaskAtWork`). Until then the number of a split was called `row`.
+VERSION, TELLS_WORK, HAS_ROWS = 4, 3, 3
 #: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log. An event that
 #: names each file of a job has a hundred bytes for each.
 MAX_LINE = 64 << 20
@@ -31,6 +31,8 @@ MAX_DAMAGED = 10_000
 
 #: The end of the year 9999, the last one that dates have.
 _END = 253_402_300_800.0
+#: Of a line of that time, what stands before that number.
+_BEFORE_ROW = re.compile(rb'("event":\{"type":"Split(?:Leased|Done)","task":\{[^{}]*\},)"row":')
 _CHECKSUM = re.compile(rb',"crc32c":"([0-9a-f]{8})"}')
 _CHECKSUM_SIZE = len(b',"crc32c":"00000000"}')
 #: The polynomial of CRC-32C, lowest bit first: by what the checksum differs if the last bit is another one.
@@ -193,12 +195,23 @@ def _decoded(line: bytes) -> Record | UnknownRecord | None:
         return bounded(_decoder.decode(line), line)
     except UNDECODABLE:
         pass
+    if (record := _with_row(line)) is not None:
+        return record
     try:
         check_bounds(raw := _raw_decoder.decode(line))
         event = raw.pop("event")
         return msgspec.convert({**raw, "event": {"type": str(event["type"]), "raw": event}}, UnknownRecord)
     except (*UNDECODABLE, KeyError, TypeError, AttributeError):
         return None
+
+
+def _with_row(line: bytes) -> Record | None:
+    renamed, found = _BEFORE_ROW.subn(rb'\1"split":', line, count=1)
+    try:
+        record = bounded(_decoder.decode(renamed), renamed) if found else None
+    except UNDECODABLE:
+        return None
+    return record if record is not None and record.v <= HAS_ROWS else None
 
 
 def _checksum(body: bytes) -> bytes:

@@ -142,7 +142,7 @@ class GenerationEnded(Event, frozen=True):
 class VariablesReady(Event, frozen=True):
     """The chief initialised the variables, or restored them, those of the parameter servers in `kept` aside.
 
-    Then the data go on at `positions` (row, epoch, count, xor), and the other servers lack the updates of the
+    Then the data go on at `positions` (split, epoch, count, xor), and the other servers lack the updates of the
     `lost_samples` that were applied after `restored`. `passed_over`: why newer checkpoints were not taken. `samples`:
     those that the model was trained on, None where that is not known.
     """
@@ -175,7 +175,7 @@ class SplitLeased(Event, frozen=True):
     """A worker reads a file."""
 
     task: TaskId
-    row: int
+    split: int
     epoch: int
     resume: bool
 
@@ -184,7 +184,7 @@ class SplitDone(Event, frozen=True):
     """All of a file's records were applied; `bad` of them were skipped, of which `unread` are not in `count`."""
 
     task: TaskId
-    row: int
+    split: int
     epoch: int
     count: int
     xor: int
@@ -214,7 +214,7 @@ class CheckpointBegun(Event, frozen=True):
 
 
 class CheckpointWritten(Event, frozen=True):
-    """A manifest is complete. `positions`: (row, epoch, count, xor); `hash_tables`: None of a model without any;
+    """A manifest is complete. `positions`: (split, epoch, count, xor); `hash_tables`: None of a model without any;
     `servers`: what saving each one's part took."""
 
     task: TaskId

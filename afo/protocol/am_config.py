@@ -23,11 +23,11 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     jobs_root: str
     job_id: str = ""
     #: Training and evaluation files, resolved at submit. A training file is named once for each of its splits; their
-    #: order gives the splits' row numbers.
+    #: order gives the splits their numbers.
     train_files: tuple[str, ...]
-    #: Size in bytes and time of the last change (seconds since 1970) of the training file of each row.
+    #: Size in bytes and time of the last change (seconds since 1970) of the training file of each split.
     train_stats: tuple[tuple[int, float], ...] = ()
-    #: Which part of its file each row is, None for all of it; empty where no file is cut.
+    #: Which part of its file each split is, None for all of it; empty where no file is cut.
     train_parts: tuple[ByteRange | None, ...] = ()
     eval_files: tuple[str, ...] = ()
     #: Local paths inside the container of the AM and of the Children: secret and schema as localised.
@@ -40,11 +40,11 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     #: Of `afo submit --idempotency-key`, hashed; '' without.
     once: str = ""
 
-    def part(self, row: int) -> ByteRange | None:
+    def part(self, split: int) -> ByteRange | None:
         """Which part of its file a split is, None for all of it."""
-        return self.train_parts[row] if self.train_parts else None
+        return self.train_parts[split] if self.train_parts else None
 
     @property
     def train_splits(self) -> tuple[str, ...]:
         """What each split is called."""
-        return tuple(named(url, self.part(row)) for row, url in enumerate(self.train_files))
+        return tuple(named(url, self.part(split)) for split, url in enumerate(self.train_files))

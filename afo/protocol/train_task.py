@@ -35,7 +35,7 @@ class TrainTask(Struct, frozen=True, kw_only=True):
     #: Addresses `host:port` of all parameter servers, in order of their index.
     ps: tuple[str, ...]
     num_workers: int
-    #: Training files, in the order that gives each its row number. Known to the AM alone otherwise.
+    #: Training files, in the order that gives each the number of its split. Known to the AM alone otherwise.
     num_splits: int
     #: URL of the list of those files (`afo.job_dir.lineage.InputFile`).
     files_url: str

@@ -171,7 +171,7 @@ class ExitReply(Message, frozen=True):
 class SplitRequest(Message, frozen=True):
     """A worker wants a file to read.
 
-    `holding` are the rows it has and did not acknowledge yet: one that it should have and does not name (its process
+    `holding` are the splits it has and did not acknowledge yet: one that it should have and does not name (its process
     was started anew in place, or the reply was lost) is given to it again.
     """
 
@@ -183,11 +183,11 @@ class SplitRequest(Message, frozen=True):
 class SplitReply(Message, frozen=True):
     """A file to read, or a part of it, `wait` (all are leased, some may come back) or the `end` of the data.
 
-    `resume`: the row was leased before in this epoch: its position on the parameter server says where to go on.
+    `resume`: the split was leased before in this epoch: its position on the parameter server says where to go on.
     """
 
     state: Literal["lease", "wait", "end"]
-    row: int = -1
+    split: int = -1
     epoch: int = 0
     url: str = ""
     resume: bool = False
@@ -203,7 +203,7 @@ class SplitAck(Message, frozen=True):
 
     task: TaskId
     generation: int
-    row: int
+    split: int
     epoch: int
     count: int
     xor: int
@@ -229,9 +229,9 @@ class WarmStart(Message, frozen=True):
 class ReadyReport(Message, frozen=True):
     """The chief: variables of this generation are initialised, or restored from `restored` (a manifest's URL).
 
-    A warm start is an initialisation: `restored` names a checkpoint of this job alone. `positions` (row, epoch, count,
-    xor) say where the data stand if some parameter servers kept what they held. `passed_over`: why newer checkpoints
-    were not taken.
+    A warm start is an initialisation: `restored` names a checkpoint of this job alone. `positions` (split, epoch,
+    count, xor) say where the data stand if some parameter servers kept what they held. `passed_over`: why newer
+    checkpoints were not taken.
     """
 
     task: TaskId
@@ -314,13 +314,13 @@ class ServerPart(Message, frozen=True):
 
 
 class CheckpointReport(Message, frozen=True):
-    """The chief: a manifest was written. `acked` are rows and epochs that the position in it holds as complete."""
+    """The chief: a manifest was written. `acked` are splits and epochs that the position in it holds as complete."""
 
     task: TaskId
     generation: int
     step: int
     manifest: str
-    #: (row, epoch, count, xor) as read from `afo/positions` together with the variables.
+    #: (split, epoch, count, xor) as read from `afo/positions` together with the variables.
     positions: tuple[tuple[int, int, int, int], ...]
     final: bool = False
     #: None of a model without any.

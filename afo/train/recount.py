@@ -52,6 +52,6 @@ class Recount:
                 xor ^= int(np.bitwise_xor.reduce(identity ^ piece.xor))
         ended, tally = carry.into_end(Ended(lease)), self._bad.pop(lease)
         return RecountedSplit(
-            number=lease.row, count=count + ended.left_out, xor=(xor ^ ended.xor) % 2**64, bad=tally.bad,
+            number=lease.split, count=count + ended.left_out, xor=(xor ^ ended.xor) % 2**64, bad=tally.bad,
             unread=tally.unread,
         )  # fmt: skip

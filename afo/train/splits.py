@@ -21,10 +21,10 @@ class Splits:
     def __init__(self, setup: Setup, positions: VariableIo) -> None:
         self._setup = setup
         self._positions = positions
-        #: Rows leased and not acknowledged. Written row by row, so the two threads need no lock.
+        #: Splits leased and not acknowledged. Written one by one, so the two threads need no lock.
         self._holding: dict[int, int] = {}
         self._applied: dict[int, Position] = {}
-        #: File of every row that was leased.
+        #: File of every split that was leased.
         self.urls: dict[int, str] = {}
 
     def next_split(self) -> Lease | Literal["wait", "end"]:
@@ -34,34 +34,34 @@ class Splits:
         reply = self._setup.master.next_split(request)
         if reply.state != "lease":
             return reply.state
-        self._holding[reply.row] = reply.epoch
-        self.urls[reply.row] = reply.url
+        self._holding[reply.split] = reply.epoch
+        self.urls[reply.split] = reply.url
         skip = 0
         if reply.resume:
-            epoch, count, _ = self._stored(reply.row)
+            epoch, count, _ = self._stored(reply.split)
             skip = count if epoch == reply.epoch else 0
         LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(named(reply.url, reply.part)))
-        return from_nearer_by(Lease(reply.row, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
+        return from_nearer_by(Lease(reply.split, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
 
-    def applied(self, rows: Any, positions: Any) -> None:
-        """Remember the positions [R, 3] of `rows` [R] that a step has written."""
-        for row, (epoch, count, xor) in zip(rows, positions, strict=True):
-            self._applied[int(row)] = (int(epoch), int(count), int(xor))
+    def applied(self, splits: Any, positions: Any) -> None:
+        """Remember the positions [S, 3] of `splits` [S] that a step has written."""
+        for split, (epoch, count, xor) in zip(splits, positions, strict=True):
+            self._applied[int(split)] = (int(epoch), int(count), int(xor))
 
     def acknowledge(self, ended: Ended) -> None:
         """Tell the AM that the last record of a split was applied, and how many bad ones were skipped."""
         lease = ended.lease
-        epoch, count, xor = self._applied.get(lease.row, (None, 0, 0))
+        epoch, count, xor = self._applied.get(lease.split, (None, 0, 0))
         if epoch != lease.epoch:
             # Nothing was left of it to apply: what is known of it stands with the model.
-            epoch, count, xor = self._stored(lease.row)
+            epoch, count, xor = self._stored(lease.split)
         if epoch != lease.epoch:
             count = xor = 0
         self._setup.master.ack_split(
             m.SplitAck(
                 task=self._setup.id,
                 generation=self._setup.task.generation,
-                row=lease.row,
+                split=lease.split,
                 epoch=lease.epoch,
                 count=count + ended.left_out,
                 xor=(xor ^ ended.xor) % 2**64,
@@ -70,11 +70,11 @@ class Splits:
                 first_bad=ended.bad.first,
             )
         )
-        if self._holding.get(lease.row) == lease.epoch:
-            del self._holding[lease.row]
+        if self._holding.get(lease.split) == lease.epoch:
+            del self._holding[lease.split]
 
-    def _stored(self, row: int) -> Position:
+    def _stored(self, split: int) -> Position:
         """A split's position as the model on the parameter servers holds it."""
-        # One row, not all of them: a job may have tens of thousands of files.
-        epoch, count, xor = self._positions.read_rows([row])[0]
+        # One of them, not all: a job may have tens of thousands of files.
+        epoch, count, xor = self._positions.read_rows([split])[0]
         return int(epoch), int(count), int(xor)

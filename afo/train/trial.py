@@ -91,6 +91,6 @@ def _reason(
     error: tf.errors.OpError, parts: JobParts, parameters: Parameters, batch: Batch,
     files: Sequence[NumberedFile],
 ) -> Exception:  # fmt: skip
-    names = [files[int(row)].url for row in batch.inputs.origin.files]
+    names = [files[int(split)].url for split in batch.inputs.origin.files]
     found = explained(error, parts.model, parameters, batch.inputs, 1, names, parts.job.model.entry)
     return error if found is None else found

@@ -149,7 +149,7 @@ class Worker:
         except tf.errors.InvalidArgumentError as error:
             reason = explained(
                 error, self._setup.model, self._parameters, batch.inputs, int(self._global_step.read()) + 1,
-                [self._splits.urls[int(row)] for row in batch.inputs.origin.files], self._setup.job.model.entry,
+                [self._splits.urls[int(split)] for split in batch.inputs.origin.files], self._setup.job.model.entry,
             )  # fmt: skip
             if reason is None:
                 raise

@@ -157,10 +157,10 @@ def _publish_job(config: AmConfig, paths: JobPaths) -> None:
 
 
 def input_files(config: AmConfig) -> list[InputFile]:
-    """The file or part of each row as it was at submit; of size 0 where that was not looked at."""
+    """The file or part of each split as it was at submit; of size 0 where that was not looked at."""
     stats = config.train_stats or ((0, 0.0),) * len(config.train_files)
-    rows = enumerate(zip(config.train_files, stats, strict=True))
-    return [InputFile(url, *stat, config.part(row)) for row, (url, stat) in rows]
+    splits = enumerate(zip(config.train_files, stats, strict=True))
+    return [InputFile(url, *stat, config.part(split)) for split, (url, stat) in splits]
 
 
 if __name__ == "__main__":

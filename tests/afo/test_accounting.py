@@ -11,12 +11,12 @@ STARTED = ev.JobStarted(
 CHIEF, WORKER = task_id("chief", 0), task_id("worker", 0)
 
 
-def leased(row: int, epoch: int = 0) -> ev.SplitLeased:
-    return ev.SplitLeased(task=WORKER, row=row, epoch=epoch, resume=False)
+def leased(split: int, epoch: int = 0) -> ev.SplitLeased:
+    return ev.SplitLeased(task=WORKER, split=split, epoch=epoch, resume=False)
 
 
-def done(row: int, epoch: int = 0, count: int = 10) -> tuple[ev.SplitLeased, ev.SplitDone]:
-    return leased(row, epoch), ev.SplitDone(task=WORKER, row=row, epoch=epoch, count=count, xor=row + 1)
+def done(split: int, epoch: int = 0, count: int = 10) -> tuple[ev.SplitLeased, ev.SplitDone]:
+    return leased(split, epoch), ev.SplitDone(task=WORKER, split=split, epoch=epoch, count=count, xor=split + 1)
 
 
 def ended(cause: str) -> ev.TaskEnded:

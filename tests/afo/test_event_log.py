@@ -14,7 +14,7 @@ from afo.rpc.messages import TaskId
 
 TASK = TaskId(role="worker", index=0, attempt=1)
 RECORD = Record(
-    seq=3, am_attempt=1, incarnation=2, time=1.5, event=ev.SplitLeased(task=TASK, row=7, epoch=0, resume=True)
+    seq=3, am_attempt=1, incarnation=2, time=1.5, event=ev.SplitLeased(task=TASK, split=7, epoch=0, resume=True)
 )
 #: Written by the version before checksums.
 VERSION_1 = (
@@ -34,8 +34,21 @@ def flipped(line: bytes, bit: int) -> bytes:
 
 
 def test_a_line_is_json_and_ends_with_its_checksum() -> None:
-    assert VERSION_1.replace(b'"v":1', b'"v":3').removesuffix(b"}") + b',"crc32c":"e8a0aa68"}' == LINE
+    body = VERSION_1.replace(b'"v":1', b'"v":4').replace(b"row", b"split").removesuffix(b"}")
+    assert body + b',"crc32c":"c70312d5"}' == LINE
     assert event_log.decode_line(LINE) == RECORD
+
+
+def test_a_split_was_called_row_before_version_4() -> None:
+    version_3 = VERSION_1.replace(b'"v":1', b'"v":3').removesuffix(b"}") + b',"crc32c":"e8a0aa68"}'
+    record = event_log.decode_line(version_3)
+    assert isinstance(record, Record)
+    assert (record.v, record.event) == (3, RECORD.event)
+    assert event_log.decode_line(version_3.replace(b'":7,"', b'":8,"')) is None, (
+        "its checksum is that of what was written"
+    )
+    later = event_log.decode_line(event_log.sealed(VERSION_1.replace(b'"v":1', b'"v":4')))
+    assert isinstance(later, UnknownRecord), "and is not any more"
 
 
 def test_a_line_of_version_1_has_no_checksum() -> None:
@@ -56,8 +69,8 @@ def test_an_unknown_event_is_kept_in_every_version(line: bytes) -> None:
 
 def test_a_checksum_that_is_cut_off_or_that_an_older_line_would_not_have_is_damage() -> None:
     assert event_log.decode_line(LINE[:-21] + b"}") is None
-    assert event_log.decode_line(LINE.replace(b'"v":3', b'"v":1')) is None
-    assert event_log.decode_line(LINE.replace(b'"v":3', b'"v":0')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":4', b'"v":1')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":4', b'"v":0')) is None
 
 
 @pytest.mark.parametrize("line", [LINE, LONG], ids=["short", "long"])

@@ -78,7 +78,7 @@ class Echo:
         self.asked.append(request)
         if request.generation == 0:
             raise ProtocolError("generation 0 has ended")
-        return m.SplitReply(state="lease", row=7, epoch=1, url="file:///a b", resume=True)
+        return m.SplitReply(state="lease", split=7, epoch=1, url="file:///a b", resume=True)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_call_carries_request_and_reply(address_url: str, echo: Echo) -> None:
     caller = master(address_url)
     reply = caller.next_split(m.SplitRequest(task=TASK, generation=3))
     caller.close()
-    assert reply == m.SplitReply(state="lease", row=7, epoch=1, url="file:///a b", resume=True)
+    assert reply == m.SplitReply(state="lease", split=7, epoch=1, url="file:///a b", resume=True)
     assert echo.asked == [m.SplitRequest(task=TASK, generation=3)]
 
 
@@ -139,7 +139,7 @@ def test_it_listens_where_it_says_and_on_no_other_interface(host: str, tmp_path:
     server.start()
     write_address(str(tmp_path / "address"), AmAddress(address=server.address, incarnation=1))
     caller = master(str(tmp_path / "address"))
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).split == 7
     caller.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=5)
@@ -162,7 +162,7 @@ def test_another_job_s_master_is_not_spoken_to(tmp_path: Path, echo: Echo) -> No
     caller = master(url)
     publish = threading.Timer(0.5, write_address, (url, AmAddress(address=ours.address, incarnation=2)))
     publish.start()
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).split == 7
     publish.join()
     caller.close()
     assert len(echo.asked) == 1
@@ -200,7 +200,7 @@ def test_a_restarted_server_on_another_port_is_found(address_url: str, server: R
     other = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
     other.start()
     write_address(address_url, AmAddress(address=other.address, incarnation=2))
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).split == 7
     caller.close()
     other.stop(0)
 
@@ -210,12 +210,12 @@ def test_who_was_told_the_address_reads_no_file_while_somebody_answers_there(
 ) -> None:
     url, known = str(tmp_path / "address"), AmAddress(server.address, 1)
     caller = Master(AmClient(url, SECRET, known=AmAddress.of_text(known.text())))
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=1)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=1)).split == 7
     server.stop(0)
     other = RpcServer({"NextSplit": echo.next_split}, SECRET, "127.0.0.1")
     other.start()
     write_address(url, AmAddress(address=other.address, incarnation=2))
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=2)).split == 7
     caller.close()
     other.stop(0)
 
@@ -231,7 +231,7 @@ def test_a_connection_that_is_dropped_during_a_call_costs_only_a_repetition(addr
     caller = Master(client)
     request = m.SplitRequest(task=TASK, generation=3)
     with ThreadPoolExecutor(6) as pool:
-        calls = [pool.submit(lambda: [caller.next_split(request).row for _ in range(100)]) for _ in range(6)]
+        calls = [pool.submit(lambda: [caller.next_split(request).split for _ in range(100)]) for _ in range(6)]
         for _ in range(200):
             client.close()  # as another thread's failed call, or a new address, does
             time.sleep(0.005)
@@ -312,7 +312,7 @@ def test_an_address_file_that_cannot_be_read_for_a_while_costs_a_wait(address_ur
     Path(address_url).write_bytes(whole[:5])
     caller = master(address_url)
     threading.Timer(0.5, Path(address_url).write_bytes, [whole]).start()
-    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).row == 7
+    assert caller.next_split(m.SplitRequest(task=TASK, generation=3)).split == 7
     caller.close()
 
 
@@ -338,12 +338,12 @@ def test_strangers_take_so_many_connections_and_only_until_their_handshake_is_du
     write_address(str(tmp_path / "address"), AmAddress(address=server.address, incarnation=1))
     known, newcomer = master(str(tmp_path / "address")), master(str(tmp_path / "address"), patience_s=30)
     request = m.SplitRequest(task=TASK, generation=3)
-    assert known.next_split(request).row == 7
+    assert known.next_split(request).split == 7
     opened = strangers(server, 9)
     assert opened[-1].recv(1) == b"", "one too many is closed at once"
-    assert known.next_split(request).row == 7, "who is known stays so"
+    assert known.next_split(request).split == 7, "who is known stays so"
     assert opened[0].recv(1) == b""
-    assert newcomer.next_split(request).row == 7
+    assert newcomer.next_split(request).split == 7
     for each in (*opened, known, newcomer):
         each.close()
     server.stop(0)

@@ -11,7 +11,7 @@ from fake_cluster import FakeCluster, make_config
 Make = Callable[..., FakeCluster]
 FILES = 20
 #: What the fake workers say that the files of an epoch hold.
-RECORDS = sum(10 + row for row in range(FILES))
+RECORDS = sum(10 + split for split in range(FILES))
 
 
 def allowing(share: float) -> AmConfig:
@@ -26,7 +26,7 @@ def test_bad_records_within_the_budget_are_told_at_the_end(make_cluster: Make) -
     assert cluster.run() == "SUCCEEDED"
     [finished] = cluster.events(ev.JobFinished)
     assert finished.bad_records == 2 * 5, "in each of two epochs"
-    [done, _] = [event for event in cluster.events(ev.SplitDone) if event.row == 7]
+    [done, _] = [event for event in cluster.events(ev.SplitDone) if event.split == 7]
     assert (done.bad, done.first_bad) == (4, "file 7: record at offset 7")
 
 

@@ -19,9 +19,9 @@ Make = Callable[..., FakeCluster]
 
 
 def every_split_once(cluster: FakeCluster) -> None:
-    """The surviving history applied each (row, epoch) exactly once, and acknowledged it."""
+    """The surviving history applied each (split, epoch) exactly once, and acknowledged it."""
     rows, epochs = len(cluster.config.train_files), cluster.config.job.data.epochs
-    expected = {(row, epoch) for row in range(rows) for epoch in range(epochs)}
+    expected = {(split, epoch) for split in range(rows) for epoch in range(epochs)}
     assert cluster.model.applied == dict.fromkeys(expected, 1)
     assert set(cluster.core.state.splits.totals) == expected
 
@@ -218,13 +218,13 @@ def test_a_worker_started_anew_in_place_is_given_its_split_again(make_cluster: M
     cluster = make_cluster()
     while not cluster.core.state.splits.leases:
         cluster.turn()
-    row, task = next(iter(cluster.core.state.splits.leases.items()))
+    split, task = next(iter(cluster.core.state.splits.leases.items()))
     again = cluster.tell(m.SplitRequest(task=task, generation=1))
     assert isinstance(again, m.SplitReply)
-    assert (again.state, again.row, again.resume) == ("lease", row, True)
-    other = cluster.tell(m.SplitRequest(task=task, generation=1, holding=(row,)))
+    assert (again.state, again.split, again.resume) == ("lease", split, True)
+    other = cluster.tell(m.SplitRequest(task=task, generation=1, holding=(split,)))
     assert isinstance(other, m.SplitReply)
-    assert other.row != row
+    assert other.split != split
 
 
 def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> None:

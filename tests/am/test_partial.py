@@ -50,7 +50,7 @@ def kept(cluster: FakeCluster) -> list[tuple[int, ...]]:
 
 def every_split_once(cluster: FakeCluster) -> None:
     assert cluster.run() == "SUCCEEDED"
-    expected = {(row, epoch) for row in range(40) for epoch in range(2)}
+    expected = {(split, epoch) for split in range(40) for epoch in range(2)}
     assert cluster.model.applied == dict.fromkeys(expected, 1)
 
 
@@ -80,7 +80,7 @@ def test_the_loss_is_what_was_applied_after_the_checkpoint(make_cluster: Make) -
     saved = cluster.model.saved[cluster.core.state.newest_manifest]
     cluster.fail(server(cluster, 2), "killed_by_signal", -9)
     ready = until_ready(cluster)
-    lost = sum(10 + row for row, epoch in cluster.model.applied if (row, epoch) not in saved)
+    lost = sum(10 + split for split, epoch in cluster.model.applied if (split, epoch) not in saved)
     assert ready.lost_samples == lost > 0
     (note,) = cluster.core.state.evaluations.notes.sentences
     assert f"the updates of {lost:,} samples are missing" in note
@@ -92,15 +92,15 @@ def test_a_file_that_was_being_read_is_given_out_again_where_it_stands(make_clus
     while not cluster.core.state.splits.leases:
         cluster.turn()
     rows = set(cluster.core.state.splits.leases)
-    epochs = {row: cluster.core.state.splits.completed[row] for row in rows}
+    epochs = {split: cluster.core.state.splits.completed[split] for split in rows}
     cluster.fail(server(cluster, 2), "killed_by_signal", -9)
     assert not cluster.core.state.splits.leases
     seen = len(cluster.events(ev.SplitLeased))
     every_split_once(cluster)
     again = cluster.events(ev.SplitLeased)[seen:]
-    for row in rows:
-        first = next(event for event in again if event.row == row)  # type: ignore[attr-defined]
-        assert (first.epoch, first.resume) == (epochs[row], True)  # type: ignore[attr-defined]
+    for split in rows:
+        first = next(event for event in again if event.split == split)  # type: ignore[attr-defined]
+        assert (first.epoch, first.resume) == (epochs[split], True)  # type: ignore[attr-defined]
 
 
 def test_without_a_checkpoint_all_begin_anew_and_the_log_says_why(make_cluster: Make) -> None:

@@ -41,7 +41,7 @@ def test_workers_are_told_which_part_to_read(make_cluster: Callable[..., FakeClu
 
     def look(cluster: FakeCluster, turn: int) -> None:
         told.update(
-            {each.lease.row: (each.lease.url, each.lease.part) for each in cluster.live("worker") if each.lease}
+            {each.lease.split: (each.lease.url, each.lease.part) for each in cluster.live("worker") if each.lease}
         )
 
     assert cluster.run(each=look) == "SUCCEEDED"

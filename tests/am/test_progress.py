@@ -48,9 +48,9 @@ def test_nobody_knows_before_a_file_is_read_to_its_end() -> None:
 def test_by_the_files_that_were_read_where_none_were_counted_or_too_few() -> None:
     for config in (make_config(), counted(100)):
         state, rates = at(150, config)
-        for row in range(3):
-            state.splits.lease(row, TASK)
-            state.splits.complete(row, 0, 50 * config.job.data.batch_size, 0)
+        for split in range(3):
+            state.splits.lease(split, TASK)
+            state.splits.complete(split, 0, 50 * config.job.data.batch_size, 0)
         assert progress_of(state, rates) == 150 / (50 * 12)
 
 

@@ -268,7 +268,7 @@ def test_an_event_of_another_version_is_not_left_out(written: Written) -> None:
 def test_a_journal_of_version_1_is_read(tmp_path: Path, job: Written) -> None:
     paths = JobPaths(str(tmp_path), CONFIG.job_id)
     for incarnation, lines in enumerate(job.segments.values(), 1):
-        old = [re.sub(rb'^{"v":3,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
+        old = [re.sub(rb'^{"v":4,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
         storage.write_bytes(paths.events_segment(1, incarnation), b"".join(line + b"}\n" for line in old))
     earlier = read_earlier(paths, "")
     assert [record.event for record in earlier.records] == [record.event for record in job.records]

@@ -75,7 +75,7 @@ def test_workers_with_the_highest_numbers_leave_and_come_back(make_cluster: Make
 def test_a_file_stays_with_its_reader_until_that_is_over(make_cluster: Make) -> None:
     cluster = training(make_cluster(config(files=60)))
     state = cluster.core.state
-    held = [row for row, task in state.splits.leases.items() if task.index == 3]
+    held = [split for split, task in state.splits.leases.items() if task.index == 3]
     scale(cluster, 3)
     child = next(each for each in cluster.live("worker") if each.id.index == 3)
     beat = cluster.tell(m.HeartbeatRequest(task=child.id, generation=1, process_alive=True))
@@ -83,10 +83,10 @@ def test_a_file_stays_with_its_reader_until_that_is_over(make_cluster: Make) -> 
     assert (beat.action, beat.reason) == ("end", "alice wants 3 workers")
     request = m.SplitRequest(task=child.id, generation=1)
     assert cluster.tell(request) == m.SplitReply(state="wait")  # neither another file, nor the end of them all
-    assert [row for row, task in state.splits.leases.items() if task.index == 3] == held
+    assert [split for split, task in state.splits.leases.items() if task.index == 3] == held
     cluster.end_container(child.handle)
     cluster.poll()
-    assert [row for row, task in state.splits.leases.items() if task.index == 3] == []
+    assert [split for split, task in state.splits.leases.items() if task.index == 3] == []
     assert state.tasks["worker", 3].stage is Stage.ENDED
 
 

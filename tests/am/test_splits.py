@@ -14,8 +14,8 @@ A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 def take(queue: SplitQueue, task: TaskId) -> tuple[int, int]:
     lease = queue.peek()
     assert lease is not None
-    queue.lease(lease.row, task)
-    return lease.row, lease.epoch
+    queue.lease(lease.split, task)
+    return lease.split, lease.epoch
 
 
 def test_order_is_a_function_of_the_seed() -> None:
@@ -58,20 +58,20 @@ def test_a_file_that_its_reader_does_not_know_of_is_given_to_it_again() -> None:
 
 def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:
     queue = SplitQueue(2, 2, 1, shuffled=True)
-    row, epoch = take(queue, A)
+    split, epoch = take(queue, A)
     for task, wrong_epoch in ((B, epoch), (A, epoch + 1)):
         with pytest.raises(ProtocolError, match="is not leased to"):
-            queue.check(row, wrong_epoch, task)
-    queue.complete(row, epoch, 3, 5)
-    assert queue.is_repeated(row, epoch, 3, 5)
-    assert not queue.is_repeated(row, epoch, 4, 5)
+            queue.check(split, wrong_epoch, task)
+    queue.complete(split, epoch, 3, 5)
+    assert queue.is_repeated(split, epoch, 3, 5)
+    assert not queue.is_repeated(split, epoch, 4, 5)
 
 
 def test_roll_back_counts_a_file_as_complete_only_with_its_known_total() -> None:
     queue = SplitQueue(3, 2, 1, shuffled=False)
     for _ in range(3):
-        row, epoch = take(queue, A)
-        queue.complete(row, epoch, 10, row)
+        split, epoch = take(queue, A)
+        queue.complete(split, epoch, 10, split)
     queue.roll_back([(0, 0, 10, 0), (1, 0, 6, 9)])
     assert queue.completed == [1, 0, 0]
     assert queue.totals == {(0, 0): (10, 0)}
@@ -97,20 +97,20 @@ def test_any_order_of_leases_releases_and_ends_reads_everything_once(
         if lease is not None:
             held[task].append(take(queue, task))
         elif held[task]:
-            row, epoch = held[task].pop()
-            queue.check(row, epoch, task)
-            queue.complete(row, epoch, 1, 1)
-            seen.append((row, epoch))
+            split, epoch = held[task].pop()
+            queue.check(split, epoch, task)
+            queue.complete(split, epoch, 1, 1)
+            seen.append((split, epoch))
         elif held[B]:
             held[B] = [] if queue.release(B) else held[B]
-    assert sorted(seen) == [(row, epoch) for row in range(rows) for epoch in range(epochs)]
+    assert sorted(seen) == [(split, epoch) for split in range(rows) for epoch in range(epochs)]
 
 
 def test_bad_records_count_once_however_often_a_file_is_read() -> None:
     queue = SplitQueue(4, 1, 1, shuffled=False)
-    for row in range(2):
+    for split in range(2):
         take(queue, A)
-        queue.complete(row, 0, 100, row, bad=3, unread=1)
+        queue.complete(split, 0, 100, split, bad=3, unread=1)
     assert (queue.bad_records, queue.records) == (6, 202)
     queue.roll_back([(0, 0, 100, 0), (1, 0, 60, 9)])
     assert (queue.bad_records, queue.records) == (3, 101), "file 1 is read again"
@@ -121,9 +121,9 @@ def test_bad_records_count_once_however_often_a_file_is_read() -> None:
 
 def test_files_read_so_far_stand_for_the_others_once_they_are_a_tenth() -> None:
     queue = SplitQueue(30, 1, 1, shuffled=False)
-    for row in range(2):
+    for split in range(2):
         take(queue, A)
-        queue.complete(row, 0, 99, row, bad=50, unread=1)
+        queue.complete(split, 0, 99, split, bad=50, unread=1)
         assert not queue.has_too_many_bad(0.01), "of 30 files, two say little"
     take(queue, A)
     queue.complete(2, 0, 100, 0)

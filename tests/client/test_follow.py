@@ -195,7 +195,7 @@ def test_that_its_disk_is_full_is_said(
 def test_a_master_that_is_not_reached_from_here_does_not_hold_up(
     watch: JobWatch, ref: JobRef, runtime: FakeRuntime, how: str
 ) -> None:
-    log(ref, started(), ev.SplitDone(task=WORKER, row=0, epoch=0, count=1, xor=1))
+    log(ref, started(), ev.SplitDone(task=WORKER, split=0, epoch=0, count=1, xor=1))
     runtime.answer = Application(job_id=JOB, state="RUNNING")
     with unreachable(how) as address:
         write_address(ref.paths.address, AmAddress(address=address, incarnation=1))
@@ -257,7 +257,7 @@ def test_a_failure_of_the_jobs_own_is_shown_while_it_goes_on(ref: JobRef) -> Non
 def test_files_that_a_return_to_a_checkpoint_undid_are_not_done(
     ref: JobRef, watch: JobWatch, runtime: FakeRuntime
 ) -> None:
-    done = [ev.SplitDone(task=WORKER, row=row, epoch=0, count=1, xor=1) for row in range(3)]
+    done = [ev.SplitDone(task=WORKER, split=row, epoch=0, count=1, xor=1) for row in range(3)]
     saved = ev.CheckpointWritten(
         task=WORKER, generation=1, step=1, manifest="m", positions=((0, 0, 1, 1), (1, 0, 1, 1)), final=False
     )
@@ -297,7 +297,7 @@ def test_who_is_terminated_while_he_follows_says_that_the_job_goes_on(
 
 
 def test_the_verdict_ends_it(watch: JobWatch, ref: JobRef, master: FakeMaster) -> None:
-    log(ref, started(), ev.SplitDone(task=WORKER, row=0, epoch=0, count=1, xor=1))
+    log(ref, started(), ev.SplitDone(task=WORKER, split=0, epoch=0, count=1, xor=1))
     finish(ref)
     view = follow.follow(watch)
     assert (view.state, view.name, view.user) == ("SUCCEEDED", "my job", "ann")

@@ -96,7 +96,7 @@ def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobWriter:
 
 
 def test_a_log_that_names_other_splits_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
-    writer.log(ev.SplitDone(task=WORKER, row=7, epoch=0, count=1, xor=1))
+    writer.log(ev.SplitDone(task=WORKER, split=7, epoch=0, count=1, xor=1))
     assert f"{writer.paths.events}: it names split 7, and the job has 1 splits" in refused(writer, capsys)
 
 

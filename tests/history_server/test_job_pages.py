@@ -221,7 +221,7 @@ def test_advice_stands_on_the_page(client: FlaskClient, writer: Callable[..., Jo
 
 
 def done_split(row: int, epoch: int, count: int = 10, bad: int = 0) -> ev.SplitDone:
-    return ev.SplitDone(task=task_id("worker"), row=row, epoch=epoch, count=count, xor=1, bad=bad,
+    return ev.SplitDone(task=task_id("worker"), split=row, epoch=epoch, count=count, xor=1, bad=bad,
                         first_bad="file:///a at 77" if bad else "")  # fmt: skip
 
 
@@ -327,7 +327,7 @@ def test_checkpoints_that_were_not_evaluated_are_told(client: FlaskClient, runni
 
 def test_events_of_one_type_and_of_one_task(client: FlaskClient, running: JobWriter) -> None:
     for row in range(120):
-        running.log(ev.SplitLeased(task=task_id("worker", row % 2), row=row, epoch=0, resume=False))
+        running.log(ev.SplitLeased(task=task_id("worker", row % 2), split=row, epoch=0, resume=False))
     for question, number, rest in (("", 50, True), ("?type=SplitLeased&task=worker:1", 50, True),
                                    ("?type=SplitLeased&task=worker:1&page=2", 10, False),
                                    ("?task=ps:7", 0, False)):  # fmt: skip

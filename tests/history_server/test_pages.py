@@ -120,14 +120,14 @@ def test_a_job_that_never_began(client: FlaskClient, writer: Callable[..., JobWr
 
 
 def test_at_most_500_events_are_listed(client: FlaskClient, running: JobWriter) -> None:
-    running.log(*[ev.SplitLeased(task=task_id("worker"), row=row, epoch=0, resume=False) for row in range(600)])
+    running.log(*[ev.SplitLeased(task=task_id("worker"), split=row, epoch=0, resume=False) for row in range(600)])
     page = text(client, f"/jobs/{RUNNING}/events")
     assert "the newest 500 of 606" in page
     assert page.count("<td>SplitLeased</td>") == 50
-    assert page.index("row=599") < page.index("row=598")
+    assert page.index("split=599") < page.index("split=598")
     last = text(client, f"/jobs/{RUNNING}/events?page=10")
-    assert "row=100 " in last
-    assert "row=99 " not in last
+    assert "split=100 " in last
+    assert "split=99 " not in last
 
 
 def test_many_attempts_keep_failed_ones_on_the_page(client: FlaskClient, running: JobWriter) -> None:

@@ -97,7 +97,7 @@ def acknowledged_before(job: LiveJob, event: Stood) -> set[tuple[int, int]]:
     """Files and epochs whose acknowledgement stands in the log before `event`."""
     records = [record.event for record in event_log.read_log(job.paths.events)]
     before = records[: records.index(event)]
-    return {(done.row, done.epoch) for done in before if isinstance(done, ev.SplitDone)}
+    return {(done.split, done.epoch) for done in before if isinstance(done, ev.SplitDone)}
 
 
 def acked_between(job: LiveJob, first: Stood, last: Stood) -> int:
@@ -188,7 +188,7 @@ def test_with_partial_recovery_the_others_keep_what_they_hold(
     before, after = (event.ps for event in job.events(ev.GenerationStarted))
     assert (before[0], before[1] != after[1]) == (after[0], True)
     assert requested_again(job) == []
-    acks = Counter((done.row, done.epoch) for done in job.events(ev.SplitDone))
+    acks = Counter((done.split, done.epoch) for done in job.events(ev.SplitDone))
     assert set(acks.values()) == {1}, "nothing that was done is done again"
     every_sample_once(job)
 

@@ -60,8 +60,8 @@ def test_a_job_reads_inputs_as_they_are(tmp_path: Path, monkeypatch: pytest.Monk
         if (event := json.loads(line)["event"])["type"] == ev.SplitDone.__name__
     ]
     expected = {row: RECORDS + 7 * row - (3 if row == 1 else 0) for row in range(FILES)}
-    assert {event["row"]: event["count"] for event in splits} == expected
-    [spoilt] = [event for event in splits if event["row"] == 1]
+    assert {event["split"]: event["count"] for event in splits} == expected
+    [spoilt] = [event for event in splits if event["split"] == 1]
     assert (spoilt["bad"], spoilt["unread"]) == (3, 3)
     assert "part-01.snappy.parquet: row 13: it lacks a value of `label`" in spoilt["first_bad"]
     recount = afo("check", answer["application_id"], "--json")

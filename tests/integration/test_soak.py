@@ -131,7 +131,7 @@ def start(adult: AdultData, name: str, epochs: int) -> LiveJob:
 def repeated(job: LiveJob) -> int:
     """Samples that were acknowledged more than once, beside the first time."""
     done = job.events(ev.SplitDone)
-    return sum(event.count for event in done) - sum({(e.row, e.epoch): e.count for e in done}.values())
+    return sum(event.count for event in done) - sum({(e.split, e.epoch): e.count for e in done}.values())
 
 
 def report(runs: list[Run]) -> str:

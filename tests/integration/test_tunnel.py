@@ -133,4 +133,4 @@ def test_a_process_that_dies_comes_back_behind_it(job: LiveJob, role: str, gener
     job.wait(lambda: job.events(ev.GenerationStarted)[-1].generation >= before + generations, "a generation")
     files = job.splits_done()
     job.wait(lambda: job.splits_done() >= files + 4, "further files")
-    assert len({(event.row, event.count, event.xor) for event in job.events(ev.SplitDone)}) == FILES, "all of each"
+    assert len({(event.split, event.count, event.xor) for event in job.events(ev.SplitDone)}) == FILES, "all of each"

@@ -87,7 +87,7 @@ class FakeCluster:
         self.finished: c.FinishJob | None = None
         self.killed: list[str] = []
         self.model = FakeModel()
-        #: Bad records of each row that has any; all but them were applied.
+        #: Bad records of each split that has any; all but them were applied.
         self.bad: dict[int, int] = {}
         #: How often a turn of a worker begins with a new process in the same container.
         self.restart_rate = 0.0
@@ -360,19 +360,19 @@ class FakeCluster:
         )  # fmt: skip
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
-        self.model.apply(lease.row, lease.epoch, lease.resume)
-        count, xor = read(lease.row, lease.epoch)
+        self.model.apply(lease.split, lease.epoch, lease.resume)
+        count, xor = read(lease.split, lease.epoch)
         if self.random.random() < 0.8:
             self.tell(
                 m.SplitAck(
                     task=child.id,
                     generation=child.generation,
-                    row=lease.row,
+                    split=lease.split,
                     epoch=lease.epoch,
                     count=count,
                     xor=xor,
-                    bad=self.bad.get(lease.row, 0),
-                    first_bad=f"file {lease.row}: record at offset 7",
+                    bad=self.bad.get(lease.split, 0),
+                    first_bad=f"file {lease.split}: record at offset 7",
                 )
             )
             child.lease = None

@@ -171,7 +171,7 @@ class LiveJob:
 
 def acknowledged(job: LiveJob) -> dict[tuple[int, int], tuple[int, int]]:
     """(row, epoch) → (count, xor) of the surviving history: the last acknowledgement of each counts."""
-    return {(done.row, done.epoch): (done.count, done.xor) for done in job.events(ev.SplitDone)}
+    return {(done.split, done.epoch): (done.count, done.xor) for done in job.events(ev.SplitDone)}
 
 
 def submit_and_wait(job_file: Path | str, *options: str, timeout: float = 600) -> dict[str, object]:

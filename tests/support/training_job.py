@@ -50,7 +50,7 @@ class MiniMaster:
     kept: tuple[int, ...] = ()
     holds_back: bool = False
     acks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    #: Bad records of each acknowledged (row, epoch).
+    #: Bad records of each acknowledged (split, epoch).
     bad: dict[tuple[int, int], int] = field(default_factory=dict)
     leases: dict[int, tuple[str, int]] = field(default_factory=dict)
     begun: set[tuple[int, int]] = field(default_factory=set)
@@ -68,42 +68,42 @@ class MiniMaster:
                 return m.SplitReply(state="wait")
             if len(self.acks) == len(self.urls) * self.epochs:
                 return m.SplitReply(state="end")
-            for row, (holder, epoch) in self.leases.items():
-                if holder == str(request.task) and row not in request.holding:
-                    return m.SplitReply(state="lease", row=row, epoch=epoch, url=self.urls[row], resume=True)
+            for split, (holder, epoch) in self.leases.items():
+                if holder == str(request.task) and split not in request.holding:
+                    return m.SplitReply(state="lease", split=split, epoch=epoch, url=self.urls[split], resume=True)
             for epoch in range(self.epochs):
-                for row, url in enumerate(self.urls):
-                    earlier = all((row, each) in self.acks for each in range(epoch))
-                    if (row, epoch) not in self.acks and row not in self.leases and earlier:
-                        self.leases[row] = (str(request.task), epoch)
-                        resume = (row, epoch) in self.begun
-                        self.begun.add((row, epoch))
-                        return m.SplitReply(state="lease", row=row, epoch=epoch, url=url, resume=resume)
+                for split, url in enumerate(self.urls):
+                    earlier = all((split, each) in self.acks for each in range(epoch))
+                    if (split, epoch) not in self.acks and split not in self.leases and earlier:
+                        self.leases[split] = (str(request.task), epoch)
+                        resume = (split, epoch) in self.begun
+                        self.begun.add((split, epoch))
+                        return m.SplitReply(state="lease", split=split, epoch=epoch, url=url, resume=resume)
             return m.SplitReply(state="wait")
 
     def ack_split(self, ack: m.SplitAck) -> m.Empty:
         with self._lock:
-            if self.leases.pop(ack.row, None) != (str(ack.task), ack.epoch):
+            if self.leases.pop(ack.split, None) != (str(ack.task), ack.epoch):
                 self.problems.append(f"{ack} of a split that the task does not hold")
-            self.acks[ack.row, ack.epoch] = (ack.count, ack.xor)
-            self.bad[ack.row, ack.epoch] = ack.bad
+            self.acks[ack.split, ack.epoch] = (ack.count, ack.xor)
+            self.bad[ack.split, ack.epoch] = ack.bad
             return m.Empty()
 
     def task_lost(self, task: str) -> int:
         """Free its splits; returns how many it held."""
         with self._lock:
-            mine = [row for row, (holder, _) in self.leases.items() if holder == task]
-            for row in mine:
-                del self.leases[row]
+            mine = [split for split, (holder, _) in self.leases.items() if holder == task]
+            for split in mine:
+                del self.leases[split]
             return len(mine)
 
     def take_up(self, positions: tuple[tuple[int, int, int, int], ...], full: list[tuple[int, int]]) -> None:
         """Know what a checkpoint's positions hold as complete or begun; `full` is each split's count and xor."""
-        for row, epoch, count, xor in positions:
-            self.acks.update({(row, earlier): full[row] for earlier in range(epoch)})
-            self.begun.add((row, epoch))
-            if count == full[row][0]:
-                self.acks[row, epoch] = (count, xor)
+        for split, epoch, count, xor in positions:
+            self.acks.update({(split, earlier): full[split] for earlier in range(epoch)})
+            self.begun.add((split, epoch))
+            if count == full[split][0]:
+                self.acks[split, epoch] = (count, xor)
 
     def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
         return m.ReadyReply(ready=self.ready, restore=self.restore, kept=self.kept, first_step=self.first_step)

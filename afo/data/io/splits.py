@@ -1,4 +1,4 @@
-"""Files of a data set: what its globs match, in the order that gives each split its row number."""
+"""Files of a data set: what its globs match, in the order that gives each split its number."""
 
 from collections.abc import Iterable
 

@@ -160,7 +160,7 @@ def joined(pieces: list[Piece]) -> tuple[Any, Origins]:
     block = tf.nest.map_structure(lambda *parts: _whole(parts), *(piece.block for piece in pieces))
     sizes = [piece.size for piece in pieces]
     return block, Origins(
-        files=tf.constant(np.repeat([piece.lease.row for piece in pieces], sizes), tf.int64),
+        files=tf.constant(np.repeat([piece.lease.split for piece in pieces], sizes), tf.int64),
         epochs=tf.constant(np.repeat([piece.lease.epoch for piece in pieces], sizes), tf.int64),
         left_out=tf.constant(np.concatenate([piece.left_out for piece in pieces]), tf.int64),
         xors=tf.constant(np.concatenate([piece.xor for piece in pieces]), tf.int64),

@@ -4,9 +4,9 @@
     Batcher (thread)       opens OPEN_SPLITS of them, mixes their blocks, cuts batches, prepares them (parse, hash …)
     training loop          takes prepared batches out of a short queue and measures how long it waits, and for what
 
-Every record stays with its split's row, and a mark follows the last record of each split, so the loop learns from the
-batch that holds it (or a later one) that the split has been read to its end. Negatives that are not sampled are left
-out before batches are cut, bad records when a batch turns out to hold some; `pieces` keeps account of both.
+Every record stays with its split's number, and a mark follows the last record of each split, so the loop learns from
+the batch that holds it (or a later one) that the split has been read to its end. Negatives that are not sampled are
+left out before batches are cut, bad records when a batch turns out to hold some; `pieces` keeps account of both.
 """
 
 import queue

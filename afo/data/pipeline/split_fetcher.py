@@ -78,5 +78,5 @@ class SplitFetcher(threading.Thread):
             self._permits.release()
         self._copies += 1
         return Fetched(
-            lease, LocalFile.copied(lease.url, self._scratch / f"split-{lease.row}-{self._copies}", lease.part)
+            lease, LocalFile.copied(lease.url, self._scratch / f"split-{lease.split}-{self._copies}", lease.part)
         )

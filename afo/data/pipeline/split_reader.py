@@ -1,4 +1,4 @@
-"""Reader of a split (a file or a part of it): blocks of records in an order fixed by seed, epoch and row."""
+"""Reader of a split (a file or a part of it): blocks of records in an order fixed by seed, epoch and number."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from afo.job import Data
 
 
 class Lease(NamedTuple):
-    """A split to read: its row among all, the epoch, its file, and how many of its records are applied already."""
+    """A split to read: its number among all, the epoch, its file, and how many of its records are applied already."""
 
-    row: int
+    split: int
     epoch: int
     url: str
     skip: int = 0
@@ -28,7 +28,7 @@ class Lease(NamedTuple):
 class SplitReader:
     """Blocks of records of a lease's split; the records that were applied already are left out.
 
-    `path` is where the file lies locally. The order depends on seed, epoch and row alone, so "the first n records of
+    `path` is where the file lies locally. The order depends on seed, epoch and number alone, so "the first n records of
     this epoch" means the same in every process. A Parquet file is read by `schema`, a TFRecord file as it is; with
     `labelled` false it need hold neither label nor weight, for a caller that takes features alone.
     """
@@ -40,7 +40,7 @@ class SplitReader:
         self.lease = lease
         self._path = str(path)
         self._bad = BadRecords(data.max_bad_records) if bad is None else bad
-        seed = order_seed(data.shuffle.seed, lease.epoch, lease.row)
+        seed = order_seed(data.shuffle.seed, lease.epoch, lease.split)
         self._blocks: Iterator[Any]
         if is_parquet(data.format, lease.url):
             from afo.data.io.columns import ColumnFile, column_blocks
@@ -69,7 +69,7 @@ class SplitReader:
         return words.replace(self._path, self.lease.url)
 
 
-def order_seed(seed: int, epoch: int, row: int) -> int:
+def order_seed(seed: int, epoch: int, split: int) -> int:
     """Seed of a split's order, 31 bits."""
-    digest = hashlib.blake2b(f"{seed}/{epoch}/{row}".encode(), digest_size=4).digest()
+    digest = hashlib.blake2b(f"{seed}/{epoch}/{split}".encode(), digest_size=4).digest()
     return int.from_bytes(digest) >> 1

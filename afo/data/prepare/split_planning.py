@@ -17,7 +17,7 @@ _MIB = 1 << 20
 
 
 def cut_files(files: Iterable[SplitFile], data: Data) -> tuple[SplitFile, ...]:
-    """The splits of TFRecord files, in the order that gives each its row: without `data.split_size`, the files.
+    """The splits of TFRecord files, in the order that gives each its number: without `data.split_size`, the files.
 
     Files of that size or less, and compressed ones, are a split each. Raises DataError for a larger one without an
     index, or whose index is damaged or of another file.

@@ -45,11 +45,13 @@ class TrainingRpc:
             if lease is None:
                 self._stragglers.lacks_input(task.id)
                 return m.SplitReply(state="wait")
-            self._context.record(ev.SplitLeased(task=task.id, row=lease.row, epoch=lease.epoch, resume=lease.resume))
+            self._context.record(
+                ev.SplitLeased(task=task.id, split=lease.split, epoch=lease.epoch, resume=lease.resume)
+            )
         config = self._context.state.config
         return m.SplitReply(
-            state="lease", row=lease.row, epoch=lease.epoch, url=config.train_files[lease.row], resume=lease.resume,
-            part=config.part(lease.row),
+            state="lease", split=lease.split, epoch=lease.epoch, url=config.train_files[lease.split],
+            resume=lease.resume, part=config.part(lease.split),
         )  # fmt: skip
 
     def _out_of_steps(self) -> bool:
@@ -60,11 +62,11 @@ class TrainingRpc:
         """A file is applied."""
         task = self._current(ack.task, ack.generation)
         splits = self._context.state.splits
-        if not splits.is_repeated(ack.row, ack.epoch, ack.count, ack.xor):
-            splits.check(ack.row, ack.epoch, task.id)
+        if not splits.is_repeated(ack.split, ack.epoch, ack.count, ack.xor):
+            splits.check(ack.split, ack.epoch, task.id)
             self._context.record(
                 ev.SplitDone(
-                    task=task.id, row=ack.row, epoch=ack.epoch, count=ack.count, xor=ack.xor, bad=ack.bad,
+                    task=task.id, split=ack.split, epoch=ack.epoch, count=ack.count, xor=ack.xor, bad=ack.bad,
                     unread=ack.unread, first_bad=ack.first_bad,
                 )
             )  # fmt: skip

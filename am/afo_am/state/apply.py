@@ -94,11 +94,11 @@ def _variables_ready(state: JobState, event: ev.VariablesReady, time: float) -> 
 
 
 def _split_leased(state: JobState, event: ev.SplitLeased, time: float) -> None:
-    state.splits.lease(event.row, event.task)
+    state.splits.lease(event.split, event.task)
 
 
 def _split_done(state: JobState, event: ev.SplitDone, time: float) -> None:
-    state.splits.complete(event.row, event.epoch, event.count, event.xor, event.bad, event.unread)
+    state.splits.complete(event.split, event.epoch, event.count, event.xor, event.bad, event.unread)
     state.train_ended = time
     manual_repair.trained(state, event.task)
 

@@ -19,12 +19,12 @@ def broken(state: JobState) -> str:
 
 def _of_splits(state: JobState) -> Iterator[str]:
     splits = state.splits
-    for row, holder in splits.leases.items():
+    for split, holder in splits.leases.items():
         task = state.task(holder)
         if task is None or task.stage is not Stage.REGISTERED:
-            yield f"split {row} is leased to {holder}, not live"
-        if splits.completed[row] >= splits.epochs:
-            yield f"split {row} is leased though complete"
+            yield f"split {split} is leased to {holder}, not live"
+        if splits.completed[split] >= splits.epochs:
+            yield f"split {split} is leased though complete"
     if splits.done != sum(splits.completed):
         yield "count of splits done"
 

@@ -39,7 +39,7 @@ def findings(
 def _never_acknowledged(account: Account) -> list[str]:
     """The first of them, since a log can claim any number of epochs, and how many more there are."""
     named = list(islice(account.missing(), NAMED))
-    problems = [f"{account.splits[row]}: epoch {epoch} was never acknowledged" for row, epoch in named]
+    problems = [f"{account.splits[split]}: epoch {epoch} was never acknowledged" for split, epoch in named]
     more = account.number_missing - len(named)
     return [*problems, f"{more:,} more epochs of splits were never acknowledged"] if more > 0 else problems
 
@@ -48,23 +48,23 @@ def _against_files(account: Account, recounted: Sequence[RecountedSplit]) -> lis
     """Every epoch of a split holds what the file holds."""
     held = {each.number: Acknowledged(each.count, each.xor, each.bad, each.unread) for each in recounted}
     return [
-        f"{account.splits[row]}: epoch {epoch} was acknowledged with {_text(done)}, "
-        f"and the file holds {_text(held[row])}"
-        for (row, epoch), done in sorted(account.acknowledged.items())
-        if row in held and held[row] != done
+        f"{account.splits[split]}: epoch {epoch} was acknowledged with {_text(done)}, "
+        f"and the file holds {_text(held[split])}"
+        for (split, epoch), done in sorted(account.acknowledged.items())
+        if split in held and held[split] != done
     ]
 
 
 def _against_checkpoint(account: Account, saved: Sequence[Position] | None) -> list[str]:
     if saved is None or sorted(saved) == sorted(account.positions):
         return []
-    logged = {row: rest for row, *rest in account.positions}
-    stored = {row: rest for row, *rest in saved}
-    rows = sorted(row for row in logged.keys() | stored.keys() if logged.get(row) != stored.get(row))
+    logged = {split: rest for split, *rest in account.positions}
+    stored = {split: rest for split, *rest in saved}
+    differing = sorted(split for split in logged.keys() | stored.keys() if logged.get(split) != stored.get(split))
     return [
-        f"{account.manifest}: of {account.splits[row]} it holds (epoch, count, xor) {stored.get(row)}, "
-        f"and the event log says {logged.get(row)}"
-        for row in rows
+        f"{account.manifest}: of {account.splits[split]} it holds (epoch, count, xor) {stored.get(split)}, "
+        f"and the event log says {logged.get(split)}"
+        for split in differing
     ]
 
 
@@ -72,12 +72,12 @@ def _against_final(account: Account, sifted: bool) -> list[str]:
     """The model that a job ends with stands at the end of every split."""
     if not account.final:
         return []
-    last, reached = account.epochs - 1, {row: tuple(rest) for row, *rest in account.positions}
+    last, reached = account.epochs - 1, {split: tuple(rest) for split, *rest in account.positions}
     return [
-        f"{account.splits[row]}: the final checkpoint stands at (epoch, count, xor) {reached.get(row)}, "
+        f"{account.splits[split]}: the final checkpoint stands at (epoch, count, xor) {reached.get(split)}, "
         f"and {_text(done)} were acknowledged in epoch {last}"
-        for (row, epoch), done in sorted(account.acknowledged.items())
-        if epoch == last and not _is_end(reached.get(row), epoch, done, sifted)
+        for (split, epoch), done in sorted(account.acknowledged.items())
+        if epoch == last and not _is_end(reached.get(split), epoch, done, sifted)
     ]
 
 

@@ -30,8 +30,8 @@ class DataFold:
             case ev.CheckpointWritten():
                 self._manifests.append((event.manifest, event.positions))
             case ev.SplitDone():
-                self._done.setdefault(event.row, {})[event.epoch] = FileProgress(
-                    row=event.row, epoch=event.epoch, count=event.count, bad=event.bad, first_bad=event.first_bad,
+                self._done.setdefault(event.split, {})[event.epoch] = FileProgress(
+                    split=event.split, epoch=event.epoch, count=event.count, bad=event.bad, first_bad=event.first_bad,
                     task=str(event.task), time=time,
                 )  # fmt: skip
             case ev.GenerationEnded() if not event.kept:
@@ -50,13 +50,13 @@ class DataFold:
 
     def files(self) -> dict[int, FileProgress]:
         """Row → its newest pass."""
-        return {row: epochs[max(epochs)] for row, epochs in self._done.items() if epochs}
+        return {split: epochs[max(epochs)] for split, epochs in self._done.items() if epochs}
 
     def _go_back(self, manifest: str) -> None:
         """Passes that the manifest does not hold are undone; a pass that it holds a part of is continued."""
-        held = {row: (epoch, count) for row, epoch, count, _ in dict(self._manifests).get(manifest, ())}
-        for row, epochs in self._done.items():
-            epoch, count = held.get(row, (NO_EPOCH, 0))
+        held = {split: (epoch, count) for split, epoch, count, _ in dict(self._manifests).get(manifest, ())}
+        for split, epochs in self._done.items():
+            epoch, count = held.get(split, (NO_EPOCH, 0))
             kept = {at: each for at, each in epochs.items() if at < epoch or (at == epoch and each.count == count)}
             self._undone += sum(each.count for at, each in epochs.items() if at not in kept)
-            self._done[row] = kept
+            self._done[split] = kept

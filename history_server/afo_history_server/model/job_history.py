@@ -106,10 +106,13 @@ class CurvePoint(Struct, frozen=True, kw_only=True):
     staleness: float | None = None
 
 
-class FileProgress(Struct, frozen=True, kw_only=True):
-    """The newest pass over a training file that is part of the model: `epoch` from 0, `bad` records skipped."""
+class FileProgress(Struct, frozen=True, kw_only=True, rename={"split": "row"}):
+    """The newest pass over a training file that is part of the model: `epoch` from 0, `bad` records skipped.
 
-    row: int
+    In `/api/v1` the number of the split is called `row`.
+    """
+
+    split: int
     epoch: int
     count: int
     bad: int

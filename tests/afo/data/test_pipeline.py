@@ -92,7 +92,7 @@ def test_every_record_comes_once_with_its_row_and_its_end_is_told_after_it(tmp_p
         for record, row, _ in records_of(batch):
             seen.setdefault(row, []).append(record)
         for end in batch.ended:
-            assert sorted(seen[end.lease.row]) == sorted(read_records(end.lease.url))
+            assert sorted(seen[end.lease.split]) == sorted(read_records(end.lease.url))
     assert sorted(seen) == list(range(5))
     assert source.open == 0
     assert source.most_open <= 2 * OPEN_SPLITS, "no hoarding of splits that others could read"
@@ -113,13 +113,13 @@ def test_a_rest_is_not_held_back_while_others_hold_the_other_splits(tmp_path: Pa
     assert max(sizes) == 32
 
 
-def test_the_order_of_a_split_depends_on_seed_epoch_and_row_alone(tmp_path: Path) -> None:
+def test_the_order_of_a_split_depends_on_seed_epoch_and_number_alone(tmp_path: Path) -> None:
     write_files(tmp_path, 1, 200)
     path = next(tmp_path.iterdir())
 
-    def order(seed: int = 1, epoch: int = 0, row: int = 0, skip: int = 0, block: int = 16) -> list[bytes]:
+    def order(seed: int = 1, epoch: int = 0, split: int = 0, skip: int = 0, block: int = 16) -> list[bytes]:
         data = Data(schema="", train=("x",), shuffle=Shuffle(buffer=60, seed=seed))
-        reader = SplitReader(Lease(row, epoch, str(path), skip), path, data, block, SCHEMA)
+        reader = SplitReader(Lease(split, epoch, str(path), skip), path, data, block, SCHEMA)
         return [record for part in iter(reader.next_block, None) for record in part.numpy().tolist()]
 
     base = order()
@@ -128,7 +128,7 @@ def test_the_order_of_a_split_depends_on_seed_epoch_and_row_alone(tmp_path: Path
     assert order(block=7) == base
     assert order(skip=77, block=5) == base[77:]
     assert order(skip=200) == []
-    assert base not in (order(seed=2), order(epoch=1), order(row=1))
+    assert base not in (order(seed=2), order(epoch=1), order(split=1))
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
@@ -144,7 +144,7 @@ def test_compression_is_recognised(tmp_path: Path, compress: Any) -> None:
 def test_an_empty_file_only_ends(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     [batch] = batches(Source([Lease(0, 0, str(tmp_path / "empty"))]), DATA, tmp_path)
-    assert (batch.size, batch.inputs, [end.lease.row for end in batch.ended]) == (0, None, [0])
+    assert (batch.size, batch.inputs, [end.lease.split for end in batch.ended]) == (0, None, [0])
 
 
 def test_damage_is_named_with_file_and_offset(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def totals(all_batches: list[Batch]) -> dict[int, tuple[int, int]]:
             for row, count, xor in zip(*(each.numpy().tolist() for each in origin[:1] + origin[2:]), strict=True):
                 add(row, count, xor)
         for end in batch.ended:
-            add(end.lease.row, end.left_out, end.xor)
+            add(end.lease.split, end.left_out, end.xor)
     return found
 
 

@@ -279,7 +279,7 @@ def test_a_file_in_splits_gives_each_record_once(
     # Backwards, so that the schema is held against records that are not the file's first.
     for batch in batches(leases[::-1], DATA, tmp_path / "scratch"):
         seen += batch.inputs[0].numpy().tolist()
-        ended += [end.lease.row for end in batch.ended]
+        ended += [end.lease.split for end in batch.ended]
     assert sorted(seen) == sorted(read_records(str(path)))
     assert sorted(ended) == list(range(6))
     assert taken is None or taken == parts[::-1]

@@ -53,7 +53,7 @@ def _saves(records: Records, splits: int) -> bool:
 def _ends(records: Records, splits: int) -> bool:
     """Every file of every epoch was given out, and there is no verdict."""
     kinds = _kinds(records)
-    done = {(r.event.row, r.event.epoch) for r in records if isinstance(r.event, ev.SplitLeased | ev.SplitDone)}
+    done = {(r.event.split, r.event.epoch) for r in records if isinstance(r.event, ev.SplitLeased | ev.SplitDone)}
     return len(done) == splits and ev.JobEnding not in kinds
 
 

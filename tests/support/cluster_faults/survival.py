@@ -160,8 +160,8 @@ def _recovery(records: list[event_log.Record], at: float) -> float:
     for record in records:
         event = record.event
         if isinstance(event, ev.SplitLeased) and record.time > at:
-            given.add((event.row, event.epoch))
-        elif isinstance(event, ev.SplitDone) and (event.row, event.epoch) in given:
+            given.add((event.split, event.epoch))
+        elif isinstance(event, ev.SplitDone) and (event.split, event.epoch) in given:
             return record.time - at
     return records[-1].time - at
 

@@ -265,7 +265,7 @@ class SimulatedCluster(FakeCluster):
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
         """Applied once, acknowledged until the AM has heard it."""
-        self.model.apply(lease.row, lease.epoch, lease.resume)
+        self.model.apply(lease.split, lease.epoch, lease.resume)
         child.lease = replace(lease, resume=True)
         super()._apply(child, child.lease)
 

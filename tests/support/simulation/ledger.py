@@ -299,7 +299,7 @@ class Ledger:
         for (role, _), line in self.lines.items():
             if line.stage == "succeeded" and not event.kept and (role in ("chief", "worker") or role in job.listening):
                 line.stage, line.window = "ended", (0.0, ANY_TIME)
-        self.leases = {row: task for row, task in self.leases.items() if task.role == "evaluator"}
+        self.leases = {split: task for split, task in self.leases.items() if task.role == "evaluator"}
 
     def _to_keep(self) -> set[int]:
         """With the first two servers the data position is lost."""
@@ -319,7 +319,9 @@ class Ledger:
             self.holders = set(range(self.config.job.roles["ps"].count))
         if self.generation > 1 and not event.kept:
             kept = {
-                (row, epoch): None for row, upto, _, _ in self.positions[event.restored] for epoch in range(upto + 1)
+                (split, epoch): None
+                for split, upto, _, _ in self.positions[event.restored]
+                for epoch in range(upto + 1)
             }
             self.done &= kept.keys()
 
@@ -329,11 +331,11 @@ class Ledger:
         self.no_verdict(event)
         if self.line(event.task, "registered").leaves:
             raise Broken(f"{event} to one that was told to leave")
-        if event.row in self.leases or (event.row, event.epoch) in self.done or not self.ready:
-            raise Broken(f"{event} while it is read by {self.leases.get(event.row)}, or done, or before the start")
-        if event.epoch and (event.row, event.epoch - 1) not in self.done:
+        if event.split in self.leases or (event.split, event.epoch) in self.done or not self.ready:
+            raise Broken(f"{event} while it is read by {self.leases.get(event.split)}, or done, or before the start")
+        if event.epoch and (event.split, event.epoch - 1) not in self.done:
             raise Broken(f"{event} before its epoch {event.epoch - 1} is done")
-        self.leases[event.row] = event.task
+        self.leases[event.split] = event.task
 
     def _trained(self, task: TaskId) -> None:
         """Of the chief, which saves, that is not enough."""
@@ -345,9 +347,9 @@ class Ledger:
 
     def _split_done(self, event: ev.SplitDone, time: float) -> None:
         self._trained(event.task)
-        if self.leases.pop(event.row, None) != event.task or (event.row, event.epoch) in self.done:
+        if self.leases.pop(event.split, None) != event.task or (event.split, event.epoch) in self.done:
             raise Broken(f"{event} of another's or a done file")
-        self.done.add((event.row, event.epoch))
+        self.done.add((event.split, event.epoch))
 
     def _checkpoint_written(self, event: ev.CheckpointWritten, time: float) -> None:
         self.line(event.task, "registered")
@@ -362,7 +364,7 @@ class Ledger:
                 line.ends.unmended.clear()
 
     def _release(self, task: TaskId) -> None:
-        self.leases = {row: holder for row, holder in self.leases.items() if holder != task}
+        self.leases = {split: holder for split, holder in self.leases.items() if holder != task}
 
     # -- orders ------------------------------------------------------------------------------------------------------
 
