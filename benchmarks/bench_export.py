@@ -24,7 +24,7 @@ from size import sized
 
 from afo.embedding.saved_tables import Rows
 from afo.job import ROW_TYPES
-from afo.trainable.table_form import TableForm
+from afo.trainable.served.table_form import TableForm
 
 BATCH, BATCHES, DIM = 8192, 16, 16
 

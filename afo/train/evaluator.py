@@ -13,7 +13,7 @@ from afo.logs.task_log import LOG, one_line
 from afo.protocol.export_gate import compared, falls
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.scoring import Scorer
+from afo.train.offline.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 from afo.trainable.base import LocalModel

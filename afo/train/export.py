@@ -13,10 +13,10 @@ from afo.job import RowType, TableKind
 from afo.job.paths import checked_name
 from afo.models.example_parsing import Parse, parse, parse_by_tensorflow
 from afo.train.setup import JobParts
-from afo.trainable import export_info
 from afo.trainable.base import LocalModel
-from afo.trainable.export_info import Exported
-from afo.trainable.table_form import TableForm
+from afo.trainable.served import export_info
+from afo.trainable.served.export_info import Exported
+from afo.trainable.served.table_form import TableForm
 
 
 def export(

@@ -11,7 +11,7 @@ from afo.embedding.pooled_exchange import PooledExchange
 from afo.models.records import Parsed
 from afo.params.exchange import Exchange, RowGradient
 from afo.params.parameters import Parameters
-from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.served.table_form import TRAINED, TableForm
 
 
 class TableGradients(NamedTuple):

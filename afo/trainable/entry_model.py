@@ -36,7 +36,7 @@ from afo.trainable.layer_exchange import ways_of
 from afo.trainable.lookups import LocalLookup, ServerLookup
 from afo.trainable.model_resources import resources
 from afo.trainable.own_module import OwnModule
-from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.served.table_form import TRAINED, TableForm
 
 #: Bytes of a table of Keras' own above which it slows each step.
 LARGE_BYTES = 16 << 20

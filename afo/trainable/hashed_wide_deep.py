@@ -30,7 +30,7 @@ from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_la
 from afo.trainable.bags import bag_of
 from afo.trainable.base import Computed, LocalModel
 from afo.trainable.local_model import LocalHashedWideDeep
-from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.served.table_form import TRAINED, TableForm
 from afo.trainable.wide_deep import (
     Samples,
     WideDeepModel,

@@ -9,7 +9,7 @@ from afo.checkpoint.save_restore import CheckpointReader
 from afo.models import wide_deep
 from afo.models.encode import Encoder
 from afo.models.layout import Layout
-from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.served.table_form import TRAINED, TableForm
 
 
 class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped

@@ -26,7 +26,7 @@ from afo.params.routing import Route, route
 from afo.params.variables import ps_device
 from afo.trainable.base import Computed, LocalModel, share_of_batch
 from afo.trainable.local_model import LocalWideDeep
-from afo.trainable.table_form import TRAINED, TableForm
+from afo.trainable.served.table_form import TRAINED, TableForm
 
 
 class Samples(NamedTuple):

@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 from afo import storage
 from afo.events import types as ev
-from afo_history_server.web.api import DESCRIBED
+from afo_history_server.web.api.rest import DESCRIBED
 from job_writer import DONE, FAILED, RUNNING, JobWriter
 
 

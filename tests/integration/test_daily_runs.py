@@ -17,7 +17,7 @@ from afo.data.example import decode
 from afo.data.io.tfrecord import read_records
 from afo.events import types as ev
 from afo.site.config import user_name
-from afo.trainable import export_info
+from afo.trainable.served import export_info
 from afo_client.hadoop import Cluster
 from click_records import splitmix64
 from daily_clicks import schema, spoil, write_day

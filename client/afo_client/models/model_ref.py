@@ -14,8 +14,8 @@ from afo.job import ROW_TYPES, RowType
 from afo.job.paths import checked_job_id
 from afo.site.config import Config
 from afo.storage.url import parse
-from afo.trainable import export_info
-from afo.trainable.export_info import Exported
+from afo.trainable.served import export_info
+from afo.trainable.served.export_info import Exported
 from afo_client.jobs.ref import JobRef, find_job, job_ref
 from afo_client.jobs.summary import places
 from afo_client.terminal.console import say

@@ -8,8 +8,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from afo.errors import UsageError
 from afo_history_server.maintenance.job_actions import JobActions, Order
 from afo_history_server.store.job_store import JobStore
-from afo_history_server.web import api_types as a
-from afo_history_server.web.api import PREFIX, json_response
+from afo_history_server.web.api import types as a
+from afo_history_server.web.api.rest import PREFIX, json_response
 from afo_history_server.web.authentication import access_of_app, check_form, viewer
 
 ACTIONS = ("kill", "checkpoint", "profile", "annotate", "delete")

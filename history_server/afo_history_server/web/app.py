@@ -16,7 +16,7 @@ from afo_history_server.store.job_store import JobStore
 from afo_history_server.store.telemetry import Telemetry
 from afo_history_server.web.access import Access
 from afo_history_server.web.actions import actions_blueprint
-from afo_history_server.web.api import api_blueprint, metrics_blueprint
+from afo_history_server.web.api.rest import api_blueprint, metrics_blueprint
 from afo_history_server.web.authentication import know_viewers
 from afo_history_server.web.compare import compare_blueprint
 from afo_history_server.web.errors import answer_problems

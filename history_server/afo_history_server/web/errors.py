@@ -6,8 +6,8 @@ from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, UsageError
-from afo_history_server.web.api import PREFIX, json_response
-from afo_history_server.web.api_types import ErrorAnswer, Problem
+from afo_history_server.web.api.rest import PREFIX, json_response
+from afo_history_server.web.api.types import ErrorAnswer, Problem
 
 _STATUS: tuple[tuple[type[AfoError], int], ...] = (
     (NotFound, 404),

@@ -3,7 +3,7 @@
 from afo_history_server.store.job_index import JobList
 from afo_history_server.views.job_query import JobQuery
 from afo_history_server.web import query
-from afo_history_server.web.api_types import JobsAnswer
+from afo_history_server.web.api.types import JobsAnswer
 
 DEFAULT_SIZE = 50
 MAX_SIZE = 500

@@ -14,9 +14,9 @@ tf = pytest.importorskip("tensorflow")
 from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
 from afo.ops.library import load  # noqa: E402
-from afo.trainable import served_file  # noqa: E402
-from afo.trainable.frozen_table import FrozenTable  # noqa: E402
-from afo.trainable.native_table import NativeTable  # noqa: E402
+from afo.trainable.served import served_file  # noqa: E402
+from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
+from afo.trainable.served.native_table import NativeTable  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

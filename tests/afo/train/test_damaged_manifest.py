@@ -15,8 +15,8 @@ from afo.errors import DataError
 from afo.formats import manifest_file
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Lineage, Training
-from afo.trainable import export_info
-from afo.trainable.export_info import Exported
+from afo.trainable.served import export_info
+from afo.trainable.served.export_info import Exported
 
 #: Checkpoints as the versions wrote them that introduced these formats; `tables1` are hash tables alone.
 GOLDEN = Path(__file__).parent / "golden"

@@ -79,15 +79,15 @@ class Trained:
     def evaluated(self, rows: RowType) -> Any:
         import tensorflow as tf
 
-        from afo.trainable.table_form import TableForm
+        from afo.trainable.served.table_form import TableForm
 
         features = self.parts.parser(tf.constant([encode(record) for record in RECORDS])).features
         return self.parts.model.local(self.reader(), TableForm(rows)).probabilities(features).numpy()[:, 0]
 
     def bytes_of_weights(self, rows: RowType) -> int:
         """Of all embedding tables, by what a row of each type takes."""
-        from afo.trainable.stored_rows import StoredRows
-        from afo.trainable.table_form import TableForm
+        from afo.trainable.served.stored_rows import StoredRows
+        from afo.trainable.served.table_form import TableForm
 
         model = self.parts.model.local(self.reader(), TableForm(rows))
         tables = [each for each in model.submodules if isinstance(each, StoredRows)]  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ def bytes_of_variables(model: Path) -> int:
 def test_plain_tensorflow_serves_what_was_evaluated(
     trained: Callable[[str], Trained], which: str, rows: RowType
 ) -> None:
-    from afo.trainable import export_info
+    from afo.trainable.served import export_info
 
     model = trained(which)
     target = model.exported(rows)
@@ -158,7 +158,7 @@ def test_plain_tensorflow_serves_what_was_evaluated(
 def test_tensorflow_and_the_operations_serve_native_tables(
     trained: Callable[[str], Trained], which: str, rows: RowType, loader: str
 ) -> None:
-    from afo.trainable import export_info
+    from afo.trainable.served import export_info
 
     model = trained(which)
     target = model.exported(rows, "native")
@@ -170,7 +170,7 @@ def test_tensorflow_and_the_operations_serve_native_tables(
 def test_models_that_other_processes_exported_are_served_side_by_side(trained: Callable[[str], Trained]) -> None:
     import importlib
 
-    from afo.trainable import native_table
+    from afo.trainable.served import native_table
 
     model = trained("hashed")
     model.exported("int8", "native").rename(model.directory / "exported-other")

@@ -12,8 +12,8 @@ tf = pytest.importorskip("tensorflow")
 from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import RowType  # noqa: E402
-from afo.trainable.frozen_table import FrozenTable  # noqa: E402
-from afo.trainable.stored_rows import StoredRows, stored_type  # noqa: E402
+from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
+from afo.trainable.served.stored_rows import StoredRows, stored_type  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

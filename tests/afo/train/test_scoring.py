@@ -17,7 +17,7 @@ from afo.errors import DataError  # noqa: E402
 from afo.job import Data  # noqa: E402
 from afo.job_dir.lineage import Evaluation  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
-from afo.train.scoring import Scorer  # noqa: E402
+from afo.train.offline.scoring import Scorer  # noqa: E402
 from click_records import SCHEMA, as_parquet, write_files  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -147,7 +147,7 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
 
 def test_the_evaluator_traces_one_model_for_all_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     from afo.train.evaluator import Evaluator
-    from afo.train.scoring import Scorer
+    from afo.train.offline.scoring import Scorer
 
     local, evaluator, scorer = mock.Mock(), object.__new__(Evaluator), object.__new__(Scorer)
     evaluator._setup, evaluator._model, scorer._traced = mock.Mock(), None, None

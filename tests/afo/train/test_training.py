@@ -16,7 +16,7 @@ from afo.formats.units import Duration, Interval
 from afo.job import Data, Embedding, Eviction, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
 from afo.protocol.train_task import EXIT_RESTART
-from afo.trainable import export_info
+from afo.trainable.served import export_info
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served import served_auc

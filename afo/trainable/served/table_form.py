@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 from afo.embedding.saved_tables import Rows
 from afo.job import RowType
-from afo.trainable.frozen_table import FrozenTable
-from afo.trainable.stored_rows import StoredRows
+from afo.trainable.served.frozen_table import FrozenTable
+from afo.trainable.served.stored_rows import StoredRows
 
 
 class HashTable(Protocol):
@@ -30,7 +30,7 @@ class TableForm(NamedTuple):
         if self.native_in is None:
             return FrozenTable(rows, absent, self.rows)
         # The operations need not be there otherwise.
-        from afo.trainable.native_table import NativeTable
+        from afo.trainable.served.native_table import NativeTable
 
         return NativeTable(rows, absent, self.rows, self.native_in)
 

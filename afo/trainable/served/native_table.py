@@ -9,7 +9,7 @@ import tensorflow as tf
 from afo.embedding.saved_tables import Rows
 from afo.job import RowType
 from afo.ops import library
-from afo.trainable import served_file
+from afo.trainable.served import served_file
 
 #: Of all tables of this process: a name of its own for each table and each file.
 _numbers = itertools.count()

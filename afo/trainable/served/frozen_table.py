@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from afo.embedding.saved_tables import Rows
 from afo.job import RowType
-from afo.trainable.stored_rows import StoredRows
+from afo.trainable.served.stored_rows import StoredRows
 
 
 class FrozenTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped

@@ -1,11 +1,10 @@
-"""`python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, recount
-the training data, or try a job's first step, without a cluster.
+"""Work of `python -m afo.train.offline TASK_JSON`: evaluate, predict or export with a saved model, recount the training
+data, or try a job's first step, without a cluster.
 
 Exit code 0, whatever came of it: the result, or the error, is in a file beside the task (`afo.protocol.offline_task`).
 """
 
 import os
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,15 +13,15 @@ from afo.checkpoint.save_restore import CheckpointReader
 from afo.data.io.splits import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file
-from afo.process.lifetime import die_with_parent, end_at_once
+from afo.process.lifetime import die_with_parent
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial
 from afo.train.export import export
-from afo.train.prediction import Prediction
-from afo.train.recount import Recount
-from afo.train.scoring import Scorer
+from afo.train.offline.prediction import Prediction
+from afo.train.offline.recount import Recount
+from afo.train.offline.scoring import Scorer
 from afo.train.setup import JobParts
-from afo.trainable.table_form import TableForm
+from afo.trainable.served.table_form import TableForm
 
 
 def main(arguments: list[str]) -> int:
@@ -56,8 +55,3 @@ def run(task: OfflineTask) -> OfflineResult:
         return OfflineResult(metrics=found.metrics, coverage=found.coverage)
     prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
     return OfflineResult(parts=tuple(prediction.write(task.files, task.output)))
-
-
-if __name__ == "__main__":
-    # A thread that a model has left running may hang.
-    end_at_once(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ from afo.data.schema import Schema
 from afo.job import Data
 from afo.models.records import RecordParser
 from afo.protocol.offline_task import NumberedFile, ScoredFile
-from afo.train.scoring import BATCH, in_order
+from afo.train.offline.scoring import BATCH, in_order
 from afo.trainable.base import LocalModel
 
 

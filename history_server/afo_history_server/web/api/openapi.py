@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from afo_history_server.web.api_types import API, Answer, ErrorAnswer
+from afo_history_server.web.api.types import API, Answer, ErrorAnswer
 
 _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"

@@ -9,7 +9,7 @@ import numpy as np
 
 from afo.embedding.saved_tables import Rows
 from afo.job import ROW_TYPES, RowType
-from afo.trainable.stored_rows import restored, stored, stored_type
+from afo.trainable.served.stored_rows import restored, stored, stored_type
 
 _MAGIC = b"AFOROWS1"
 #: Rows that are made ready at a time.

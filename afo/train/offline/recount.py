@@ -12,7 +12,7 @@ from afo.data.pipeline.batch_fragments import Carry, Ended, Piece, as_tensors
 from afo.data.pipeline.record_filter import Sieve
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.protocol.offline_task import NumberedFile, RecountedSplit
-from afo.train.scoring import BATCH, in_order
+from afo.train.offline.scoring import BATCH, in_order
 from afo.train.setup import JobParts
 
 

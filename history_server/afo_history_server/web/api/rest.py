@@ -9,14 +9,14 @@ from afo_history_server.model.job_history import AnyRecord
 from afo_history_server.model.text import event_fields
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.store.telemetry import CONTENT_TYPE, Telemetry
-from afo_history_server.web import api_types as a
 from afo_history_server.web import query
+from afo_history_server.web.api import types as a
+from afo_history_server.web.api.openapi import Described, Parameter, document
 from afo_history_server.web.authentication import visible
 from afo_history_server.web.fleet import asked_fleet
 from afo_history_server.web.job import asked_files
 from afo_history_server.web.logs import asked_range
 from afo_history_server.web.nodes import LiveCluster, asked_cluster
-from afo_history_server.web.openapi import Described, Parameter, document
 from afo_history_server.web.paging import page_of
 
 PREFIX = "/api/v1"

@@ -1,0 +1,1 @@
+"""Work with a saved model on one machine, without a cluster."""
