@@ -30,7 +30,7 @@ ON_TENSORFLOW = (
     "afo.train.",
     "afo.trainable",
     "afo.params",
-    "afo.checkpoint.save_restore",
+    "afo.checkpoint.restore",
     "afo.checkpoint.warm_start",
     "afo.data.io.columns",
     "afo.data.pipeline.bad_record_locator",

@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from afo.checkpoint.candidates import candidates, nothing_found
 from afo.checkpoint.manifest import Manifest
-from afo.checkpoint.save_restore import CheckpointReader, cut, row_writer, tensors
+from afo.checkpoint.restore import CheckpointReader, cut, row_writer
+from afo.checkpoint.save import tensors
 from afo.checkpoint.tensor_map import DENSE, Section
 from afo.checkpoint.transfer_plan import Move, Plan, plan
 from afo.embedding import checkpoint

@@ -7,7 +7,8 @@ from msgspec import structs
 
 from afo.checkpoint.manifest import find_manifests, remove_old
 from afo.checkpoint.metadata import Origin
-from afo.checkpoint.save_restore import CheckpointReader, CheckpointWriter
+from afo.checkpoint.restore import CheckpointReader
+from afo.checkpoint.save import CheckpointWriter
 from afo.checkpoint.warm_start import rules_of
 from afo.logs.task_log import LOG, one_line
 from afo.params.parameters import Parameters

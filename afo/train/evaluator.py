@@ -4,7 +4,7 @@ import time
 
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, write_evaluation
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.data.io.splits import find_splits
 from afo.errors import NotFound
 from afo.formats.units import Interval

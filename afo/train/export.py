@@ -8,7 +8,7 @@ import msgspec
 import tensorflow as tf
 
 from afo import storage
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.job import RowType, TableKind
 from afo.job.paths import checked_name
 from afo.models.example_parsing import Parse, parse, parse_by_tensorflow

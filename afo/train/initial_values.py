@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from afo.checkpoint.manifest import read_evaluation
 from afo.checkpoint.metadata import Origin
-from afo.checkpoint.save_restore import CheckpointReader, from_newest_complete, restore
+from afo.checkpoint.restore import CheckpointReader, from_newest_complete, restore
 from afo.checkpoint.warm_start import open_source, take_over
 from afo.job import WarmStart
 from afo.job_dir.lineage import Ancestry, continued

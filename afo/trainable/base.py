@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.pooled_exchange import PooledExchange

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from msgspec import UNSET
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from msgspec.structs import replace
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.data.schema import Schema
 from afo.embedding.exchange import Run
 from afo.embedding.initializers import Initializer

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.models import wide_deep
 from afo.models.encode import Encoder
 from afo.models.layout import Layout

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.data.schema import Schema
 from afo.errors import DataError, ModelError
 from afo.job import Job

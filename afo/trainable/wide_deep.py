@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section, sections_of
 from afo.data.schema import Schema
 from afo.embedding.server_tables import Table

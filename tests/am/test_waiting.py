@@ -14,7 +14,7 @@ from afo.yarn.queues import QueueUse as YarnQueueUse
 from afo.yarn.queues import Resource
 from afo_am.core.core import Core
 from afo_am.engine.status import status_of
-from afo_am.policy.wait_text import Lack, sentence
+from afo_am.policy.waiting import Lack, sentence
 from afo_am.runtime.base import ContainerInfo, Node, QueueUse
 from afo_am.runtime.yarn import queue_use
 from afo_am.state import commands as c

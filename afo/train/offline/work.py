@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.data.io.splits import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file

@@ -187,7 +187,7 @@ def test_a_chief_that_goes_back_further_says_so(tmp_path: Path, monkeypatch: pyt
 class TestEarlierFormats:
     @pytest.mark.parametrize("version", [1, 2])
     def test_dense_tables(self, tmp_path: Path, version: int) -> None:
-        from afo.checkpoint.save_restore import CheckpointReader
+        from afo.checkpoint.restore import CheckpointReader
 
         [found] = manifest.find_manifests(str(GOLDEN / f"format{version}"))
         with CheckpointReader(found.url, tmp_path) as reader:
@@ -197,7 +197,7 @@ class TestEarlierFormats:
             assert [each.owner for each in reader.manifest.sections] == ([] if version == 1 else ["user", "layer0"])
 
     def test_hash_tables_whole_and_changed(self, tmp_path: Path) -> None:
-        from afo.checkpoint.save_restore import CheckpointReader
+        from afo.checkpoint.restore import CheckpointReader
 
         for found, rows in zip(
             manifest.find_manifests(str(GOLDEN / "format3")), ([[1, 2], [3, 4]], [[1, 2], [9, 8]]), strict=True
@@ -271,7 +271,7 @@ class TestHashTables:
         ["../../../other/tables.json", "{folder}/other/tables.json", "hdfs://nn/x/tables.json", "/etc/passwd"],
     )
     def test_a_job_s_tables_stand_on_none_of_another(self, tmp_path: Path, outside: str) -> None:
-        from afo.checkpoint.save_restore import CheckpointReader
+        from afo.checkpoint.restore import CheckpointReader
         from afo.embedding import saved_tables
 
         shutil.copytree(GOLDEN / "tables1", tmp_path / "other")

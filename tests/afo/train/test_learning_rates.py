@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.job import Data, Job, Model, Optimizer, RoleSpec, Schedule, Train
 from click_records import expected_acks, write_files
 from training_job import JobRun

@@ -150,10 +150,10 @@ def test_two_that_name_one_directory_stay_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.tensorflow
 class TestReading:
-    """What needs TensorFlow only because `afo.checkpoint.save_restore` also writes variables."""
+    """What needs TensorFlow only because `afo.checkpoint.restore` also writes variables."""
 
     def test_a_table_is_put_together_from_its_parts(self, tmp_path: Path) -> None:
-        from afo.checkpoint.save_restore import CheckpointReader
+        from afo.checkpoint.restore import CheckpointReader
 
         with CheckpointReader(save(tmp_path / "all", 1), tmp_path) as reader:
             assert reader.table("deep", 5, 2)[:, 0].tolist() == [1, 2, 3, 4, 5]
@@ -168,7 +168,7 @@ class TestReading:
 
     @pytest.mark.parametrize("damage", ["flipped", "cut", "missing", "no manifest", "manifest"])
     def test_a_torn_one_is_passed_over_for_an_older_one(self, tmp_path: Path, damage: str) -> None:
-        from afo.checkpoint.save_restore import from_newest_complete
+        from afo.checkpoint.restore import from_newest_complete
 
         everything = tmp_path / "all"
         older, torn = save(everything, 10, value=3.0), save(everything, 20)
@@ -192,7 +192,7 @@ class TestReading:
         assert len(problems) == 1
 
     def test_none_left_is_an_error_that_says_why(self, tmp_path: Path) -> None:
-        from afo.checkpoint.save_restore import from_newest_complete
+        from afo.checkpoint.restore import from_newest_complete
 
         url = save(tmp_path / "all", 10)
         storage.delete(str(tmp_path / "all" / manifest.read_manifest(url).directory), recursive=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Embedding, Job, Model, RoleSpec, Shuffle, Train
 from afo.train.setup import JobParts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from afo.checkpoint.manifest import Part
-from afo.checkpoint.save_restore import CheckpointWriter
+from afo.checkpoint.save import CheckpointWriter
 from afo.embedding.save_times import SaveTimes
 from afo.errors import ClusterUnreachable
 

@@ -89,7 +89,7 @@ def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(
 ) -> None:
     import numpy as np
 
-    from afo.checkpoint.save_restore import CheckpointWriter
+    from afo.checkpoint.save import CheckpointWriter
     from afo.params.variables import VariableIo
     from afo.train.setup import JobParts
 
@@ -118,7 +118,7 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
 
     from afo.checkpoint import manifest
     from afo.checkpoint.manifest import Manifest
-    from afo.checkpoint.save_restore import CheckpointWriter
+    from afo.checkpoint.save import CheckpointWriter
     from afo.embedding import TableGroup, get_embedding_variable
     from afo.params.variables import VariableIo
     from afo.train.setup import JobParts

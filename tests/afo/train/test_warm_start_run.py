@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from afo.checkpoint.save_restore import CheckpointReader
+from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section
 from afo.data.schema import Schema
 from afo.embedding.saved_tables import read_rows

@@ -1,0 +1,219 @@
+"""Reader of checkpoints, and their way back into the parameter servers."""
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from afo import storage
+from afo.checkpoint import manifest
+from afo.checkpoint.manifest import Part
+from afo.checkpoint.save import tensors
+from afo.embedding import checkpoint as tables
+from afo.embedding.saved_tables import Rows, read_rows
+from afo.errors import CheckpointLost, DataError, NotFound
+from afo.params import initialize
+from afo.params.parameters import Parameter, Parameters
+from afo.params.variables import PsVariable, VariableIo
+
+_T = TypeVar("_T")
+
+
+class CheckpointReader:
+    """A checkpoint's tensors, verified, for any number of parameter servers or none."""
+
+    def __init__(self, url: str, scratch: Path) -> None:
+        """Fetches and verifies all files. Raises NotFound or DataError if the checkpoint is not complete."""
+        self.url = url
+        self.manifest = manifest.read_manifest(url)
+        self._scratch = scratch / "restore"
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        self._parts: dict[str, list[tuple[Part, Path]]] = {}
+        for part in self.manifest.parts:
+            local = manifest.fetch_part(url, self.manifest, part, self._scratch)
+            self._parts.setdefault(part.tensor, []).append((part, local))
+
+    def __enter__(self) -> "CheckpointReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def whole(self, tensor: str) -> Any:
+        """A tensor saved in one part."""
+        [(_, array)] = self.parts(tensor)
+        return np.array(array)
+
+    def table(self, tensor: str, rows: int, width: int) -> Any:
+        """All rows of a table, in their order. Raises DataError if it has another shape."""
+        result = np.empty((rows, width), np.float32)
+        for part, array in self.parts(tensor):
+            target = result[part.part :: part.parts]
+            self._check_shape(tensor, array.shape, target.shape)
+            target[...] = array
+        return result
+
+    def parts(self, tensor: str) -> list[tuple[Part, Any]]:
+        """The files of a tensor as arrays that are read when they are used."""
+        if tensor not in self._parts:
+            raise DataError(
+                f"{self.url} holds no `{tensor}`, so it is of another model or optimizer; it holds "
+                + ", ".join(self._parts)
+            )
+        return [
+            (part, np.load(path, mmap_mode="r" if part.parts > 1 else None, allow_pickle=False))
+            for part, path in self._parts[tensor]
+        ]
+
+    @property
+    def directory(self) -> str:
+        """That of all checkpoints beside it, which hold what its hash tables stand on."""
+        return storage.parent(self.url)
+
+    @property
+    def tables_url(self) -> str:
+        """Manifest of its hash tables. Raises DataError where it has none."""
+        url = manifest.tables_url(self.url, self.manifest)
+        if url is None:
+            raise DataError(
+                f"{self.url} holds no hash tables, so it is of another model (`model.embedding.storage`); start without"
+                " this checkpoint"
+            )
+        return url
+
+    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows]:
+        """All rows of the hash tables of these names and widths.
+
+        Raises NotFound, or DataError for damaged files, a table that is not there, or one of another width.
+        """
+        if not dims:  # a model of real numbers alone has none, and neither has its checkpoint
+            return {}
+        tables = read_rows(self.tables_url, self.directory)
+        for name, dim in dims.items():
+            found = tables[name].weights.shape[1] if name in tables else None
+            if found != dim:
+                what = f"holds no table `{name}`" if found is None else f"has `{name}` of width {found}, not {dim}"
+                raise DataError(f"{self.url} {what}, so it is of another model; start without this checkpoint")
+        return {name: tables[name] for name in dims}
+
+    def check_rows(self, table: Parameter) -> None:
+        """Raises DataError if the checkpoint's table has another number of rows than the model's."""
+        saved = self.manifest.rows.get(table.name)
+        if saved != table.rows:
+            raise DataError(
+                f"{self.url}: table `{table.name}` has {saved} rows and the model {table.rows}: schema, buckets or"
+                " crosses have changed; start without this checkpoint"
+            )
+
+    def _check_shape(self, tensor: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        if found != wanted:
+            raise DataError(
+                f"{self.url}: `{tensor}` has the shape {list(found)} where the model needs {list(wanted)}: schema,"
+                " buckets or embedding.dim have changed; start without this checkpoint"
+            )
+
+
+def from_newest_complete(
+    url: str, checkpoint_url: str, scratch: Path, use: Callable[[CheckpointReader], _T]
+) -> tuple[str, _T, list[str]]:
+    """What `use` makes of the checkpoint at `url`, or of the newest older one that is complete.
+
+    Returns that one's URL, the result, and why the others were not taken. Raises CheckpointLost if none is complete;
+    hash tables are found to be damaged when they are used.
+    """
+    wanted = manifest.parse_name(url)
+    older = [found.url for found in manifest.find_manifests(checkpoint_url) if found.age < wanted.age]
+    problems: list[str] = []
+    for candidate in [url, *reversed(older)]:
+        try:
+            with CheckpointReader(candidate, scratch) as reader:
+                return candidate, use(reader), problems
+        except (NotFound, DataError) as error:
+            problems.append(str(error))
+    raise CheckpointLost(
+        f"no complete checkpoint is left in {checkpoint_url}, where step {wanted.step:,} was saved:"
+        f" {'; '.join(problems)}; submit the job again, to begin anew or with `checkpoint.warm_start`"
+    )
+
+
+def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[int] = ()) -> int:
+    """Create the variables out of a checkpoint; returns the step. Raises DataError for one of another model.
+
+    Nothing is changed on the servers in `kept`; the position and the step that they hold are those to go on from.
+    """
+    for table in parameters.tables:
+        reader.check_rows(table)
+    initialize.create_empty(parameters, kept)
+    for table in parameters.tables:
+        for name, shards in tensors(table):
+            for part, array in reader.parts(name):
+                _scatter(array, part, shards, kept)
+    for name, shards in tensors(parameters.dense):
+        cut(reader.whole(name), shards, reader.url, kept)
+    if parameters.embeddings is not None:
+        lost = [server for server in range(parameters.servers) if server not in kept]
+        tables.restore(parameters.embeddings, reader.tables_url, lost, reader.directory)
+    step = 0
+    for variable in parameters.counters:
+        value = _restore_counter(parameters, variable, reader, kept)
+        step = int(value) if variable is parameters.step else step
+    return step
+
+
+def _restore_counter(
+    parameters: Parameters, counter: PsVariable, reader: CheckpointReader, kept: Collection[int]
+) -> Any:
+    """Returns the value that it has from now on."""
+    places = parameters.places(counter)
+    survivor = next((place for place in places if place.task in kept), None)
+    value = VariableIo(survivor).read() if survivor else reader.whole(counter.name.removeprefix("afo/"))
+    if value.shape != counter.shape:
+        raise DataError(
+            f"{reader.url}: `{counter.name}` has the shape {list(value.shape)} where this job needs"
+            f" {list(counter.shape)}; start without this checkpoint"
+        )
+    for place in places:
+        if place.task not in kept:
+            VariableIo(place).assign(value)
+    return value
+
+
+def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...], kept: Collection[int]) -> None:
+    """Rows of one file into the shards that own them now."""
+    write = row_writer(shards, kept)
+    chunk = shards[0].chunk_rows
+    for start in range(0, len(array), chunk):
+        values = array[start : start + chunk]
+        write(part.part + part.parts * np.arange(start, start + len(values), dtype=np.int64), values)
+
+
+def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Callable[[Any, Any], None]:
+    """A function (rows [n] of the whole tensor, values [n, …]) that overwrites them where they lie.
+
+    Those on the servers in `kept` stay as they are.
+    """
+    places = {number: VariableIo(shard) for number, shard in enumerate(shards) if shard.task not in kept}
+
+    def write(rows: Any, values: Any) -> None:
+        for number, place in places.items():
+            mine = rows % len(shards) == number
+            if mine.any():
+                place.write_rows(rows[mine] // len(shards), values[mine])
+
+    return write
+
+
+def cut(vector: Any, shards: tuple[PsVariable, ...], url: str, kept: Collection[int] = ()) -> None:
+    """A whole vector into its shards, those on the servers in `kept` aside."""
+    sizes = [shard.shape[0] for shard in shards]
+    if vector.shape != (sum(sizes),):
+        raise DataError(
+            f"{url}: {vector.size} dense weights where the model has {sum(sizes)}: hidden_units have changed;"
+            " start without this checkpoint"
+        )
+    for shard, values in zip(shards, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
+        if shard.task not in kept:
+            VariableIo(shard).assign(values)
