@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.failures.causes import CAUSES
+from afo.failures.causes import CAUSES, NEEDS_REPAIR
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "causes.md"
@@ -28,3 +28,10 @@ def test_a_cause_is_shown_by_the_test_that_is_named(name: str) -> None:
     assert shown in SHOWN
     assert file.startswith(_SIMULATING) == (shown == "simulated only"), f"{file} is no test of that kind"
     assert f'"{name}"' in (ROOT / file).read_text(), f"{file} says nothing of {name}"
+
+
+def test_the_page_of_restarts_names_what_only_a_person_can_mend() -> None:
+    page = (ROOT / "docs" / "restarts.md").read_text()
+    named = re.search(r"\*\*What only a person can mend\*\* \(([^)]*)\)", page)
+    assert named
+    assert set(re.findall(r"`(\w+)`", named[1])) == NEEDS_REPAIR

@@ -42,7 +42,8 @@ _EXCEPTIONS = {
 _NO_SPACE = re.compile(
     r"no space left on device|disk quota exceeded|DSQuotaExceeded|no space available in any of the local", re.I
 )
-#: What a process prints that says more than the class of the exception, or that native code prints before it ends.
+#: What a process prints that says more than the class of the exception, or that native code prints before it ends. Here
+#: and below the first that matches counts.
 _PRINTED = (
     (_NO_SPACE, "disk_full"),
     (re.compile("Address already in use|Could not start gRPC server"), "port_in_use"),

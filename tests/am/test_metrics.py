@@ -5,14 +5,16 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
-from afo_am.engine.metrics import served
+from afo_am.engine.metrics import JobMetrics, served
 from afo_am.engine.metrics_server import MOST
 from job_writer import task_id
 
@@ -36,6 +38,14 @@ def values(text: str) -> dict[tuple[str, ...], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_the_page_names_every_metric() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "am.md").read_text()
+    reply = structs.replace(STATUS, loss=0.5, seconds_left=9.0)
+    names = {sample.name for family in JobMetrics(lambda: reply).collect() for sample in family.samples}
+    assert len(names) > 15
+    assert not {name for name in names if f"`{name}" not in page}
 
 
 def test_a_job_is_told_as_it_is_now() -> None:

@@ -276,5 +276,5 @@ OBSERVATIONS = frozenset(
     {ev.BadRecordsExceeded, ev.ContainersAwaited, ev.KillRequested, ev.Sample, ev.TaskAtWork, ev.TaskStalled,
      ev.TasksUsed}
 )  # fmt: skip
-if set(_APPLY) != set(get_args(ev.AnyEvent)):
-    raise InvalidState("an event has no way into the state")
+if missing := set(get_args(ev.AnyEvent)) - set(_APPLY):
+    raise InvalidState(f"{', '.join(sorted(each.__name__ for each in missing))} of AnyEvent: no way into _APPLY")
