@@ -1,10 +1,13 @@
 """The pages in a real browser: wide and narrow, light and dark, and what moves on them."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Page, expect
 
 from afo.events import types as ev
@@ -133,3 +136,21 @@ def test_a_server_that_is_gone_is_said(browser: Browser, server: str, running: J
         expect(watched.page.locator("button.stale")).to_have_attribute(
             "title", "The server does not answer; what you see is old."
         )
+
+
+#: Parts of pages, what other programs read, and what leads to a page.
+_NO_PAGES = ("static", "api.", "metrics.", "tensorboard.", "signing_in.", "logs.search", "logs.at", "logs.download",
+             "profiles.download")  # fmt: skip
+
+
+def test_each_page_is_named_and_opened_in_a_browser(client: FlaskClient) -> None:
+    """By docs/history-server.md and `ADDRESSES`; a profile's page has its own test."""
+    text = (Path(__file__).parents[2] / "docs" / "history-server.md").read_text()
+    rules = [each for each in client.application.url_map.iter_rules() if "GET" in (each.methods or ())]
+    pages = {each.rule for each in rules if not each.endpoint.startswith(_NO_PAGES)}
+    assert len(pages) > 9
+    patterns = {page: re.sub(r"<[^>]+>", r"[^/`?]+", page) for page in pages}
+    assert not {page for page, pattern in patterns.items() if not re.search(rf"`{pattern}[`?]", text)}
+    paths = [each.split("?")[0] for each in ADDRESSES]
+    opened = {page for page, pattern in patterns.items() if any(re.fullmatch(pattern, path) for path in paths)}
+    assert pages - opened == {"/jobs/<job_id>/profiles/<name>"}

@@ -27,7 +27,7 @@ from afo_client.jobs.summary import places
 from afo_client.jobs.watch import JobWatch
 from afo_client.models.model_ref import checkpoint_place
 from afo_client.runtimes.choice import runtime_for
-from afo_client.terminal.console import iso, print_json, print_result, quality_cells, size_text, table
+from afo_client.terminal.console import QUALITY_HEADS, iso, print_json, print_result, quality_cells, size_text, table
 
 _POLL_S = 0.3
 
@@ -174,8 +174,7 @@ def _size_of_tables(url: str, manifest: Manifest) -> int:
 
 def _table(found: list[CheckpointLine]) -> str:
     titles = (
-        "STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", "AUC", "LOG LOSS",
-        "CALIBRATION", "MANIFEST",
+        "STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", *QUALITY_HEADS, "MANIFEST",
     )  # fmt: skip
     return table(titles, [_row(each) for each in found])
 

@@ -15,7 +15,7 @@ from afo_client.jobs.ref import job_ref
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
-from afo_client.terminal.console import iso, print_json, print_result, quality_cells, say, table
+from afo_client.terminal.console import QUALITY_HEADS, iso, print_json, print_result, quality_cells, say, table
 
 #: State of a job whose directory cannot be read, as the history server calls it.
 _UNREADABLE = "UNREADABLE"
@@ -38,7 +38,7 @@ def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json:
     if as_json:
         print_json({"jobs": [_json(view) for view in chosen]})
     elif chosen:
-        head = ("JOB", "NAME", "USER", "STATE", "STEP", "AUC", "LOG LOSS", "CALIBRATION", "SUBMITTED")
+        head = ("JOB", "NAME", "USER", "STATE", "STEP", *QUALITY_HEADS, "SUBMITTED")
         print_result(table(head, [_row(view) for view in chosen]))
     else:
         say(f"no jobs{''.join(f'; {root} does not exist' for root in _missing(config, runtime))}")

@@ -74,9 +74,9 @@ def without_control(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns separated by two blanks."""
+    """Columns separated by two blanks. Each row has a cell for each head."""
     lines = [tuple(head), *(tuple(without_control(cell).replace("\n", " ") for cell in row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
@@ -97,6 +97,9 @@ def counted(number: int, noun: str) -> str:
 
 #: What is said of a model's quality wherever its AUC is, and how.
 QUALITY = {"auc": ("AUC", ".4f"), "log_loss": ("log loss", ".4f"), "calibration": ("calibration", ".3f")}
+
+#: The heads over `quality_cells`.
+QUALITY_HEADS = tuple(name.upper() for name, _ in QUALITY.values())
 
 
 def quality_cells(metrics: Mapping[str, float]) -> tuple[str, ...]:

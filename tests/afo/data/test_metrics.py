@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.data.model_metrics import auc, calibration, log_loss
+from afo.data.model_metrics import auc, by_label, calibration, log_loss
 from afo.errors import DataError
 
 # Few different scores, so that there are ties; both classes are there.
@@ -59,3 +59,10 @@ def test_what_has_no_auc(labels: list[int], scores: list[float], what: str) -> N
 def test_calibration_needs_a_positive() -> None:
     with pytest.raises(DataError, match="none of 2 labels"):
         calibration([0, 0], [0.1, 0.2])
+
+
+def test_what_the_evaluator_measures_is_what_a_job_file_may_ask_for() -> None:
+    from afo.job.training import METRICS
+
+    labels, predictions = np.array([[0.0], [1.0]], np.float32), np.array([[0.2], [0.7]], np.float32)
+    assert tuple(by_label(("click",), labels, predictions)) == METRICS

@@ -1,5 +1,6 @@
 """Lookups against TensorFlow's own on a dense variable: values, gradients, shapes, and how many questions they ask."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,8 @@ def test_the_package_itself_has_the_names_and_no_others() -> None:
     for name in afo._EMBEDDING:
         assert getattr(afo, name) is getattr(embedding, name)
     rules = {each.__name__ for each in UpdateRule.__subclasses__()}
+    page = (Path(__file__).parents[3] / "docs" / "embedding-variables.md").read_text()
+    assert not {name for name in rules if f"`{name}`" not in page}
     assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup", "Filter", "Eviction", *rules}
     with pytest.raises(AttributeError, match="no attribute 'embeding_lookup'"):
         afo.embeding_lookup  # noqa: B018  # misspelt on purpose
