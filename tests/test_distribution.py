@@ -31,6 +31,7 @@ ON_TENSORFLOW = (
     "afo.trainable",
     "afo.params",
     "afo.checkpoint.restore",
+    "afo.checkpoint.save",
     "afo.checkpoint.warm_start",
     "afo.data.io.columns",
     "afo.data.pipeline.bad_record_locator",
