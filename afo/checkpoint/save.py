@@ -95,7 +95,7 @@ class CheckpointWriter:
         parts = self._send(directory, counters, times)
         evicted = self._evict(step)
         saved_tables, base = self._save_tables(directory, incremental=not final, times=times)
-        keys, sizes = self._sizes()
+        (keys, sizes), servers = self._sizes(), times.parts()
         url, ours = manifest.commit(
             self._url,
             Manifest(
@@ -113,14 +113,14 @@ class CheckpointWriter:
                 base=base,
                 clock=self._origin.clock.ticks,
                 seconds=round(time.monotonic() - began, 3),
-                servers=times.parts(),
+                servers=servers,
             ),
         )
         self._before = directory
         if not ours and self._tables is not None:
             self._tables.forget()
         tables = None if self._tables is None else HashTables(rows=sum(keys.values()), bytes=sizes, evicted=evicted)
-        return Saved(url, step, positions, tables, times.parts())
+        return Saved(url, step, positions, tables, servers)
 
     def _sizes(self) -> tuple[dict[str, int], int]:
         """How many keys each hash table has now, and the bytes of all."""

@@ -21,8 +21,8 @@ from afo.job.update_rules import (
 )
 
 
-class OptimizerChoice(Section, frozen=True):
-    """Exactly one optimizer, of those that all parts of a model can have."""
+class _Optimizers(Section, frozen=True):
+    """Those that all parts of a model can have, by their keys."""
 
     ftrl: Ftrl | UnsetType = UNSET
     adagrad: Adagrad | UnsetType = UNSET
@@ -32,29 +32,31 @@ class OptimizerChoice(Section, frozen=True):
     momentum: Momentum | UnsetType = UNSET
     rmsprop: RMSprop | UnsetType = UNSET
 
+    @property
+    def _named(self) -> dict[str, UpdateRule]:
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in given.items() if isinstance(value, UpdateRule)}
+
+
+class OptimizerChoice(_Optimizers, frozen=True):
+    """Exactly one optimizer, of those that all parts of a model can have."""
+
     def __post_init__(self) -> None:
-        if len(_named(self)) != 1:
+        if len(self._named) != 1:
             *others, last = self.__struct_fields__
             raise ValueError(f"name exactly one optimizer: {', '.join(others)} or {last}")
 
     @property
     def chosen(self) -> UpdateRule:
         """The one that was named."""
-        return next(iter(_named(self).values()))
+        return next(iter(self._named.values()))
 
 
-class RowOptimizer(Section, frozen=True):
+class RowOptimizer(_Optimizers, frozen=True):
     """Of the embeddings in hash tables: one optimizer, or, with none, that of `deep`; and how gradients are clipped."""
 
-    adagrad: Adagrad | UnsetType = UNSET
     adagrad_decay: AdagradDecay | UnsetType = UNSET
-    adam: Adam | UnsetType = UNSET
-    adamw: AdamW | UnsetType = UNSET
-    ftrl: Ftrl | UnsetType = UNSET
     group_ftrl: GroupFtrl | UnsetType = UNSET
-    momentum: Momentum | UnsetType = UNSET
-    rmsprop: RMSprop | UnsetType = UNSET
-    sgd: Sgd | UnsetType = UNSET
     clip_value: Annotated[
         Rate | None, Meta(description="Limit of each element of a row's gradient, summed over the batch.")
     ] = None
@@ -62,23 +64,18 @@ class RowOptimizer(Section, frozen=True):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if len(_named(self)) > 1:
-            raise ValueError(f"name one optimizer, not {len(_named(self))}: {', '.join(_named(self))}")
+        if len(self._named) > 1:
+            raise ValueError(f"name one optimizer, not {len(self._named)}: {', '.join(sorted(self._named))}")
 
     @property
     def chosen(self) -> UpdateRule | None:
         """The one that was named."""
-        return next(iter(_named(self).values()), None)
+        return next(iter(self._named.values()), None)
 
     @property
     def clipping(self) -> RowClipping:
         """How gradients are clipped."""
         return RowClipping(self.clip_value, self.clip_norm)
-
-
-def _named(section: Section) -> dict[str, UpdateRule]:
-    given = {name: getattr(section, name) for name in section.__struct_fields__}
-    return {name: value for name, value in given.items() if isinstance(value, UpdateRule)}
 
 
 class Schedule(Section, frozen=True):

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
 
+from afo.errors import SpecError
 from afo.formats.type_text import LEAST_FLOAT, MOST_FLOAT
 from afo.job.section import Section, check_ranges
 
@@ -49,10 +50,15 @@ class Ftrl(UpdateRule, frozen=True):
     learning_rate: Rate = 0.05
     l1: _Strength = 0.0
     l2: _Strength = 0.0
-    initial_accumulator: Rate = 0.1
+    initial_accumulator: _Strength = 0.1
     forgets_first: Annotated[
         bool, Meta(description="First weights count no more once they are updated, as in Keras.")
     ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.initial_accumulator == 0 and not self.forgets_first:
+            raise SpecError("Ftrl: `initial_accumulator` 0 would lose the first weights; allowed: number > 0")
 
 
 class Adagrad(UpdateRule, frozen=True):
@@ -84,7 +90,7 @@ class Adam(UpdateRule, frozen=True):
     learning_rate: Rate = 0.001
     beta_1: _Kept = 0.9
     beta_2: _Kept = 0.999
-    epsilon: _Strength = 1e-7
+    epsilon: Rate = 1e-7
 
 
 class AdamW(UpdateRule, frozen=True):
@@ -96,7 +102,7 @@ class AdamW(UpdateRule, frozen=True):
     learning_rate: Rate = 0.001
     beta_1: _Kept = 0.9
     beta_2: _Kept = 0.999
-    epsilon: _Strength = 1e-7
+    epsilon: Rate = 1e-7
     weight_decay: _Share = 0.004
 
 
@@ -119,7 +125,7 @@ class RMSprop(UpdateRule, frozen=True):
 
     learning_rate: Rate = 0.001
     rho: Annotated[_Kept, Meta(description="Of the mean of squares, what is kept at each update.")] = 0.9
-    epsilon: _Strength = 1e-7
+    epsilon: Rate = 1e-7
 
 
 class AdagradDecay(UpdateRule, frozen=True):

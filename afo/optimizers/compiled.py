@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from afo.errors import Unsupported
+from afo.errors import SpecError, Unsupported
 from afo.job import Adagrad, Adam, AdamW, Ftrl, Momentum, OptimizerChoice, RMSprop, Sgd
 from afo.optimizers.clipping import Clipping
 
@@ -68,7 +68,10 @@ def compiled_of(optimizer: Any, by_epoch: Callable[[float], tuple[float, ...]] |
     schedule = _schedule(optimizer, by_epoch)
     rates = by_epoch(float(config["learning_rate"])) if by_epoch else ()
     has_fixed_rate = schedule is None and not rates
-    choice = _choice(optimizer, float(config["learning_rate"]) if has_fixed_rate else 1.0, config)
+    try:
+        choice = _choice(optimizer, float(config["learning_rate"]) if has_fixed_rate else 1.0, config)
+    except SpecError as error:
+        raise Unsupported(f"the model is compiled with {_name(optimizer)}: {error}") from error
     clipping = Clipping(config.get("clipvalue"), config.get("clipnorm"), config.get("global_clipnorm"))
     return Compiled(choice, clipping, schedule, rates)
 

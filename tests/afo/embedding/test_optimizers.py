@@ -217,12 +217,19 @@ def test_a_schedule_scales_the_rate_and_a_gradient_of_nothing_changes_nothing(ne
         (partial(rules.Sgd, learning_rate=0.0), "Sgd: `learning_rate` is 0.0; allowed: number > 0"),
         (partial(rules.Adam, beta_1=1.0), "Adam: `beta_1` is 1.0; allowed: number >= 0 and <= 0.999999"),
         (partial(rules.AdagradDecay, decay_steps=0), "`decay_steps` is 0; allowed: whole number >= 1 and"),
+        (partial(rules.Adam, epsilon=0.0), "Adam: `epsilon` is 0.0; allowed: number > 0"),
+        (partial(rules.RMSprop, epsilon=0.0), "RMSprop: `epsilon` is 0.0; allowed: number > 0"),
+        (partial(rules.Ftrl, initial_accumulator=0.0), "Ftrl: `initial_accumulator` 0 would lose the first weights"),
         (partial(rules.Ftrl, l1=float("nan")), "Ftrl: `l1` is nan; allowed: number >= 0"),
     ],
 )  # fmt: skip
 def test_numbers_that_cannot_be(rule: Callable[[], object], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         rule()
+
+
+def test_ftrl_begins_at_zero_as_keras_allows() -> None:
+    assert rules.Ftrl(initial_accumulator=0.0, forgets_first=True).initial_accumulator == 0
 
 
 def test_limits_of_gradients_that_cannot_be(new_group: Any) -> None:

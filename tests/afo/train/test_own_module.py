@@ -173,6 +173,9 @@ OPTIMIZERS = {
     "keras.optimizers.Ftrl(0.25, l1_regularization_strength=0.5)": (
         "Ftrl(learning_rate=0.25, l1=0.5, l2=0.0, initial_accumulator=0.1, forgets_first=True)"
     ),
+    "keras.optimizers.Ftrl(0.25, initial_accumulator_value=0.0)": (
+        "Ftrl(learning_rate=0.25, l1=0.0, l2=0.0, initial_accumulator=0.0, forgets_first=True)"
+    ),
     "keras.optimizers.SGD(0.25, momentum=0.5)": "Momentum(learning_rate=0.25, momentum=0.5, nesterov=False)",
     "keras.optimizers.RMSprop(0.25, rho=0.5)": "RMSprop(learning_rate=0.25, rho=0.5, epsilon=1e-07)",
 }
@@ -182,6 +185,20 @@ OPTIMIZERS = {
 def test_the_optimizer_of_a_compiled_model_is_taken(written: str, own: Callable[..., Any]) -> None:
     rule = own(f"def build():\n    return compiled({written})").parameters(1, 1).dense.rule
     assert str(rule._options) == OPTIMIZERS[written]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("keras.optimizers.SGD(0.0)", r"compiled with keras\.optimizers\.SGD: Sgd: `learning_rate` is 0\.0; allowed:"),
+        ("keras.optimizers.Adam(0.25, epsilon=0.0)", r"keras\.optimizers\.Adam: Adam: `epsilon` is 0\.0; allowed:"),
+    ],
+)
+def test_numbers_of_a_compiled_optimizer_that_cannot_be_are_refused(
+    written: str, words: str, own: Callable[..., Any]
+) -> None:
+    with pytest.raises(Unsupported, match=words):
+        own(f"def build():\n    return compiled({written})").parameters(1, 1)
 
 
 def test_a_schedule_of_keras_is_no_factor_of_the_tables_own_rate(own: Callable[..., Any]) -> None:
