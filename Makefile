@@ -101,7 +101,7 @@ test-faults: $(INSTALLED) ## Daemons, nodes, memory and processes fail around jo
 
 test-versions: $(INSTALLED) ## A job on each version of Hadoop and Java, and under each scheduler; takes half an hour
 	.ci/system-packages python hadoop
-	$(BIN)/python -m pytest tests/integration/test_versions.py -m hadoop
+	$(BIN)/python -m pytest tests/integration/yarn/test_versions.py -m hadoop
 
 equivalence: $(INSTALLED) ## Four models on real YARN against Keras alone; takes about an hour
 	.ci/system-packages python hadoop

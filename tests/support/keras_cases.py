@@ -1,6 +1,7 @@
 """What of Keras changes a training: each option is a line that works as in Keras, or is refused.
 
-`python tests/support/keras_cases.py > docs/keras.md` writes the page; `tests/afo/train/test_like_keras.py` proves it.
+`python tests/support/keras_cases.py > docs/keras.md` writes the page;
+`tests/afo/train/test_keras_options.py` proves it.
 """
 
 import sys
@@ -548,7 +549,7 @@ _HEAD = """
 # What of Keras changes a training
 
 A model that was compiled by Keras trains in a job as it does in Keras, or is refused with a reason before it trains.
-Each line is a test (`tests/afo/train/test_like_keras.py`): six steps on two parameter servers and one worker against
+Each line is a test (`tests/afo/train/test_keras_options.py`): six steps on two parameter servers and one worker against
 `train_on_batch` on the same batches, where losses and weights agree to 1e-5, or the refusal. This page is written from
 the table of that test, `tests/support/keras_cases.py`.
 """

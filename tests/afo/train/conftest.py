@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from afo.job import Job
-from click_records import SCHEMA
 from training_job import JobRun
 
 
@@ -23,11 +22,3 @@ def run_job(tmp_path: Path) -> Iterator[Callable[..., JobRun]]:
     yield make
     for run in runs:
         run.close()
-
-
-@pytest.fixture
-def schema_file(tmp_path: Path) -> Path:
-    """The schema of `click_records`."""
-    path = tmp_path / "schema.yaml"
-    path.write_text(SCHEMA.to_yaml())
-    return path

@@ -10,7 +10,7 @@ from side_by_side.stock import MAX_STARTS, PAUSE_S
 
 _TITLES = {"coordinator": "ParameterServerStrategy", "monitored": "MonitoredTrainingSession", "afo": "afo"}
 _HOW = f"""\
-Written by `make compare-faults` (`tests/integration/test_compare_faults.py`, `tests/support/side_by_side`).
+Written by `make compare-faults` (`tests/integration/faults/test_compare_faults.py`, `tests/support/side_by_side`).
 Each cell is a training of its own: 1 chief or coordinator, 2 parameter servers and 2 workers as processes of one
 machine, a checkpoint every {CHECKPOINT_S:g} s. Once all train and a checkpoint is there, the fault comes. Then the step
 of the model, and which processes make steps, are watched until all train again, for {STILL_S:g} s without a step after
