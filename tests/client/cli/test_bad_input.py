@@ -1,10 +1,15 @@
-"""Every kind of bad input has its own message, its exit code, and no traceback."""
+"""Every kind of bad input has its own message, its exit code, and no traceback.
+
+Mistakes of one line are in `user_mistakes`, longer stories here.
+"""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+import user_mistakes
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
 from afo.job.loader import load_job
@@ -12,6 +17,7 @@ from afo_client.cli import validate
 from afo_client.cli.main import run
 from afo_client.submission.inspection import on_this_machine
 from fake_resource_manager import FakeResourceManager
+from user_mistakes import BETWEEN_FILES, IN_THE_JOB_FILE, IN_THE_SCHEMA, ON_THE_COMMAND_LINE
 
 SCHEMA = """label: click
 features:
@@ -46,19 +52,24 @@ def write_records(path: Path, **changed: object) -> None:
     path.parent.mkdir(exist_ok=True)
     with RecordWriter(str(path)) as writer:
         for number in range(3):
-            values: dict[str, object] = {"user_id": [number], "price": [0.5], "click": [1], **changed}
+            values: dict[str, object] = {"user_id": [number], "price": [0.5], "click": [number % 2], **changed}
             writer.write(encode({name: value for name, value in values.items() if value}))  # type: ignore[misc]
 
 
-def refused(capsys: pytest.CaptureFixture[str], code: int, arguments: list[str], *parts: str) -> None:
-    """The command ends with `code`, nothing on stdout, and each part in its message."""
+def message_of(capsys: pytest.CaptureFixture[str], code: int, arguments: list[str], *parts: str) -> str:
+    """The message of a command that ends with `code` and nothing on stdout; each part is in it, and no traceback."""
     assert run(arguments) == code
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "error: " in captured.err
     assert "Traceback" not in captured.err
     for part in parts:
         assert part in captured.err
+    return captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int, arguments: list[str], *parts: str) -> None:
+    """The command ends with `code` and an error of ours that has each part."""
+    assert "error: " in message_of(capsys, code, arguments, *parts)
 
 
 def changed(folder: Path, old: str, new: str) -> list[str]:
@@ -262,3 +273,76 @@ def test_a_demo_without_its_job_file_makes_no_data(capsys: pytest.CaptureFixture
         capsys, 5, ["demo", "--dir", str(tmp_path / "d"), "--job", str(tmp_path / "no.yaml")], "name one with --job"
     )
     assert not (tmp_path / "d").exists()
+
+
+@pytest.fixture
+def correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a job that is right, and what it names; the present directory."""
+    for name in ("AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFO_CONF_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for part in ("train", "eval"):
+        write_records(tmp_path / part / "a.tfrecord", page=[b"x"])
+    for name, text in user_mistakes.FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def replace(folder: Path, file: str, old: str, new: str) -> None:
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1))
+
+
+def advised(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, place: str, advice: str) -> None:
+    """The command ends with the code, and says where and what to do, in a few lines."""
+    words = message_of(capsys, code, arguments, place, advice)
+    assert "a bug in afo" not in words
+    assert len(words.splitlines()) <= 6
+
+
+def by_name(table: list[tuple[str, ...]]) -> list[object]:
+    return [pytest.param(*row[1:], id=row[0]) for row in table]
+
+
+def test_what_is_changed_below_is_right_before(correct: Path) -> None:
+    assert run(["validate", "--no-trial", "job.yaml"]) == 0
+
+
+@pytest.mark.parametrize(("old", "new", "place", "advice"), by_name(IN_THE_JOB_FILE))
+def test_a_job_file(
+    correct: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, place: str, advice: str
+) -> None:
+    replace(correct, "job.yaml", old, new)
+    advised(capsys, ["validate", "job.yaml"], 3, place, advice)
+
+
+@pytest.mark.parametrize(("old", "new", "place", "advice"), by_name(IN_THE_SCHEMA))
+def test_a_schema(
+    correct: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, place: str, advice: str
+) -> None:
+    replace(correct, "schema.yaml", old, new)
+    advised(capsys, ["validate", "job.yaml"], 3, place, advice)
+
+
+@pytest.mark.parametrize(("file", "old", "new", "code", "place", "advice"), by_name(BETWEEN_FILES))
+def test_what_does_not_fit_together(
+    correct: Path, capsys: pytest.CaptureFixture[str], file: str, old: str, new: str, code: int, place: str, advice: str
+) -> None:
+    replace(correct, file, old, new)
+    advised(capsys, ["validate", "job.yaml"], code, place, advice)
+
+
+@pytest.mark.parametrize(("line", "code", "place", "advice"), by_name(ON_THE_COMMAND_LINE))
+def test_a_command_line(
+    correct: Path, capsys: pytest.CaptureFixture[str], line: str, code: int, place: str, advice: str
+) -> None:
+    advised(capsys, shlex.split(line), code, place, advice)
+
+
+def test_each_line_asks_for_a_place_and_an_advice() -> None:
+    rows = [*IN_THE_JOB_FILE, *IN_THE_SCHEMA, *BETWEEN_FILES, *ON_THE_COMMAND_LINE]
+    assert len(rows) >= 60
+    assert not [row[0] for row in rows if not (row[-2] and row[-1])]

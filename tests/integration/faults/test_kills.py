@@ -132,9 +132,10 @@ def report(soak: Soak) -> str:
     inside = sum(run.auc in soak for run in soak.disturbed)
     lines = [
         "# Soak of part 1: kills on real YARN",
-        "Written by `make kills` (`tests/integration/faults/test_kills.py`). Adult on 2 parameter servers and 2",
-        f"workers: {EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a",
-        "random step; the replacement of a worker, Child or parameter server is sent to the other node.",
+        "Written by `make kills` (`tests/integration/faults/test_kills.py`).",
+        "Adult on 2 parameter servers and 2 workers:",
+        f"{EPOCHS} epochs in batches of 32, {STEPS} steps, checkpoints every 8 s. One process gets SIGKILL at a random",
+        "step; the replacement of a worker, Child or parameter server is sent to the other node.",
         "",
         circumstances(soak.runs, "afo", "tensorflow-cpu", "skein"),
         "",

@@ -139,8 +139,9 @@ def report(runs: list[Run]) -> str:
     lines = [
         "# Soak of part 3: a kill every 45 s on real YARN",
         "",
-        "Written by `make soak` (`tests/integration/faults/test_soak.py`): `conf/jobs/adult-yarn.yaml` with 2",
-        "parameter servers, 2 workers and an evaluator, in batches of 64, a checkpoint every 8 s. Each job ended SUCCEEDED with",
+        "Written by `make soak` (`tests/integration/faults/test_soak.py`):",
+        "`conf/jobs/adult-yarn.yaml` with 2 parameter",
+        "servers, 2 workers and an evaluator, in batches of 64, a checkpoint every 8 s. Each job ended SUCCEEDED with",
         "every sample counted once an epoch, and left no process. Goodput: samples per second of the surviving history",
         "under kills, against the mean of a minute before and a minute after them, in the same job. Back: from SIGKILL",
         "until the task's next process made steps (parameter server: until both workers did; AM: until it answers;",

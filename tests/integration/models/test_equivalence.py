@@ -159,8 +159,9 @@ def report(runs: list[Run]) -> str:
     lines = [
         "# Own models: afo on YARN against one process of Keras",
         "",
-        "Written by `make equivalence` (`tests/integration/models/test_equivalence.py`). Each model of `conf/models`",
-        "is trained by its `public.py` in one process with nothing of afo, and by its port on 2 parameter servers and 2",
+        "Written by `make equivalence` (`tests/integration/models/test_equivalence.py`).",
+        "Each model of `conf/models` is",
+        "trained by its `public.py` in one process with nothing of afo, and by its port on 2 parameter servers and 2",
         "workers of a real YARN, on the same files for as many epochs; a pair has one seed. Keras mixes all records,",
         "afo the files and the records of each; first weights are drawn apart. The AUC is exact, from all predictions",
         "on the same evaluation files. Equivalent: the 90 % confidence interval of the mean paired difference lies",

@@ -1,17 +1,8 @@
-"""What people get wrong, one line each: the exit code, the place that is named, and what to do. Never a traceback.
+"""Mistakes that people make, one line each: what is changed, the exit code, the place that is named, what to do.
 
-A line names the file that is changed, what in it is replaced by what, the code, the place and the advice. Longer
-stories are in test_bad_input.py.
+A line names the file that is changed, what in it is replaced by what, the code, the place and the advice. The files
+here are right before.
 """
-
-import shlex
-from pathlib import Path
-
-import pytest
-
-from afo.data.example import encode
-from afo.data.io.tfrecord import RecordWriter
-from afo_client.cli.main import run
 
 JOB = """name: clicks
 roles:
@@ -42,6 +33,7 @@ features:
 SITE = """runtime: local
 jobs_root: {local: jobs}
 """
+FILES = {"job.yaml": JOB, "schema.yaml": SCHEMA, "afo-site.yaml": SITE}
 
 #: id, what is replaced in job.yaml, by what, place, advice. The exit code is 3.
 IN_THE_JOB_FILE = [
@@ -235,85 +227,3 @@ ON_THE_COMMAND_LINE = [
     ("history-port", "history start --port 99999", 2, "'--port'", "0<=x<=65535"),
     ("shell", "completion tcsh", 2, "'tcsh'", "'bash', 'zsh', 'fish'"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a job that is right, and what it names; the present directory."""
-    for name in ("AFO_RUNTIME", "AFO_JOBS_ROOT", "HADOOP_CONF_DIR", "HADOOP_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("AFO_CONF_DIR", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    for part in ("train", "eval"):
-        (tmp_path / part).mkdir()
-        with RecordWriter(str(tmp_path / part / "a.tfrecord")) as writer:
-            for number in range(3):
-                writer.write(encode({"user_id": [number], "page": [b"x"], "price": [0.5], "click": [number % 2]}))
-    for name, text in (("job.yaml", JOB), ("schema.yaml", SCHEMA), ("afo-site.yaml", SITE)):
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-def change(folder: Path, file: str, old: str, new: str) -> None:
-    text = (folder / file).read_text()
-    assert old in text
-    (folder / file).write_text(text.replace(old, new, 1))
-
-
-def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, place: str, advice: str) -> None:
-    """The command ends with the code, and says where and what to do, in a few lines and without a traceback."""
-    assert run(arguments) == code
-    captured = capsys.readouterr()
-    words = captured.err
-    assert captured.out == ""
-    assert place in words
-    assert advice in words
-    assert "Traceback" not in words
-    assert "a bug in afo" not in words
-    assert len(words.splitlines()) <= 6
-
-
-def by_name(table: list[tuple[str, ...]]) -> list[object]:
-    return [pytest.param(*row[1:], id=row[0]) for row in table]
-
-
-def test_what_is_changed_below_is_right_before(folder: Path) -> None:
-    assert run(["validate", "--no-trial", "job.yaml"]) == 0
-
-
-@pytest.mark.parametrize(("old", "new", "place", "advice"), by_name(IN_THE_JOB_FILE))
-def test_a_job_file(
-    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, place: str, advice: str
-) -> None:
-    change(folder, "job.yaml", old, new)
-    refused(capsys, ["validate", "job.yaml"], 3, place, advice)
-
-
-@pytest.mark.parametrize(("old", "new", "place", "advice"), by_name(IN_THE_SCHEMA))
-def test_a_schema(
-    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, place: str, advice: str
-) -> None:
-    change(folder, "schema.yaml", old, new)
-    refused(capsys, ["validate", "job.yaml"], 3, place, advice)
-
-
-@pytest.mark.parametrize(("file", "old", "new", "code", "place", "advice"), by_name(BETWEEN_FILES))
-def test_what_does_not_fit_together(
-    folder: Path, capsys: pytest.CaptureFixture[str], file: str, old: str, new: str, code: int, place: str, advice: str
-) -> None:
-    change(folder, file, old, new)
-    refused(capsys, ["validate", "job.yaml"], code, place, advice)
-
-
-@pytest.mark.parametrize(("line", "code", "place", "advice"), by_name(ON_THE_COMMAND_LINE))
-def test_a_command_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], line: str, code: int, place: str, advice: str
-) -> None:
-    refused(capsys, shlex.split(line), code, place, advice)
-
-
-def test_each_line_asks_for_a_place_and_an_advice() -> None:
-    rows = [*IN_THE_JOB_FILE, *IN_THE_SCHEMA, *BETWEEN_FILES, *ON_THE_COMMAND_LINE]
-    assert len(rows) >= 60
-    assert not [row[0] for row in rows if not (row[-2] and row[-1])]
