@@ -13,6 +13,8 @@ from afo.rpc.messages import Usage
 from afo.site.history import HistorySite
 from afo.site.user_state import UserState
 from afo_history_server.store.job_files import JobFiles
+from afo_history_server.store.job_store import JobStore
+from afo_history_server.store.telemetry import Telemetry
 from afo_history_server.web.access import Access
 from afo_history_server.web.app import close_app, create_app
 from job_writer import DONE, FAILED, LAST_WORDS, RUNNING, T0, JobWriter, task_id
@@ -31,6 +33,12 @@ def root(tmp_path: Path) -> str:
 def clock() -> list[float]:
     """The application's clock: the only element."""
     return [T0 + 1000]
+
+
+@pytest.fixture
+def store(root: str, clock: list[float]) -> JobStore:
+    """The jobs of `root`."""
+    return JobStore(root, Telemetry(), lambda: clock[0])
 
 
 @pytest.fixture

@@ -2,18 +2,13 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-from afo.errors import NotFound
 from afo.protocol.task_environment import TaskEnvironment
 from afo_child.container import facts
 from afo_child.container.usage import UsageMeter
-from afo_child.network.ports import PortReservation, stopped, unresponsive
-from afo_child.process import launch
 
 
 def test_usage_covers_a_process_and_keeps_the_counters_of_a_dead_one() -> None:
@@ -57,66 +52,3 @@ def test_the_report_has_every_fact_and_no_surprise(tmp_path: Path) -> None:
     assert all(report.values())
     assert report["malloc_arena_max_passed"] == "unset"
     assert "hunter2" not in str(report)
-
-
-def test_a_preload_that_works_and_one_that_does_not() -> None:
-    launch.check_preload({"LD_PRELOAD": "libm.so.6"})
-    with pytest.raises(NotFound, match=r"libnowhere\.so"):
-        launch.check_preload({"LD_PRELOAD": "libm.so.6:libnowhere.so"})
-
-
-def test_two_reservations_differ_and_release_twice_is_nothing() -> None:
-    one, other = PortReservation("h", 1), PortReservation("h", 1)
-    assert one.address != other.address
-    for reservation in (one, other, one):
-        reservation.release()
-    assert not one.held
-
-
-SERVER = """
-import grpc, sys
-from concurrent import futures
-server = grpc.server(futures.ThreadPoolExecutor(1))
-print(server.add_insecure_port("[::]:0"), flush=True)
-server.start()
-input()
-server.stop(None)
-"""
-
-
-def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> None:
-    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        port = int(process.stdout.readline())
-        server = psutil.Process(process.pid)
-        assert unresponsive(process.pid, 30.0) == ""
-        server.suspend()
-        words = f"its process does not answer at port {port} within 0.5 s (stopped by a signal, state T)"
-        assert unresponsive(process.pid, 0.5) == words
-        server.resume()
-        assert unresponsive(process.pid, 30.0) == ""
-        process.communicate(b"\n")
-    assert unresponsive(process.pid, 0.5) == "", "it is gone, which others say"
-
-
-def test_a_process_that_was_stopped_is_told_from_one_that_waits() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert stopped(process.pid) == ""
-        psutil.Process(process.pid).suspend()
-        while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
-            time.sleep(0.01)
-        assert stopped(process.pid) == "its process stands still (stopped by a signal, state T)"
-        psutil.Process(process.pid).resume()
-        process.communicate(b"\n")
-    assert stopped(process.pid) == ""
-
-
-def test_a_process_that_listens_nowhere_is_not_said_to_be_silent() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert unresponsive(process.pid, 0.5) == ""
-        process.communicate(b"\n")
-
-
-def test_the_child_imports_no_tensorflow() -> None:
-    code = "import sys, afo_child.main; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

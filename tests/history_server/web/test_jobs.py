@@ -1,4 +1,4 @@
-"""What stands on the pages."""
+"""The list of jobs, and the overview of each."""
 
 import html
 import re

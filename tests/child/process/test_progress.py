@@ -1,0 +1,32 @@
+"""Progress as a process tells it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afo_child.process.progress import MAX_LINE, ProgressReader
+
+
+def test_progress_survives_every_cut_and_every_garbage() -> None:
+    text = b'{"phase":"training","step":1}\nnonsense\n\xff\xfe\n{"phase":"done","step":2}\n{"phase":"tra'
+    for cut in range(len(text)):
+        reader = ProgressReader()
+        reader.feed(text[:cut])
+        reader.feed(text[cut:])
+        assert reader.newest is not None
+        assert (reader.newest.phase, reader.newest.step, reader.malformed) == ("done", 2, 2)
+
+
+@given(st.lists(st.binary(max_size=200)))
+def test_progress_takes_any_bytes(chunks: list[bytes]) -> None:
+    reader = ProgressReader()
+    for chunk in chunks:
+        reader.feed(chunk)
+
+
+def test_an_endless_line_of_progress_takes_no_memory() -> None:
+    reader = ProgressReader()
+    for _ in range(100):
+        reader.feed(b"x" * MAX_LINE)
+    assert reader.malformed >= 50
+    reader.feed(b'\n{"phase":"done"}\n')
+    assert reader.newest is not None
