@@ -20,9 +20,9 @@ class Termination(threading.Thread):
         self._on_signal, self._on_deadline, self._grace_s = on_signal, on_deadline, grace_s
         self._reader, writer = os.pipe()
         os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # first: what a handler took before would be lost
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def run(self) -> None:
         """Wait for the signal."""
