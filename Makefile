@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 QUICK := not soak and not kills and not equivalence and not faults and not compare_faults and not versions and not pairs
 
 TESTED_WITH := python native doctest hadoop kerberos firewall browser
-PYTEST = $(BIN)/python tests/support/rerun.py run
+PYTEST = $(BIN)/python tests/support/rerun_failures.py run
 SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart 0
 DAY := $(shell expr $$(date +%s) / 86400)
 

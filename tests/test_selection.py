@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rerun
+import rerun_failures
 from duration_table import keep, seconds_by_file, table
 from selection import DURATIONS, deal, of_day
 
@@ -42,7 +42,7 @@ def test_the_durations_are_of_tests_that_exist() -> None:
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with tests of its own, and with what this suite's conftest does for it."""
-    support = Path(rerun.__file__).parent
+    support = Path(rerun_failures.__file__).parent
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {support}\nmarkers = slow: slow\n")
     conftest = Path(__file__).with_name("conftest.py").read_text()
     (tmp_path / "conftest.py").write_text(conftest)
@@ -52,7 +52,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, rerun.__file__, *arguments], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, rerun_failures.__file__, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
 
 

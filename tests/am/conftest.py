@@ -11,7 +11,7 @@ from afo.protocol.am_config import AmConfig
 from afo_am.core.core import Core
 from afo_am.state import invariants
 from fake_cluster import FakeCluster, make_config
-from journaled import journaled
+from journaled_state import journaled_state
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def make_cluster() -> Iterator[Callable[..., FakeCluster]]:
         replayed = Core(cluster.config, now=0.0)
         for event, wall in cluster.log:
             replayed.replay(event, wall)
-        assert journaled(replayed) == journaled(cluster.core)
+        assert journaled_state(replayed) == journaled_state(cluster.core)
         assert_costs_are_told_by_the_log(cluster.log)
 
 

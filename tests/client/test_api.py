@@ -9,7 +9,7 @@ import pytest
 
 from afo.errors import AfoError, NotFound, SpecError, WaitTimeout
 from afo_client import Job, JobFailed, JobKilled, api, open_job, submit
-from pretender import Pretender, pretend, small_job
+from fake_runtime import FakeRuntime, small_job, use_fake_runtime
 
 VARIABLES = {"dt": "2026-01-02"}
 
@@ -21,13 +21,13 @@ def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Pretender:
-    pretender = pretend(monkeypatch, "RUNNING")
-    monkeypatch.setattr(api, "runtime_for", lambda name, config: pretender)
-    return pretender
+def running(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
+    fake = use_fake_runtime(monkeypatch, "RUNNING")
+    monkeypatch.setattr(api, "runtime_for", lambda name, config: fake)
+    return fake
 
 
-def test_a_job_from_its_submission_to_its_metrics(job_file: Path, running: Pretender) -> None:
+def test_a_job_from_its_submission_to_its_metrics(job_file: Path, running: FakeRuntime) -> None:
     settings = {"data.epochs": 3, "roles.worker.memory": "3 GiB", "tags": {"by": "python"}}
     job = submit(job_file, settings=settings, variables=VARIABLES, runtime="local")
     assert (job.id, job.new, job.status().state) == ("local_1_0001", True, "RUNNING")
@@ -44,7 +44,7 @@ def test_a_job_from_its_submission_to_its_metrics(job_file: Path, running: Prete
 
 @pytest.mark.parametrize(("state", "kind", "code"), [("FAILED", JobFailed, 1), ("KILLED", JobKilled, 8)])
 def test_how_it_ended_is_an_error(
-    job_file: Path, running: Pretender, state: str, kind: type[JobFailed], code: int
+    job_file: Path, running: FakeRuntime, state: str, kind: type[JobFailed], code: int
 ) -> None:
     job = submit(str(job_file), variables=VARIABLES)
     running.end(state)
@@ -55,7 +55,7 @@ def test_how_it_ended_is_an_error(
     assert job.kill().state == state
 
 
-def test_a_key_returns_the_earlier_job(job_file: Path, running: Pretender) -> None:
+def test_a_key_returns_the_earlier_job(job_file: Path, running: FakeRuntime) -> None:
     def again(*, retry: bool = False) -> Job:
         return submit(job_file, variables=VARIABLES, idempotency_key="daily", retry=retry)
 
@@ -65,7 +65,7 @@ def test_a_key_returns_the_earlier_job(job_file: Path, running: Pretender) -> No
     assert (again(retry=True).id, again().id) == ("local_2_0001", "local_2_0001")
 
 
-def test_errors_are_those_of_the_command(job_file: Path, running: Pretender) -> None:
+def test_errors_are_those_of_the_command(job_file: Path, running: FakeRuntime) -> None:
     with pytest.raises(SpecError, match="did you mean `epochs`"):
         submit(job_file, settings={"data.epoch": 1}, variables=VARIABLES)
     with pytest.raises(NotFound, match=r"gone\.yaml"):
@@ -75,7 +75,7 @@ def test_errors_are_those_of_the_command(job_file: Path, running: Pretender) -> 
     assert running.submitted == []
 
 
-def test_any_thread_will_do(job_file: Path, running: Pretender) -> None:
+def test_any_thread_will_do(job_file: Path, running: FakeRuntime) -> None:
     jobs: list[Job] = []
     thread = threading.Thread(target=lambda: jobs.append(submit(job_file, variables=VARIABLES)))
     thread.start()

@@ -22,7 +22,7 @@ from afo_am.core.core import Core, Outcome
 from afo_am.runtime.base import ContainerInfo
 from afo_am.state import commands as c
 from afo_am.state import invariants
-from fake_model import FakeModel, read
+from fake_parameter_servers import FakeModel, read
 
 
 def make_config(

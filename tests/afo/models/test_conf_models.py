@@ -13,7 +13,7 @@ import pytest
 from afo.data.schema import read_schema
 from afo.job.loader import load_job
 from afo_client.cli.main import run
-from own_models import MODELS, NAMES, is_sequence_model, write_small
+from conf_models import MODELS, NAMES, is_sequence_model, write_small
 
 each_model = pytest.mark.parametrize("name", NAMES)
 

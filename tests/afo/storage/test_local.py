@@ -17,7 +17,7 @@ from afo.failures.classify import classify_process
 from afo.storage import deadline
 from afo.storage.backend import BLOCK
 from afo.storage.streams import copy_here
-from damage import broken
+from damaged_files import broken
 
 
 @pytest.fixture(params=["", "file://"])

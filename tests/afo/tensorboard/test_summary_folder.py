@@ -10,7 +10,7 @@ import pytest
 from afo.errors import NoSpaceLeft, PermissionDenied, StorageError
 from afo.tensorboard import summary_folder
 from afo.tensorboard.summary_folder import MAX_DEPTH, SummaryFolder
-from damage import broken
+from damaged_files import broken
 
 EVENTS = "events.out.tfevents.1700000000.node-1.77.0.v2"
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from afo.checkpoint.manifest import read_manifest
 from afo.job import RoleSpec
 from afo.job.loader import load_job
-from own_models import MODELS, is_sequence_model, write_small
+from conf_models import MODELS, is_sequence_model, write_small
 from training_job import JobRun
 
 pytestmark = pytest.mark.tensorflow

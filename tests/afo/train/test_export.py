@@ -18,13 +18,14 @@ from afo.errors import SpecError
 from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
 from afo.job.loader import load_job
 from afo.ops.library import available
-from checkpoint_values import CheckpointValues
 from click_records import SCHEMA
+from fake_checkpoint_reader import FakeCheckpointReader
 
 pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "support"
+SCORES = SUPPORT / "standalone" / "saved_model_scores.py"
 #: Keys of each hash table, from 0 on; records ask for others as well.
 KEYS = 40
 #: As no argument of Python can be called.
@@ -37,7 +38,7 @@ MODELS = {
     "dense": Model(
         hidden_units=(8,), embedding=Embedding(dim=8, storage="dense"), wide=Wide(crosses=(("city", "age"),))
     ),
-    "own": Model(entry=f"{SUPPORT / 'own_ctr.py'}:build", params={"dim": 8}),
+    "own": Model(entry=f"{SUPPORT / 'user_models' / 'click_model.py'}:build", params={"dim": 8}),
 }  # fmt: skip
 RECORDS = [
     {
@@ -74,7 +75,7 @@ class Trained:
     def reader(self) -> Any:
         state = {each.name.removeprefix("afo/"): np.ones(each.shape, each.dtype) for each in self._parameters.state}
         whole = None if "statistics" in state else state
-        return CheckpointValues(1, self._parameters.dense.rows, whole, KEYS)
+        return FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
 
     def evaluated(self, rows: RowType) -> Any:
         import tensorflow as tf
@@ -107,7 +108,7 @@ class Trained:
 
     def serving(self, model: Path, *libraries: Path, loader: str = "functions") -> "subprocess.CompletedProcess[str]":
         """A process that serves, and has ended."""
-        words = [sys.executable, "-I", SUPPORT / "serving.py", loader, model, self.records, self._served, *libraries]
+        words = [sys.executable, "-I", SCORES, loader, model, self.records, self._served, *libraries]
         return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120, check=False)
 
     @property

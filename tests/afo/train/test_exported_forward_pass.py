@@ -19,6 +19,7 @@ from training_job import JobRun
 pytestmark = pytest.mark.tensorflow
 
 SUPPORT = Path(__file__).parents[2] / "support"
+SCORES = SUPPORT / "standalone" / "saved_model_scores.py"
 RECORDS = 400
 MODELS = {
     storage: Model(
@@ -27,13 +28,13 @@ MODELS = {
         wide=Wide(crosses=(("city", "age"),), cross_buckets=50),
     )
     for storage in ("dense", "hash_table")
-} | {"own": Model(entry=f"{SUPPORT / 'own_ctr.py'}:build_module", from_logits=True)}
+} | {"own": Model(entry=f"{SUPPORT / 'user_models' / 'click_model.py'}:build_module", from_logits=True)}
 
 
 def served_loss(export: Path, records: Path, *libraries: Path) -> float:
     """Log loss of what a process without afo answers."""
     output = export.parent / "served.npy"
-    words = [sys.executable, "-I", SUPPORT / "serving.py", "functions", export, records, output, *libraries]
+    words = [sys.executable, "-I", SCORES, "functions", export, records, output, *libraries]
     subprocess.run([*map(str, words)], check=True, timeout=120)
     clicked = np.array([int(decode(record)["label"][0]) for record in read_records(str(records))], bool)
     probability = np.load(output).astype(np.float64).reshape(-1)

@@ -36,7 +36,7 @@ def job_of(folder: Path, schedule: Schedule) -> Job:
         name="rates",
         roles={"ps": RoleSpec(), "worker": RoleSpec()},
         data=Data(schema="schema.yaml", train=(f"{folder}/data/part-*",), sample_id="sample_id", batch_size=64),
-        model=Model(entry=f"{Path(__file__).parents[2]}/support/own_rate.py:build"),
+        model=Model(entry=f"{Path(__file__).parents[2]}/support/user_models/shown_rate.py:build"),
         optimizer=Optimizer(schedule=schedule),
         train=Train(max_steps=6),
     )

@@ -25,12 +25,12 @@ from afo.job import (
 from afo.models.entry import load
 from afo.models.records import RecordParser
 from click_records import SCHEMA, expected_acks, write_files
-from served import served_auc
+from served_auc import served_auc
 from training_job import JobRun
 
 pytestmark = pytest.mark.tensorflow
 
-OWN = Path(__file__).parents[2] / "support" / "own_ctr.py"
+OWN = Path(__file__).parents[2] / "support" / "user_models" / "click_model.py"
 RunJob = Callable[..., JobRun]
 
 

@@ -17,7 +17,7 @@ from afo.formats.units import Duration
 from afo.job import Data, Embedding, Eviction, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
 from afo.models.feature_tables import check_features, pays, pooled_on_servers
 from afo.models.layout import layout_of
-from listed_clicks import LENGTH, SCHEMA, records
+from list_records import LENGTH, SCHEMA, records
 from training_job import JobRun
 
 pytestmark = pytest.mark.tensorflow
@@ -45,9 +45,9 @@ def batches() -> list[list[bytes]]:
 def trained(job: Job, servers: int = 2) -> tuple[list[float], Any]:
     """The losses of the steps, and the trainer."""
     from afo.trainable.hashed_wide_deep import HashedWideDeepModel
-    from near_trainer import NearTrainer
+    from in_process_trainer import InProcessTrainer
 
-    trainer = NearTrainer(HashedWideDeepModel(SCHEMA, job), SCHEMA, job, servers)
+    trainer = InProcessTrainer(HashedWideDeepModel(SCHEMA, job), SCHEMA, job, servers)
     return trainer.losses(batches()), trainer
 
 
@@ -81,14 +81,14 @@ def test_the_servers_sums_teach_what_the_rows_teach(case: str, parts: Any) -> No
 def test_without_any_other_feature_there_are_sums_alone() -> None:
     """No row comes to the worker, and no cross is there."""
     from afo.trainable.hashed_wide_deep import HashedWideDeepModel
-    from near_trainer import NearTrainer
+    from in_process_trainer import InProcessTrainer
 
     schema = msgspec.structs.replace(SCHEMA, features=(SCHEMA["words"], SCHEMA["worth"], SCHEMA["seen"]))
     found = []
     for pooling in ("workers", "servers"):
         job = job_of(Embedding(dim=4, pooling=pooling))  # type: ignore[arg-type]
         job = msgspec.structs.replace(job, model=msgspec.structs.replace(job.model, wide=Wide()))
-        trainer = NearTrainer(HashedWideDeepModel(schema, job), schema, job, 2)
+        trainer = InProcessTrainer(HashedWideDeepModel(schema, job), schema, job, 2)
         found.append(trainer.losses(batches()))
     assert "AfoLookupRows" not in {each.type for each in trainer.operations(batches()[0])}
     np.testing.assert_allclose(*found, atol=2e-5)
@@ -184,14 +184,14 @@ def own(tmp_path: Path) -> Callable[..., Any]:
         import keras
 
         from afo.trainable.entry_model import EntryModel
-        from near_trainer import NearTrainer
+        from in_process_trainer import InProcessTrainer
 
         keras.backend.clear_session()
         path = tmp_path / "own.py"
         path.write_text(OWN)
         model = Model(entry=f"{path}:build", params=params, embedding=embedding or Embedding())
         job = msgspec.structs.replace(job_of(Embedding()), model=model)
-        trainer = NearTrainer(EntryModel(SCHEMA, job), SCHEMA, job, 2)
+        trainer = InProcessTrainer(EntryModel(SCHEMA, job), SCHEMA, job, 2)
         return trainer.losses(batches()), trainer
 
     return train

@@ -98,8 +98,8 @@ def test_a_loss_that_is_a_sum_is_left_as_it_is(tmp_path: Path, schema_file: Path
 def counted(
     storage: Storage, reduction: str, folder: Path, schema_file: Path, run_job: RunJob
 ) -> tuple[float, dict[int, Any]]:
-    """The weight of `own_sums` and its rows by user, which all begin with 0."""
-    entry = f"{Path(__file__).parents[2]}/support/own_sums.py:build"
+    """The weight of `counting_model` and its rows by user, which all begin with 0."""
+    entry = f"{Path(__file__).parents[2]}/support/user_models/counting_model.py:build"
     model = Model(entry=entry, params={"reduction": reduction}, embedding=Embedding(storage=storage))
     with trained(run_job(job_of(folder, model, Optimizer()), schema_file), folder / "read") as reader:
         [weight] = reader.whole("dense")

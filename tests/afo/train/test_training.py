@@ -19,7 +19,7 @@ from afo.protocol.train_task import EXIT_RESTART
 from afo.trainable.served import export_info
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
-from served import served_auc
+from served_auc import served_auc
 from training_job import JobRun, wait_until
 
 pytestmark = pytest.mark.tensorflow

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from afo.data.example import encode
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Wide
-from checkpoint_values import CheckpointValues
+from fake_checkpoint_reader import FakeCheckpointReader
 
 pytestmark = pytest.mark.tensorflow
 
@@ -39,9 +39,9 @@ def test_what_is_loaded_replaces_all_that_was_there(
         for n in range(8)
     ]
     features = parts.parser(tf.constant(records)).features
-    first, second = CheckpointValues(1, dense), CheckpointValues(2, dense)
+    first, second = FakeCheckpointReader(1, dense), FakeCheckpointReader(2, dense)
     model, other = parts.model.local(first), parts.model.local(second)  # type: ignore[arg-type]
     wanted = other.probabilities(features).numpy()
     assert np.abs(model.probabilities(features).numpy() - wanted).max() > 0.01
-    model.load(CheckpointValues(2, dense))  # type: ignore[arg-type]
+    model.load(FakeCheckpointReader(2, dense))  # type: ignore[arg-type]
     assert_array_equal(model.probabilities(features).numpy(), wanted)

@@ -11,7 +11,7 @@ from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.state.tasks import Stage
 from fake_cluster import FakeCluster, FakeTask, make_config
-from journaled import journaled
+from journaled_state import journaled_state
 
 Make = Callable[..., FakeCluster]
 
@@ -190,9 +190,9 @@ def test_a_restarted_master_knows_who_holds_what(make_cluster: Make) -> None:
     cluster = until_saved(make_cluster(config()))
     processes = [server(cluster, index).process for index in (0, 2)]
     cluster.fail(server(cluster, 1), "killed_by_signal", -9)
-    before = journaled(cluster.core)
+    before = journaled_state(cluster.core)
     cluster.start_am()
-    after = journaled(cluster.core)
+    after = journaled_state(cluster.core)
     assert {key for key in before if before[key] != after[key]} == {"incarnation", "masters"}
     ready = until_ready(cluster)
     cluster.start_am()

@@ -26,7 +26,7 @@ from afo_am.engine.replay import DamagedJournal, read_earlier
 from afo_am.state.apply import OBSERVATIONS
 from afo_am.supervisor.supervision import FINAL_CODES
 from fake_cluster import FakeCluster, make_config
-from journaled import journaled
+from journaled_state import journaled_state
 
 CONFIG = make_config(workers=2, ps=2, files=4, epochs=3)
 
@@ -104,7 +104,7 @@ def state(records: tuple[Record, ...]) -> dict[str, object]:
     core = Core(CONFIG, now=0.0)
     for record in records:
         core.replay(record.event, record.time)
-    return journaled(core)
+    return journaled_state(core)
 
 
 def kept(job: Written) -> dict[str, bytes]:

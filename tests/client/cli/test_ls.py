@@ -15,7 +15,7 @@ from afo.yarn import submission
 from afo_client.cli.main import afo
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
-from damage import HOSTILE
+from damaged_files import HOSTILE
 from job_writer import DONE, RUNNING, JobWriter
 
 pytestmark = pytest.mark.timeout(60)

@@ -14,7 +14,7 @@ from afo.job import Job
 from afo.site.config import load_config
 from afo_client import api
 from afo_client.cli.main import run
-from pretender import pretend, small_job
+from fake_runtime import small_job, use_fake_runtime
 
 LIMITS = """limits:
   tags:
@@ -100,16 +100,16 @@ def test_nothing_is_started_that_the_site_does_not_allow(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site(folder, "limits: {tags: {team: []}}\n")
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     given = [str(folder / "job.yaml"), "--runtime", "local", "--var", "dt=2026-01-02"]
     for verb in (["submit"], ["submit", "--dry-run"], ["validate"]):
         assert run([*verb, *given]) == 3
         assert "$.tags.team: a job needs the tag `team`" in capsys.readouterr().err
     with pytest.raises(SpecError, match="needs the tag"):
         api.submit(folder / "job.yaml", runtime="local", variables={"dt": "2026-01-02"})
-    assert pretender.submitted == []
+    assert fake.submitted == []
     assert run(["submit", *given, "--set", "tags.team=ads"]) == 0
-    assert len(pretender.submitted) == 1
+    assert len(fake.submitted) == 1
 
 
 def test_defaults_of_the_site_hold_and_are_shown(
@@ -127,9 +127,9 @@ def test_defaults_of_the_site_hold_and_are_shown(
     fields = json.loads(capsys.readouterr().out)["config"]
     assert fields["defaults.tags.team"] == {"value": "ads", "origin": f"{file}:3"}
     assert fields["limits.tags.team"] == {"value": '["ads"]', "origin": f"{file}:4"}
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     api.submit(folder / "job.yaml", runtime="local", variables={"dt": "2026-01-02"})
-    assert pretender.submitted[0][0].job.tags == {"team": "ads"}
+    assert fake.submitted[0][0].job.tags == {"team": "ads"}
 
 
 @pytest.mark.parametrize("page", ["docs/site-policy.md", "conf/afo-site.yaml"])

@@ -22,8 +22,8 @@ from afo.storage.regular_file import read_end, read_regular
 from afo_client.cli.main import run
 from afo_client.packing.archive import write_archive
 from afo_client.runtimes.local.jobs import LocalJobs
+from fake_runtime import small_job
 from job_writer import JobWriter
-from pretender import small_job
 
 pytestmark = pytest.mark.timeout(60)  # without what is tested here they wait for ever
 

@@ -13,7 +13,7 @@ from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.staging import StagedFile
 from afo_client.submission import start
-from pretender import pretend, small_job
+from fake_runtime import small_job, use_fake_runtime
 
 JOB = "local_1_0001"
 
@@ -30,13 +30,13 @@ def submit(folder: Path, *arguments: str) -> int:
 def test_the_id_stands_alone_on_stdout(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     assert submit(folder) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{JOB}\n"
     assert f"{JOB} SUCCEEDED" in captured.err
     assert f"{folder}/out/2026-01-02" in captured.err
-    config, schema, _ = pretender.submitted[0]
+    config, schema, _ = fake.submitted[0]
     assert config.train_files == (f"{folder}/a.tfrecord",)
     assert config.jobs_root == f"{folder}/state/jobs"
     assert schema == (folder / "schema.yaml").read_text()
@@ -47,7 +47,7 @@ def test_the_id_stands_alone_on_stdout(
 def test_the_state_is_private_with_any_umask(
     folder: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    pretend(monkeypatch, "SUCCEEDED")
+    use_fake_runtime(monkeypatch, "SUCCEEDED")
     before = os.umask(0)
     try:
         assert submit(folder, *options) == 0
@@ -59,11 +59,11 @@ def test_the_state_is_private_with_any_umask(
 def test_no_job_is_started_whose_secret_cannot_be_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "RUNNING")
+    fake = use_fake_runtime(monkeypatch, "RUNNING")
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
     (folder / "state").write_text("no directory")
     assert submit(folder) == 4
-    assert pretender.submitted == []
+    assert fake.submitted == []
     assert "AFO_STATE_DIR" in capsys.readouterr().err
 
 
@@ -71,7 +71,7 @@ def test_no_job_is_started_whose_secret_cannot_be_kept(
 def test_wait_json_prints_one_object(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, code: int
 ) -> None:
-    pretend(monkeypatch, state)
+    use_fake_runtime(monkeypatch, state)
     assert submit(folder, "--wait", "--json") == code
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1
@@ -84,18 +84,18 @@ def test_wait_json_prints_one_object(
 def test_a_detached_job_keeps_its_secret_with_the_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "RUNNING")
+    fake = use_fake_runtime(monkeypatch, "RUNNING")
     assert submit(folder, "--detach", "--json") == 0
     assert json.loads(capsys.readouterr().out)["application_id"] == JOB
     state = UserState(folder / "state")
-    assert state.secret(JOB) == pretender.submitted[0][2]
+    assert state.secret(JOB) == fake.submitted[0][2]
     assert state.secret_file(JOB).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_timeout_leaves_the_job_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretend(monkeypatch, "RUNNING")
+    use_fake_runtime(monkeypatch, "RUNNING")
     assert submit(folder, "--timeout", "0s") == 7
     captured = capsys.readouterr()
     assert captured.out == f"{JOB}\n"
@@ -105,11 +105,11 @@ def test_the_timeout_leaves_the_job_alone(
 def test_ctrl_c_while_starting_waits_until_the_id_is_known(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "RUNNING")
+    fake = use_fake_runtime(monkeypatch, "RUNNING")
 
     def interrupted(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         os.kill(os.getpid(), signal.SIGINT)
-        return pretender.start(config, schema, secret, tell)
+        return fake.start(config, schema, secret, tell)
 
     monkeypatch.setattr(start, "_start", interrupted)
     assert submit(folder) == 130
@@ -124,7 +124,7 @@ def test_a_runtime_that_refuses(
     def refuse(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         raise PermissionDenied("not you")
 
-    pretend(monkeypatch, "RUNNING")
+    use_fake_runtime(monkeypatch, "RUNNING")
     monkeypatch.setattr(start, "_start", refuse)
     assert submit(folder) == 4
     assert capsys.readouterr().out == ""

@@ -19,7 +19,7 @@ from afo.formats import units
 from afo.job import Data, Job
 from afo.job.smoke import smoke_job
 from afo_client.cli.main import run
-from pretender import pretend, small_job
+from fake_runtime import small_job, use_fake_runtime
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def submit(folder: Path, *arguments: str) -> int:
 
 
 def test_the_first_records_are_trained_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     settings = ["--set", "roles.worker.instances=6", "--set", "data.epochs=3", "--set", "tags.a=b"]
     assert submit(folder, "--limit", "5", *settings) == 0
-    config = pretender.submitted[0][0]
+    config = fake.submitted[0][0]
     assert [Path(url).name for url in config.train_files] == ["part-0.tfrecord", "part-1.tfrecord"]
     assert config.train_files == config.job.data.train == config.eval_files
     assert str(Path(config.train_files[0]).parents[1]) == f"{config.jobs_root}/rows"
@@ -59,15 +59,15 @@ def test_the_first_records_are_trained_on(folder: Path, monkeypatch: pytest.Monk
     assert (job.export.dir, job.tags) == ("", {"a": "b"})
     modified = Path(first).stat().st_mtime_ns
     assert submit(folder, "--limit", "5") == 0
-    assert pretender.submitted[1][0].train_files == config.train_files
+    assert fake.submitted[1][0].train_files == config.train_files
     assert Path(first).stat().st_mtime_ns == modified
 
 
 def test_other_rows_are_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     assert submit(folder, "--limit", "1") == 0
     assert submit(folder, "--limit", "1000") == 0
-    few, all_of_them = (submitted[0].train_files for submitted in pretender.submitted)
+    few, all_of_them = (submitted[0].train_files for submitted in fake.submitted)
     assert (len(few), len(all_of_them)) == (1, 3)
     assert not set(few) & set(all_of_them)
 

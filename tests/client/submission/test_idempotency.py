@@ -14,7 +14,7 @@ from afo.site import user_state
 from afo_client.cli.main import run
 from afo_client.submission import idempotency
 from afo_client.submission.idempotency import Once
-from pretender import Pretender, pretend, small_job
+from fake_runtime import FakeRuntime, small_job, use_fake_runtime
 
 
 class Cluster:
@@ -206,57 +206,57 @@ class TestVerb:
     def test_the_second_submission_follows_the_first_job(
         self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        pretender = pretend(monkeypatch, "RUNNING")
+        fake = use_fake_runtime(monkeypatch, "RUNNING")
         assert run([*submit, "--detach", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["new"] is True
-        pretender.end("SUCCEEDED")
+        fake.end("SUCCEEDED")
         assert run(submit) == 0
         captured = capsys.readouterr()
-        assert captured.out == f"{pretender.job_id}\n"
+        assert captured.out == f"{fake.job_id}\n"
         assert "was submitted with this idempotency key before" in captured.err
-        assert len(pretender.submitted) == 1
-        assert pretender.submitted[0][0].once
+        assert len(fake.submitted) == 1
+        assert fake.submitted[0][0].once
 
     @pytest.mark.parametrize(("state", "code"), [("FAILED", 1), ("KILLED", 8)])
     def test_a_failed_job_stands_for_its_key_unless_another_is_wanted(
         self, submit: list[str], monkeypatch: pytest.MonkeyPatch, state: str, code: int
     ) -> None:
-        pretender: Pretender = pretend(monkeypatch, state)
+        fake: FakeRuntime = use_fake_runtime(monkeypatch, state)
         assert run(submit) == code
         assert run(submit) == code
-        assert len(pretender.submitted) == 1
-        pretender.state = "SUCCEEDED"
+        assert len(fake.submitted) == 1
+        fake.state = "SUCCEEDED"
         assert run([*submit, "--retry"]) == 0
         assert run([*submit, "--retry"]) == 0
-        assert len(pretender.submitted) == 2
+        assert len(fake.submitted) == 2
 
     def test_wrong_data_release_the_key(
         self, submit: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        pretender = pretend(monkeypatch, "SUCCEEDED")
+        fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
         (tmp_path / "a.tfrecord").rename(tmp_path / "away")
         assert run(submit) == 5
         (tmp_path / "away").rename(tmp_path / "a.tfrecord")
         assert run(submit) == 0
-        assert len(pretender.submitted) == 1
+        assert len(fake.submitted) == 1
 
     def test_without_room_for_its_secret_no_job_starts(
         self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        pretender = pretend(monkeypatch, "SUCCEEDED")
+        fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
         with monkeypatch.context() as patch:
             patch.setattr(user_state, "write_private", without_room)
             assert run(submit) == 1
         assert "secrets/" in (said := capsys.readouterr().err)
         assert "No space left on device; set AFO_STATE_DIR" in said
-        assert pretender.submitted == []
+        assert fake.submitted == []
         assert run(submit) == 0
-        assert len(pretender.submitted) == 1
+        assert len(fake.submitted) == 1
 
     def test_without_room_behind_its_secret_the_job_is_followed(
         self, submit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        pretender = pretend(monkeypatch, "SUCCEEDED")
+        fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
         write = user_state.write_private
 
         def room_for_secrets(path: Path, data: bytes) -> None:
@@ -266,9 +266,9 @@ class TestVerb:
         for _ in range(2):  # the second finds the first's job
             assert run(submit) == 0
             captured = capsys.readouterr()
-            assert captured.out == f"{pretender.job_id}\n"
-            assert f"warning: {pretender.job_id} is not remembered as the last job" in captured.err
-        assert len(pretender.submitted) == 1
+            assert captured.out == f"{fake.job_id}\n"
+            assert f"warning: {fake.job_id} is not remembered as the last job" in captured.err
+        assert len(fake.submitted) == 1
 
     def test_retry_needs_a_key(self, submit: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert run([*submit[:-2], "--retry"]) == 2

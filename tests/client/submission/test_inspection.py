@@ -22,7 +22,7 @@ from afo_client.cli.validate import plan_text
 from afo_client.submission.first_rows import limited
 from afo_client.submission.inspection import Inspection, inspect_job
 from afo_client.submission.start import am_config
-from pretender import pretend, small_job
+from fake_runtime import small_job, use_fake_runtime
 
 
 @pytest.fixture
@@ -118,11 +118,11 @@ def submit(folder: Path, *arguments: str) -> int:
 def test_an_inferred_schema_is_shown_and_travels_with_the_job(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     text = (folder / "job.yaml").read_text()
     (folder / "job.yaml").write_text(text.replace("schema: schema.yaml, ", ""))
     assert submit(folder) == 0
-    _, schema, _ = pretender.submitted[0]
+    _, schema, _ = fake.submitted[0]
     assert parse_schema(schema, "submitted").names == ("x",)
     shown = capsys.readouterr().err
     assert "`data.schema`" in shown
@@ -133,17 +133,17 @@ def test_an_inferred_schema_is_shown_and_travels_with_the_job(
 def test_submit_waits_for_the_marker_and_gives_up_in_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     monkeypatch.setattr(markers, "POLL_S", 0.05)
     waiting = ("--set", "data.wait_for=_SUCCESS", "--set", "timeouts.data=1s")
     assert submit(folder, *waiting) == 5
-    assert pretender.submitted == []
+    assert fake.submitted == []
     said = capsys.readouterr().err
     assert f"waiting for {folder}/_SUCCESS, up to 1s in all" in said
     assert f"$.data.wait_for: {folder}/_SUCCESS not there after 1s, nothing was submitted" in said
     (folder / "_SUCCESS").touch()
     assert submit(folder, *waiting) == 0
-    assert len(pretender.submitted) == 1
+    assert len(fake.submitted) == 1
 
 
 def test_validate_waits_for_nothing_and_says_what_submit_will_wait_for(

@@ -19,7 +19,7 @@ from afo_client.submission import job_warnings as module
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.job_warnings import job_warnings
 from afo_client.submission.record_count import trained_records
-from pretender import small_job
+from fake_runtime import small_job
 
 
 def write(path: Path, count: int, label: Callable[[int], int] = lambda number: number % 2) -> str:

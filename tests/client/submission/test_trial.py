@@ -21,7 +21,7 @@ from afo_client.models import offline
 from afo_client.submission import trial
 from afo_client.submission.inspection import inspect_job
 from afo_client.submission.trial import tried
-from pretender import pretend, small_job
+from fake_runtime import small_job, use_fake_runtime
 
 pytestmark = pytest.mark.tensorflow
 
@@ -64,14 +64,14 @@ def job_of(folder: Path) -> Job:
 def test_a_model_that_fails_is_refused_and_nothing_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretender = pretend(monkeypatch, "SUCCEEDED")
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
     arguments = ["submit", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]
     assert run(arguments) == 1
     said = capsys.readouterr().err
     assert f"step 1, a batch of 1 samples of {folder}/a.tfrecord: not finite: the loss" in said
-    assert pretender.submitted == []
+    assert fake.submitted == []
     assert run([*arguments, "--no-trial"]) == 0
-    assert len(pretender.submitted) == 1
+    assert len(fake.submitted) == 1
     assert "first step" not in capsys.readouterr().err
 
 

@@ -17,7 +17,7 @@ from afo.events.event_tail import EventTail
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.live_job import MAX_LINE
 from afo_history_server.web.app import create_app
-from damage import NESTED, damaged
+from damaged_files import NESTED, damaged
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import browser
 

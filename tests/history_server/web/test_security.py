@@ -25,7 +25,7 @@ from afo_history_server.store import unlinked
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.web.app import create_app
 from afo_history_server.web.serve import listening
-from damage import broken
+from damaged_files import broken
 from job_writer import DONE, FAILED, JobWriter, task_id
 from pages import browser
 

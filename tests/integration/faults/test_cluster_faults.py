@@ -17,7 +17,7 @@ from afo.storage import patience
 from afo_client.hadoop import Cluster
 from cluster_faults import GROUPS
 from cluster_faults.survival import BAND, ROUNDS, TODAYS, UNDISTURBED, Run, survive, tables
-from noted_runs import NotedRuns, circumstances, reported
+from resumable_runs import ResumableRuns, circumstances, reported
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
@@ -25,7 +25,7 @@ REPORT = Path(os.environ.get("AFO_FAULTS_REPORT") or REPOSITORY / "docs" / "repo
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report after the last job of `make test-faults`."""
     with reported("faults", Run, REPORT, report) as noted:
         yield noted
@@ -45,7 +45,7 @@ def test_a_job_survives_todays_round(group: int, adult: AdultData, hadoop: Clust
 @pytest.mark.faults
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_job_survives(number: int, group: int, series: NotedRuns[Run], adult: AdultData, hadoop: Cluster) -> None:
+def test_a_job_survives(number: int, group: int, series: ResumableRuns[Run], adult: AdultData, hadoop: Cluster) -> None:
     if series.find(lambda run: (run.round, run.group) == (number, group)) is None:
         print(series.add(survive(GROUPS, number, group, adult, hadoop)))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from adult import REPOSITORY
-from noted_runs import NotedRuns, reported
+from resumable_runs import ResumableRuns, reported
 from side_by_side.cell import FAULTS, NAMES, Run, observe
 from side_by_side.contender import Name
 from side_by_side.page import page
@@ -22,7 +22,7 @@ REPORT = Path(
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report after the last run, or the last one that an error let run."""
     with reported("compare-faults", Run, REPORT, page) as noted:
         yield noted
@@ -33,7 +33,7 @@ def series() -> Iterator[NotedRuns[Run]]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault(
-    fault: str, name: Name, series: NotedRuns[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, name: Name, series: ResumableRuns[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))

@@ -18,7 +18,7 @@ import pytest
 from adult import JOB_FILE, REPOSITORY, AdultData, assert_every_sample_once
 from afo_client.hadoop import Cluster
 from live_job import LiveJob
-from noted_runs import NotedRuns, circumstances
+from resumable_runs import ResumableRuns, circumstances
 from yarn_faults import EPOCHS, KINDS, LONG, SMALL, STEPS, wait_for_step
 
 pytestmark = [pytest.mark.kills, pytest.mark.hadoop, pytest.mark.tensorflow]
@@ -44,7 +44,7 @@ class Run:
     seconds: float
 
 
-class Soak(NotedRuns[Run]):
+class Soak(ResumableRuns[Run]):
     """All good runs of one commit, and the band that the undisturbed ones set."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from afo import storage
 from afo.events import types as ev
 from afo.site.config import user_name
 from afo.yarn.resource_manager import from_configuration
+from hadoop_pairs import TABLE, URL, PairedCluster, paired
 from live_job import LiveJob, afo
-from paired import TABLE, URL, PairedCluster, paired
 
 pytestmark = [pytest.mark.pairs, pytest.mark.hadoop, pytest.mark.tensorflow, pytest.mark.timeout(1200)]
 

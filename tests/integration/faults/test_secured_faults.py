@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import kerberos
+import kerberos_realm
 from adult import JOB_FILE, REPOSITORY, AdultData, convert
 from afo.storage import patience
 from cluster_faults import SECURED_GROUPS
 from cluster_faults.survival import BAND, ROUNDS, TODAYS, UNDISTURBED, Run, survive, tables
+from hadoop_kerberos import SecuredCluster, secured
 from live_job import submit_and_wait
-from noted_runs import NotedRuns, circumstances, reported
-from secured import SecuredCluster, secured
+from resumable_runs import ResumableRuns, circumstances, reported
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
@@ -27,8 +27,8 @@ REPORT = REPOSITORY / "docs" / "reports" / "secured-faults-part7.md"
 
 @pytest.fixture(scope="module")
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    """See `kerberos.demand`."""
-    kerberos.demand()
+    """See `kerberos_realm.demand`."""
+    kerberos_realm.demand()
     with secured(tmp_path_factory.mktemp("secured-faults"), nodes=2) as found:
         yield found
 
@@ -49,7 +49,7 @@ def alices(
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report after the last job of `make test-faults`."""
     with reported("secured-faults", Run, REPORT, report) as noted:
         yield noted
@@ -69,7 +69,7 @@ def test_a_job_survives_todays_round(alices: AdultData, cluster: SecuredCluster)
 @pytest.mark.parametrize("group", range(len(SECURED_GROUPS)))
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_job_survives(
-    number: int, group: int, series: NotedRuns[Run], alices: AdultData, cluster: SecuredCluster
+    number: int, group: int, series: ResumableRuns[Run], alices: AdultData, cluster: SecuredCluster
 ) -> None:
     if series.find(lambda run: (run.round, run.group) == (number, group)) is None:
         print(series.add(survive(SECURED_GROUPS, number, group, alices, cluster.cluster)))

@@ -20,7 +20,7 @@ from adult import JOB_FILE, REPOSITORY, TRAIN_RECORDS, AdultData, assert_every_s
 from afo.events import types as ev
 from afo_client.hadoop import Cluster
 from live_job import LiveJob, afo
-from noted_runs import NotedRuns, circumstances, reported
+from resumable_runs import ResumableRuns, circumstances, reported
 from soak import EVERY_S, MIX, WORKERS_ALONE, Kill, kill_once, order, percentile, rate, samples_of
 from yarn_faults import SMALL
 
@@ -65,7 +65,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report at the end."""
     with reported("soak", Run, REPORT, report) as noted:
         yield noted
@@ -73,7 +73,7 @@ def series() -> Iterator[NotedRuns[Run]]:
 
 @pytest.mark.parametrize(("kind", "minutes"), [("workers", MINUTES / 3), ("mix", MINUTES)])
 def test_a_job_outlives_its_kills(
-    kind: str, minutes: float, series: NotedRuns[Run], adult: AdultData, hadoop: Cluster
+    kind: str, minutes: float, series: ResumableRuns[Run], adult: AdultData, hadoop: Cluster
 ) -> None:
     if series.find(lambda run: run.kind == kind) is None:
         print(series.add(outlive(kind, minutes, adult)))

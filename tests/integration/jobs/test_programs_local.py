@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from conf_programs import CASES, check_result, job_file, kill_after_a_save
 from live_job import LiveJob
-from own_programs import CASES, check_result, job_file, kill_after_a_save
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import pytest
 
 from afo.site.config import user_name
 from afo_client.hadoop import Cluster
+from conf_programs import CASES, check_result, job_file, kill_after_a_save
 from live_job import LiveJob
-from own_programs import CASES, check_result, job_file, kill_after_a_save
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

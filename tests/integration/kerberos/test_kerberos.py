@@ -8,15 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-import kerberos
+import kerberos_realm
 from afo import storage
 from afo.errors import ClusterUnreachable, PermissionDenied
 from afo.events import types as ev
 from afo.site.config import load_config
 from afo.site.user_state import UserState
 from afo.yarn.resource_manager import from_configuration
+from hadoop_kerberos import DEMO, SecuredCluster, secured
 from live_job import LiveJob, afo
-from secured import DEMO, SecuredCluster, secured
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """Skips where the programs of a KDC are missing, but fails in continuous integration."""
-    kerberos.demand()
+    kerberos_realm.demand()
     with secured(tmp_path_factory.mktemp("secured")) as found:
         yield found
 

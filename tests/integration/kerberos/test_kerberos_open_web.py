@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-import kerberos
+import kerberos_realm
 from afo import storage
 from afo.errors import PermissionDenied
 from afo.site.config import load_config
 from afo.site.user_state import UserState
 from afo.yarn.resource_manager import from_configuration
+from hadoop_kerberos import SecuredCluster, long_job, secured
 from live_job import afo
-from secured import SecuredCluster, long_job, secured
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    """See `kerberos.demand`."""
-    kerberos.demand()
+    """See `kerberos_realm.demand`."""
+    kerberos_realm.demand()
     with secured(tmp_path_factory.mktemp("open-web"), open_web=True) as found:
         yield found
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import kerberos
+import kerberos_realm
 from afo.events import types as ev
 from afo.hadoop import delegation_tokens
 from afo.hadoop.delegation_tokens import Token
 from afo.storage import patience
+from hadoop_kerberos import SecuredCluster, long_job, secured
 from live_job import LiveJob, afo
-from secured import SecuredCluster, long_job, secured
 
 #: Milliseconds. hdfs-native does not use a token in the last minute of its life.
 LIFE_S = 120
@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def cluster(hadoop_installation: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    """See `kerberos.demand`."""
-    kerberos.demand()
+    """See `kerberos_realm.demand`."""
+    kerberos_realm.demand()
     with secured(tmp_path_factory.mktemp("tokens"), others={**SHORT, **PROXY}) as found:
         yield found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import kerberos as kdc
+import kerberos_realm as kdc
 from afo.errors import NotFound, PermissionDenied, UsageError
 from afo.hadoop import auth_to_local, kerberos
 from afo.site.config import user_name

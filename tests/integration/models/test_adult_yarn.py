@@ -33,7 +33,7 @@ SEEDS = (1, 2, 3)
 #: The AUC that every seed has to reach.
 AIM = 0.910
 SAMPLE_S = 0.5
-PLAIN = REPOSITORY / "tests" / "support" / "plain_tensorflow.py"
+PLAIN = REPOSITORY / "tests" / "support" / "standalone" / "plain_tensorflow.py"
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,15 @@ from afo import storage
 from afo.job import Job
 from afo.job.loader import load_job
 from afo_client.hadoop import Cluster
+from conf_models import MODELS, NAMES, convert_two_labels, is_sequence_model
 from equivalence import Difference, paired
 from live_job import LiveJob, afo
-from noted_runs import NotedRuns, circumstances, reported
-from own_models import MODELS, NAMES, convert_two_labels, is_sequence_model
+from resumable_runs import ResumableRuns, circumstances, reported
 
 SEEDS = range(1, 1 + int(os.environ.get("AFO_EQUIVALENCE_SEEDS", "5")))
 REPORT = Path(os.environ.get("AFO_EQUIVALENCE_REPORT") or REPOSITORY / "docs" / "reports" / "equivalence-part2.md")
 MARGIN = 0.002
-PLAIN_KERAS = REPOSITORY / "tests" / "support" / "plain_keras.py"
+PLAIN_KERAS = REPOSITORY / "tests" / "support" / "standalone" / "plain_keras.py"
 Side = Literal["keras", "afo"]
 
 
@@ -73,7 +73,7 @@ def places(adult: AdultData, adult_source: Path, hadoop: Cluster, tmp_path_facto
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report after the last model, or the last one that an error let run."""
     with reported("equivalence", Run, REPORT, report) as noted:
         yield noted
@@ -117,7 +117,7 @@ def by_afo(model: str, seed: int, places: Places) -> Run:
 @pytest.mark.hadoop
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("model", NAMES)
-def test_a_port_on_yarn_reaches_the_auc_of_keras(model: str, series: NotedRuns[Run], places: Places) -> None:
+def test_a_port_on_yarn_reaches_the_auc_of_keras(model: str, series: ResumableRuns[Run], places: Places) -> None:
     for seed in SEEDS:
         for side, train in (("keras", by_keras), ("afo", by_afo)):
             wanted = (model, side, seed)

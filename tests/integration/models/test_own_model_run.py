@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from conf_models import MODELS, write_small
 from live_job import afo
-from own_models import MODELS, write_small
 
 pytestmark = pytest.mark.tensorflow
 
-PLAIN = Path(__file__).parents[2] / "support" / "plain_tensorflow.py"
+PLAIN = Path(__file__).parents[2] / "support" / "standalone" / "plain_tensorflow.py"
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from afo import storage
 from afo.site.config import user_name
 from afo_client.hadoop import Cluster
 from click_records import SCHEMA, write_files
+from conf_programs import PROGRAMS
 from live_job import LiveJob, afo
-from own_programs import PROGRAMS
 from refusing_proxy import RefusingProxy, refusing_proxy
 
 pytestmark = pytest.mark.tensorflow

@@ -22,7 +22,7 @@ from afo_client.hadoop.jars import resolve_jars
 from click_records import SCHEMA, write_files
 from java_runtimes import runtime
 from live_job import LiveJob, afo
-from noted_runs import NotedRuns, circumstances, reported
+from resumable_runs import ResumableRuns, circumstances, reported
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.slow, pytest.mark.tensorflow]
 
@@ -85,14 +85,14 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def series() -> Iterator[NotedRuns[Run]]:
+def series() -> Iterator[ResumableRuns[Run]]:
     """Writes the report at the end."""
     with reported("versions", Run, REPORT, report) as noted:
         yield noted
 
 
 @pytest.mark.parametrize("setup", ALL)
-def test_a_job_lives_and_dies(setup: Setup, series: NotedRuns[Run], tmp_path: Path) -> None:
+def test_a_job_lives_and_dies(setup: Setup, series: ResumableRuns[Run], tmp_path: Path) -> None:
     begun = time.monotonic()
     with running(setup, tmp_path) as (cluster, up_s):
         assert said_by_manager(cluster) == (setup.hadoop, f"{setup.scheduler}Scheduler")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from noted_runs import circumstances
+from resumable_runs import circumstances
 from side_by_side.cell import FAULTS, NAMES, STILL_S, WATCH_S, Run
 from side_by_side.contender import CHECKPOINT_S
 from side_by_side.outcome import IN_FLIGHT

@@ -18,7 +18,7 @@ from afo_am.runtime.base import ContainerInfo
 from afo_am.state import commands as c
 from afo_am.state import invariants
 from fake_cluster import FakeCluster, FakeTask
-from journaled import journaled
+from journaled_state import journaled_state
 from simulation.broken import Broken
 from simulation.ledger import Ledger
 from simulation.network import OF_CHILDREN, Lost, Network
@@ -91,11 +91,11 @@ class SimulatedCluster(FakeCluster):
 
     def restart_am(self) -> None:
         """The AM's process ends between two decisions; what the next one replays must be what this one knew."""
-        before = journaled(self.core)
+        before = journaled_state(self.core)
         replayed = Core(self.config, now=0.0)
         for event, wall in self.log:
             replayed.replay(event, wall)
-        after = journaled(replayed)
+        after = journaled_state(replayed)
         if wrong := [key for key, value in before.items() if after[key] != value]:
             raise Broken(f"a replay of the events differs in {', '.join(wrong)}")
         self.start_am()

@@ -10,7 +10,7 @@ import pytest
 
 from afo_client.cli.main import run
 from fake_resource_manager import FakeResourceManager
-from pretender import small_job
+from fake_runtime import small_job
 
 SETTINGS = (
     "roles.worker={instances: 2, memory: 2 GiB, vcores: 3, gpus: 1}",

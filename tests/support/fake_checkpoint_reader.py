@@ -12,7 +12,7 @@ from afo.embedding.saved_tables import Rows
 STATISTICS = np.array([[10.0], [400.0], [20000.0]])
 
 
-class CheckpointValues:
+class FakeCheckpointReader:
     """`whole`: the tensors of one part by name; the dense vector is of as many weights as `dense` says."""
 
     url = "nowhere/manifest-g000001-s000000000007-final.json"

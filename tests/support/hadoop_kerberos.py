@@ -14,7 +14,7 @@ import pytest
 from adult import REPOSITORY
 from afo import storage
 from afo_client.hadoop import Cluster, ClusterSpec
-from kerberos import REALM, Realm
+from kerberos_realm import REALM, Realm
 from live_job import LiveJob, afo
 
 DEMO = REPOSITORY / "conf" / "jobs" / "demo.yaml"

@@ -8,7 +8,7 @@ _VOLATILE = {
 }  # fmt: skip
 
 
-def journaled(core: Core) -> dict[str, object]:
+def journaled_state(core: Core) -> dict[str, object]:
     """Everything but what comes anew with every heartbeat."""
     state = dict(vars(core.state))
     splits = {key: value for key, value in vars(state.pop("splits")).items() if key != "_heap"}

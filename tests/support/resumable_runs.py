@@ -44,7 +44,7 @@ def circumstances(runs: Sequence[_Timed], *packages: str) -> str:
     )
 
 
-class NotedRuns(Generic[Run]):
+class ResumableRuns(Generic[Run]):
     """All good runs of one commit, in build/SERIES/COMMIT.jsonl. A run is a dataclass."""
 
     def __init__(self, series: str, kind: type[Run]) -> None:
@@ -67,9 +67,11 @@ class NotedRuns(Generic[Run]):
 
 
 @contextmanager
-def reported(series: str, kind: type[Run], file: Path, page: Callable[[list[Run]], str]) -> Iterator[NotedRuns[Run]]:
+def reported(
+    series: str, kind: type[Run], file: Path, page: Callable[[list[Run]], str]
+) -> Iterator[ResumableRuns[Run]]:
     """The runs of a series; at its end, or where an error ended it, `page` of them is written to `file`."""
-    noted = NotedRuns(series, kind)
+    noted = ResumableRuns(series, kind)
     yield noted
     if noted.runs:
         file.parent.mkdir(parents=True, exist_ok=True)

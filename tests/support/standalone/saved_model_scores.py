@@ -1,7 +1,8 @@
 """Serves a SavedModel with TensorFlow, an operations' library if one is named, and nothing of afo.
 
-python serving.py LOADER MODEL_DIR RECORDS OUTPUT [LIBRARY]: the probabilities of a TFRecord file's records, as a numpy
-file. LOADER: `functions`, TensorFlow 2's, or `session`, which runs initializers and graph as TensorFlow Serving does.
+python saved_model_scores.py LOADER MODEL_DIR RECORDS OUTPUT [LIBRARY]: the probabilities of a TFRecord file's
+records, as a numpy file. LOADER: `functions`, TensorFlow 2's, or `session`, which runs initializers and graph as
+TensorFlow Serving does.
 """
 
 import sys

@@ -30,7 +30,7 @@ def _question(exchange: Any) -> Question:
     return Question(isinstance(exchange, PooledExchange), tables, exchange.values[0].dtype.name)
 
 
-class NearTrainer:
+class InProcessTrainer:
     """Trains `model` on `servers` servers that are this process."""
 
     def __init__(self, model: Any, schema: Schema, job: Job, servers: int) -> None:

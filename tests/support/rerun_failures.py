@@ -1,8 +1,8 @@
-"""`python tests/support/rerun.py run PYTEST_ARGUMENTS`: pytest, and each test that failed once more, alone.
+"""`python tests/support/rerun_failures.py run PYTEST_ARGUMENTS`: pytest, and each test that failed once more, alone.
 
 A test that passes the second time is flaky: the run is green, its name, both outputs and the load are kept in
-build/flaky.json, and `rerun.py show` prints them. One that fails twice, or more than MOST failures, is a red run.
-tests/FLAKY.md has a cause and a date for each that is known.
+build/flaky.json, and `rerun_failures.py show` prints them. One that fails twice, or more than MOST failures, is a red
+run. tests/FLAKY.md has a cause and a date for each that is known.
 """
 
 import json

@@ -9,7 +9,6 @@ import sys
 
 import keras
 import numpy as np
-
 from plain_tensorflow import auc
 
 

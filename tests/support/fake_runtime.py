@@ -35,7 +35,7 @@ def small_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class Pretender:
+class FakeRuntime:
     """Starts nothing: writes the verdict that a job of its state would leave."""
 
     def __init__(self, state: str) -> None:
@@ -79,10 +79,10 @@ class Pretender:
         return Application(job_id=job_id, state="RUNNING")
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, state: str) -> Pretender:
+def use_fake_runtime(monkeypatch: pytest.MonkeyPatch, state: str) -> FakeRuntime:
     """Jobs started from here on end in `state` at once, or never if it is RUNNING."""
-    pretender = Pretender(state)
-    monkeypatch.setattr(start, "_start", pretender.start)
+    fake = FakeRuntime(state)
+    monkeypatch.setattr(start, "_start", fake.start)
     for module in (begin, launch):
-        monkeypatch.setattr(module, "runtime_for", lambda name, config: pretender)
-    return pretender
+        monkeypatch.setattr(module, "runtime_for", lambda name, config: fake)
+    return fake
