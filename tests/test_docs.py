@@ -14,6 +14,7 @@ from afo_client.cli.main import afo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+SUPPORT = ROOT / "tests" / "support"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 JOB_FILES = sorted(file for folder in ("jobs", "programs") for file in (ROOT / "conf" / folder).glob("*.yaml"))
 SCHEMAS = sorted((ROOT / "conf" / "schemas").glob("*.yaml"))
@@ -23,6 +24,7 @@ _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.M | re.S)
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"\.?[\w-]+(?:/[\w.-]+)*/?|[\w-]+\.(?:py|md|toml|yaml|xml)")
 _SUBSTITUTED = re.compile(r"\$\((afo [^)]*)\)")
+_MODULE = re.compile(r"^\| `([\w/]+(?:\.py|/))` \| [^|]+ \| ([^|]+) \|$", re.M)
 _SHELL = {">", "|", "&&", ";", "<", "&"}
 #: Look like files of the repository and are something else: a variable of the model, a version, a log, a user's file.
 _NO_FILES = {"afo/positions", "afo/v1", "am/1", "json.py"}
@@ -156,6 +158,34 @@ def test_the_index_names_every_page() -> None:
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
     linked = set(_LINK.findall(index))
     assert not {page for page in pages if not page.startswith("reports/")} - linked
+
+
+def test_folders_of_tests_are_those_of_the_code() -> None:
+    code = {"afo": "afo", "am": "am/afo_am", "child": "child/afo_child", "client": "client/afo_client",
+            "history_server": "history_server/afo_history_server"}  # fmt: skip
+    astray = [
+        str(file)
+        for tests, package in code.items()
+        for file in (ROOT / "tests" / tests).rglob("test_*.py")
+        if not (ROOT / package / file.relative_to(ROOT / "tests" / tests)).parent.is_dir()
+    ]
+    assert not astray
+
+
+def test_the_index_of_test_support_names_each_module_once() -> None:
+    named = [name for name, _ in _MODULE.findall(text_of(SUPPORT / "README.md"))]
+    modules = {str(path.relative_to(SUPPORT)).replace("__init__.py", "") for path in SUPPORT.rglob("*.py")}
+    assert sorted(named) == sorted(modules)
+
+
+@pytest.mark.parametrize(
+    ("module", "users"), [pytest.param(*row, id=row[0]) for row in _MODULE.findall(text_of(SUPPORT / "README.md"))]
+)
+def test_a_module_of_test_support_is_used_by_those_that_its_index_names(module: str, users: str) -> None:
+    name = re.compile(rf"\b{Path(module).stem.replace('__main__', 'simulation')}\b")
+    for user in (ROOT / each for each in _CODE.findall(users)):
+        files = sorted(user.rglob("*.py")) if user.is_dir() else [user]
+        assert any(name.search(text_of(file)) for file in files if file != SUPPORT / module), f"{user} and {module}"
 
 
 @pytest.mark.parametrize(

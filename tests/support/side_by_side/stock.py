@@ -21,6 +21,7 @@ from side_by_side.outcome import Seen
 MAX_STARTS = 5
 PAUSE_S = 1.0
 
+#: The folder of stock_coordinator.py and stock_monitored.py.
 _PROGRAMS = Path(__file__).parent
 
 
