@@ -23,7 +23,8 @@ from afo_client.jobs.summary import places
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
-from afo_client.submission.begin import Key, begin
+from afo_client.submission.flow import submit_job
+from afo_client.submission.idempotency import Key
 
 
 class JobFailed(AfoError):
@@ -117,7 +118,7 @@ def submit(
     given = {name: str(value) for name, value in (variables or {}).items()}
     job, source = read_job(Path(job_file), settings=dotted, variables=given, below=config.defaults)
     key = None if idempotency_key is None else Key(idempotency_key, retry)
-    ref, new = begin(config, job, source, key, limit=limit, trial=trial)
+    ref, new = submit_job(config, job, source, key, limit=limit, trial=trial)
     return Job(config, ref, new=new)
 
 

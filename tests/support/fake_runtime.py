@@ -11,9 +11,9 @@ from afo.events import types as ev
 from afo.formats.json_file import encode as encode_json
 from afo.job.paths import JobPaths
 from afo.protocol.am_config import AmConfig
-from afo_client.cli import launch
+from afo_client.cli import submit_and_follow
 from afo_client.runtimes.application import Application
-from afo_client.submission import begin, start
+from afo_client.submission import flow, start
 
 JOB_FILE = """name: clicks
 roles: {ps: {instances: 2, memory: 1 GiB}, worker: {memory: 2 GiB, vcores: 3}, evaluator: {}}
@@ -47,7 +47,7 @@ class FakeRuntime:
         """Of the job started last."""
         return f"local_{len(self.submitted)}_0001"
 
-    def start(self, config: AmConfig, schema: str, secret: str, tell: object = None) -> str:
+    def submit(self, config: AmConfig, schema: str, secret: str, tell: object = None) -> str:
         """Instead of the real one."""
         self.submitted.append((config, schema, secret))
         paths = JobPaths(config.jobs_root, self.job_id)
@@ -82,7 +82,6 @@ class FakeRuntime:
 def use_fake_runtime(monkeypatch: pytest.MonkeyPatch, state: str) -> FakeRuntime:
     """Jobs started from here on end in `state` at once, or never if it is RUNNING."""
     fake = FakeRuntime(state)
-    monkeypatch.setattr(start, "_start", fake.start)
-    for module in (begin, launch):
+    for module in (flow, start, submit_and_follow):
         monkeypatch.setattr(module, "runtime_for", lambda name, config: fake)
     return fake

@@ -15,7 +15,6 @@ from afo.events.types import JobFinished
 from afo.formats.decoding import MOST_BYTES, UNDECODABLE
 from afo.job.loader import load_job
 from afo.site.config import Config, load_config
-from afo.site.user_state import UserState
 from afo.storage.regular_file import read_regular
 from afo_client.cli.conclusion import conclude
 from afo_client.cli.data import with_progress
@@ -23,9 +22,8 @@ from afo_client.jobs.follow import follow
 from afo_client.jobs.ref import JobRef, job_ref
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
-from afo_client.submission.feature_statistics import feature_statistics
-from afo_client.submission.inspection import inspect_job
-from afo_client.submission.start import am_config, start_job
+from afo_client.submission.plan import plan_job
+from afo_client.submission.start import start_job
 from afo_client.terminal.console import print_json, say
 
 #: Name of the file that remembers which job trained on this data, and from what.
@@ -106,11 +104,7 @@ def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
 
 def _submit(config: Config, job_file: str, data: str, settings: tuple[str, ...]) -> JobRef:
     job = load_job(job_file, settings=settings, variables={"data": data})
-    root = config.jobs_root("local")
-    UserState(config.state_dir).make_above(root)
-    found = inspect_job(job, root)
-    statistics = feature_statistics(job, found)
-    return start_job(config, am_config(config, job, found), found.schema_text.decode(), statistics=statistics)
+    return start_job(plan_job(config, job))
 
 
 def _finish(config: Config, ref: JobRef, answer: Answer, memory: Path, inputs: str, as_json: bool) -> int:

@@ -9,7 +9,7 @@ from afo.job.loader import parse_variables, read_again
 from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
-from afo_client.cli.launch import launch, manner_of, submit_options
+from afo_client.cli.submit_and_follow import add_submit_options, parse_submit_options, submit_and_follow
 from afo_client.jobs.ref import find_job
 from afo_client.submission.submitted import need_config
 from afo_client.terminal.console import say
@@ -25,12 +25,12 @@ from afo_client.terminal.console import say
     ),
 )
 @click.argument("job", required=False, type=JobType())
-@submit_options
+@add_submit_options
 def command(
     job: str | None, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, **options: Any
 ) -> int:  # fmt: skip
     """Submit again; the exit code says how the new job ended."""
-    manner = manner_of(**options)
+    submit_options = parse_submit_options(**options)
     config = load_config(runtime)
     ref = find_job(config, job)
     before = need_config(config, ref)
@@ -39,4 +39,4 @@ def command(
     name = f"the job file of {ref.job_id}"
     again, source = read_again(before.source, name, settings=settings, variables=parse_variables(variables))
     say(f"again {ref.job_id}, from {before.source.folder}")
-    return launch(load_config(runtime or ref.runtime), again, source, manner)
+    return submit_and_follow(load_config(runtime or ref.runtime), again, source, submit_options)

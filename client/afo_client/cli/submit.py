@@ -7,7 +7,7 @@ import click
 from afo.job.loader import parse_variables, read_job
 from afo.site.config import load_config
 from afo_client.cli.help import examples
-from afo_client.cli.launch import launch, manner_of, submit_options
+from afo_client.cli.submit_and_follow import add_submit_options, parse_submit_options, submit_and_follow
 
 
 @click.command(
@@ -22,13 +22,13 @@ from afo_client.cli.launch import launch, manner_of, submit_options
     ),
 )
 @click.argument("job_file", metavar="JOB_FILE", type=click.Path())
-@submit_options
+@add_submit_options
 def command(
     job_file: str, settings: tuple[str, ...], variables: tuple[str, ...], runtime: str | None, **options: Any
 ) -> int:  # fmt: skip
     """Check, start, follow; the exit code says how the job ended."""
-    manner = manner_of(**options)
+    submit_options = parse_submit_options(**options)
     config = load_config(runtime)
     given = parse_variables(variables)
     job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
-    return launch(config, job, source, manner)
+    return submit_and_follow(config, job, source, submit_options)

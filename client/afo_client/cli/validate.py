@@ -4,13 +4,13 @@ import click
 
 from afo.job import ROLES, Job, RoleSpec
 from afo.job.loader import parse_variables, places_of, read_job
-from afo.site.config import RUNTIMES, Config, load_config, user_name
+from afo.site.config import RUNTIMES, load_config
 from afo.site.limits import Total, total
 from afo_client.cli.help import examples
-from afo_client.submission.begin import look_at
+from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.inspection import Inspection, on_this_machine
+from afo_client.submission.plan import check_job, make_am_config
 from afo_client.submission.record_count import scheduled, steps_of
-from afo_client.submission.start import am_config
 from afo_client.submission.trial import tried
 from afo_client.terminal.console import counted, print_json, print_result, size_text
 
@@ -33,9 +33,9 @@ def command(
     config = load_config(runtime)
     given = parse_variables(variables)
     job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
-    found = look_at(config, job)
-    if config.runtime.value == "yarn":
-        _check_cluster(config, job, found)
+    found = check_job(config, job)
+    submitted = make_am_config(config, job, found, source)
+    runtime_for(submitted.runtime, config).check(submitted, found.schema_text.decode())
     if trial:
         found = tried(job, found, local=config.runtime.value == "local")
     if as_json:
@@ -45,16 +45,6 @@ def command(
         print_result(plan_text(job, found, config.runtime.value))
         for key, place in places_of(source).items():
             print_result(f"  {key}: {place}")
-
-
-def _check_cluster(config: Config, job: Job, found: Inspection) -> None:
-    """The job's files and tags will do for YARN; the cluster has the queue, and a node for every container."""
-    from afo.yarn.resource_manager import from_configuration
-    from afo_client.runtimes import yarn
-    from afo_client.runtimes.yarn.preflight import check
-
-    yarn.make_plan(am_config(config, job, found), schema=found.schema_text.decode())
-    check(job, from_configuration(user_name()))
 
 
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:

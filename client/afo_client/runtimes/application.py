@@ -1,8 +1,11 @@
 """A job as its runtime sees it, and what every runtime can be asked."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from msgspec import Struct
+
+from afo.protocol.am_config import AmConfig
 
 
 class Application(Struct, frozen=True, kw_only=True):
@@ -25,7 +28,20 @@ class Application(Struct, frozen=True, kw_only=True):
 
 
 class ClientRuntime(Protocol):
-    """Every call is bounded in time and raises only `AfoError`s."""
+    """Every call is bounded in time and raises only `AfoError`s.
+
+    The `AmConfig` of a job that is not submitted yet leaves out its id and the paths inside of its container.
+    """
+
+    def check(self, config: AmConfig, schema: str) -> None:
+        """Refuse what `submit` would refuse before anything starts. Raises what it would raise."""
+
+    def submit(self, config: AmConfig, schema: str, secret: str, tell: Callable[[str], None]) -> str:
+        """Start a job and return its id; `tell` hears what was sent. Nothing runs after what this raises, unless it is
+        `ClusterUnreachable`."""
+
+    def dry_run(self, config: AmConfig, schema: str) -> dict[str, Any]:
+        """What `submit` would send; sends and starts nothing."""
 
     def application(self, job_id: str) -> Application:
         """One job. Raises `NotFound` when the runtime does not know it."""

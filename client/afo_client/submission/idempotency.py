@@ -11,6 +11,7 @@ A client that dies in between leaves its try without a job. Whoever comes next f
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, UsageError, WaitTimeout
@@ -25,6 +26,14 @@ POLL_S = 1.0
 #: Others may be quicker so many times; each time one of them has submitted or given up.
 _ROUNDS = 20
 _MAX_KEY = 1000
+
+
+@dataclass(frozen=True)
+class Key:
+    """An idempotency key. With `retry`, a job of it that FAILED or was KILLED is followed by another."""
+
+    text: str
+    retry: bool = False
 
 
 class Once:

@@ -12,7 +12,7 @@ from afo.protocol.am_config import AmConfig
 from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.staging import StagedFile
-from afo_client.submission import start
+from afo_client.runtimes.yarn.submit import sent_text
 from fake_runtime import small_job, use_fake_runtime
 
 JOB = "local_1_0001"
@@ -106,12 +106,13 @@ def test_ctrl_c_while_starting_waits_until_the_id_is_known(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake = use_fake_runtime(monkeypatch, "RUNNING")
+    submit_there = fake.submit
 
     def interrupted(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         os.kill(os.getpid(), signal.SIGINT)
-        return fake.start(config, schema, secret, tell)
+        return submit_there(config, schema, secret, tell)
 
-    monkeypatch.setattr(start, "_start", interrupted)
+    monkeypatch.setattr(fake, "submit", interrupted)
     assert submit(folder) == 130
     captured = capsys.readouterr()
     assert UserState(folder / "state").last_job() == JOB
@@ -124,8 +125,7 @@ def test_a_runtime_that_refuses(
     def refuse(config: AmConfig, schema: str, secret: str, tell: object) -> str:
         raise PermissionDenied("not you")
 
-    use_fake_runtime(monkeypatch, "RUNNING")
-    monkeypatch.setattr(start, "_start", refuse)
+    monkeypatch.setattr(use_fake_runtime(monkeypatch, "RUNNING"), "submit", refuse)
     assert submit(folder) == 4
     assert capsys.readouterr().out == ""
     assert UserState(folder / "state").last_job() is None
@@ -147,5 +147,5 @@ def test_a_dry_run_shows_every_task(folder: Path, capsys: pytest.CaptureFixture[
 def test_what_was_sent_is_said() -> None:
     files = [StagedFile(name=name, url="u", size=size, sent=sent) for name, size, sent in
              (("env", 3 << 20, True), ("conf", 1024, True), ("schema", 5, False), ("far", 0, False))]  # fmt: skip
-    assert start.sent_text(files) == "sent 3.0 MiB in 2 files to the cluster; 2 were there already"
-    assert start.sent_text(files[2:]) == "sent 0 B in 0 files to the cluster; 2 were there already"
+    assert sent_text(files) == "sent 3.0 MiB in 2 files to the cluster; 2 were there already"
+    assert sent_text(files[2:]) == "sent 0 B in 0 files to the cluster; 2 were there already"

@@ -21,7 +21,7 @@ from afo_client.cli.main import run
 from afo_client.cli.validate import plan_text
 from afo_client.submission.first_rows import limited
 from afo_client.submission.inspection import Inspection, inspect_job
-from afo_client.submission.start import am_config
+from afo_client.submission.plan import make_am_config
 from fake_runtime import small_job, use_fake_runtime
 
 
@@ -51,7 +51,7 @@ def test_the_format_is_settled_before_the_job_starts(folder: Path) -> None:
     (folder / "part-0").rename(folder / "part-0.snappy.parquet")
     job = job_of(folder, train=pattern, eval=pattern)
     assert (job.data.format, inspect_job(job, str(folder / "jobs")).format) == ("auto", "parquet")
-    submitted = am_config(load_config("local"), job, inspect_job(job, str(folder / "jobs")))
+    submitted = make_am_config(load_config("local"), job, inspect_job(job, str(folder / "jobs")))
     assert submitted.job.data.format == "parquet", "tasks do not guess by a glob what the files are"
 
 
@@ -170,11 +170,11 @@ def test_a_large_file_is_several_splits(folder: Path) -> None:
     job = job_of(folder, split_size=Memory(1))
     found = inspect_job(job, str(folder / "jobs"))
     assert ([each.url for each in found.train], len(found.splits)) == ([str(path)], 3)
-    submitted = am_config(load_config("local"), job, found)
+    submitted = make_am_config(load_config("local"), job, found)
     assert submitted.train_files == (str(path),) * 3
     assert submitted.train_parts == tuple(each.part for each in found.splits)
     assert (submitted.train_parts[0], submitted.train_parts[-1]) == ((0, ANY), (ANY, path.stat().st_size))
-    whole = am_config(load_config("local"), job_of(folder), inspected(folder))
+    whole = make_am_config(load_config("local"), job_of(folder), inspected(folder))
     assert (whole.train_files, whole.train_parts) == ((str(path),), ())
 
 
@@ -200,7 +200,7 @@ def test_the_first_records_of_a_cut_file_are_one_split(folder: Path) -> None:
     large(folder)
     job = job_of(folder, split_size=Memory(1))
     few, found = limited(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
-    submitted = am_config(load_config("local"), few, found)
+    submitted = make_am_config(load_config("local"), few, found)
     assert (len(submitted.train_files), submitted.train_parts, few.data.split_size) == (1, (), None)
 
 

@@ -16,8 +16,8 @@ from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo.site.config import load_config
 from afo_client.submission.inspection import Inspection
+from afo_client.submission.plan import make_am_config
 from afo_client.submission.record_count import eval_interval, scheduled, steps_of, trained_records
-from afo_client.submission.start import am_config
 
 
 def write(folder: Path, counts: tuple[int, ...]) -> Data:
@@ -80,7 +80,7 @@ def test_the_checkpoint_that_is_exported_is_settled_before_the_job_starts(
 ) -> None:
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec()} | ({} if evaluator is None else {"evaluator": evaluator})
     job = Job(name="x", roles=roles, data=Data(train=("x",), eval=("y",)), export=Export(checkpoint=said))
-    assert am_config(load_config("local"), job, Inspection(b"", (), ())).job.export.checkpoint == exported
+    assert make_am_config(load_config("local"), job, Inspection(b"", (), ())).job.export.checkpoint == exported
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_evaluations_go_by_steps(tmp_path: Path, every: str, steps: str) -> None
               train=Train(eval_every=Interval.parse(every)))  # fmt: skip
     assert eval_interval(job, 1200) == steps
     found = Inspection(b"", (), (), records=1200)
-    assert am_config(load_config("local"), job, found).job.train.eval_every == steps
+    assert make_am_config(load_config("local"), job, found).job.train.eval_every == steps
     if "epochs" in every:
         with pytest.raises(SpecError, match=r"eval_every: '.* epochs?': how many records an epoch has is not known"):
             eval_interval(job, None)

@@ -13,9 +13,11 @@ from afo.job_dir.code_snapshot import decoded
 from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
 from afo.yarn.submission import SubmitPlan
-from afo_client.runtimes import yarn
-from afo_client.runtimes.yarn import Submission
+from afo_client.runtimes.yarn import submit
+from afo_client.runtimes.yarn.submit import Submission
 from afo_client.submission import start
+from afo_client.submission.inspection import Inspection
+from afo_client.submission.plan import Plan
 
 JOB = "application_1_0001"
 STATISTICS = Profile(records=1, evaluation=0, label="click", positive=None, features=())
@@ -31,14 +33,18 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AmConfig:
         job=job, user="ann", afo_version="1", runtime="yarn", jobs_root=str(tmp_path / "jobs"), train_files=("a",),
         secret_file="", schema_file="",
     )  # fmt: skip
-    plan = SubmitPlan(config=config, schema="", files=(), interpreter="python", task_interpreter="python")
-    monkeypatch.setattr(yarn, "make_plan", lambda *_, **__: plan)
-    monkeypatch.setattr(yarn, "submit", lambda *_: Submission(application_id=JOB, files=()))
+    monkeypatch.setattr(
+        submit, "make_plan", lambda config, *, schema: SubmitPlan(
+            config=config, schema=schema, files=(), interpreter="python", task_interpreter="python"
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(start, "feature_statistics", lambda *_: STATISTICS)
+    monkeypatch.setattr(submit, "submit", lambda *_: Submission(application_id=JOB, files=()))
     return config
 
 
 def start_it(config: AmConfig) -> None:
-    assert start.start_job(load_config("yarn"), config, "", statistics=STATISTICS).job_id == JOB
+    assert start.start_job(Plan(load_config("yarn"), Inspection(b"", (), ()), config)).job_id == JOB
 
 
 def test_the_job_has_its_file_before_its_application_master_runs(submitted: AmConfig, tmp_path: Path) -> None:
@@ -60,7 +66,7 @@ def test_the_code_is_kept_as_it_was_sent(
         code.write_text("x = 2\n")
         return Submission(application_id=JOB, files=())
 
-    monkeypatch.setattr(yarn, "submit", sends)
+    monkeypatch.setattr(submit, "submit", sends)
     start_it(replace(submitted, job=job))
     kept = tmp_path / "jobs" / JOB / "code.json"
     assert [each.text for each in decoded(kept.read_bytes(), "code.json").files] == ["x = 1\n"]
@@ -84,6 +90,6 @@ def test_a_job_goes_on_where_its_file_cannot_be_written(
     def refuses(*_: object, **__: object) -> None:
         raise PermissionDenied("cannot make the directory")
 
-    monkeypatch.setattr(start.storage, "make_dirs", refuses)
+    monkeypatch.setattr(submit.storage, "make_dirs", refuses)
     start_it(submitted)
     assert f"knows of {JOB} once its Application Master runs: cannot make the directory" in capsys.readouterr().err

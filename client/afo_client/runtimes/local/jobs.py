@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from afo.storage.regular_file import read_end, read_regular
 from afo.storage.url import parse
 from afo.yarn.submission import AM_CONFIG
 from afo_client.runtimes.application import Application
+from afo_client.runtimes.local import run
 
 #: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
 _GRACE_S = 25.0
@@ -36,6 +38,18 @@ class LocalJobs:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+
+    def check(self, config: AmConfig, schema: str) -> None:
+        """Whether this machine can make the environment of its tasks. Raises `SpecError`."""
+        run.check_environment(config.job.environment)
+
+    def submit(self, config: AmConfig, schema: str, secret: str, tell: Callable[[str], None]) -> str:
+        """Start the job's supervisor, which goes on without this process."""
+        return run.start(config, schema=schema, secret=secret)
+
+    def dry_run(self, config: AmConfig, schema: str) -> dict[str, Any]:
+        """The supervisor's command line, and what it would be told."""
+        return run.dry_run(config)
 
     def application(self, job_id: str) -> Application:
         """One job. Raises `NotFound`."""

@@ -73,7 +73,7 @@ def dry_run(config: AmConfig) -> dict[str, Any]:
 
 
 def _prepared(config: AmConfig, job_id: str) -> AmConfig:
-    _check_environment(config.job.environment)
+    check_environment(config.job.environment)
     folder = am_dir(JobPaths(config.jobs_root, job_id))
     return replace(
         config,
@@ -84,7 +84,8 @@ def _prepared(config: AmConfig, job_id: str) -> AmConfig:
     )
 
 
-def _check_environment(environment: Environment) -> None:
+def check_environment(environment: Environment) -> None:
+    """Refuse what only YARN does of an environment. Raises `SpecError`."""
     if environment.is_packed:
         raise SpecError(
             f"$.environment.python: {environment.python} is an archive, which only YARN unpacks; leave it "

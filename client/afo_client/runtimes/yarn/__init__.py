@@ -1,8 +1,4 @@
-"""Submitting to YARN: preflight, staging, and the one call that needs skein's JVM.
+"""Jobs on YARN: preflight, staging, and the one call that needs skein's JVM.
 
 Status, lists and kills go through the ResourceManager's REST interface (`afo.yarn.resource_manager`) and start no JVM.
 """
-
-from afo_client.runtimes.yarn.submit import Submission, dry_run, make_plan, submit
-
-__all__ = ["Submission", "dry_run", "make_plan", "submit"]

@@ -1,13 +1,17 @@
 """Jobs on YARN, as its ResourceManager sees them."""
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 from afo.errors import PermissionDenied
 from afo.hadoop import conf
+from afo.protocol.am_config import AmConfig
 from afo.site.config import user_name
 from afo.yarn import resource_manager
 from afo.yarn.submission import TAG, mark_tag
 from afo_client.runtimes.application import Application
+from afo_client.runtimes.yarn import submit
 from afo_client.runtimes.yarn.staging import remove_private
 
 
@@ -17,6 +21,22 @@ class YarnJobs:
     @cached_property
     def _manager(self) -> resource_manager.ResourceManager:
         return resource_manager.from_configuration(user_name())
+
+    def check(self, config: AmConfig, schema: str) -> None:
+        """Its files and tags will do for YARN; the cluster has the queue, and a node for every container."""
+        submit.check_plan(submit.make_plan(config, schema=schema))
+
+    def submit(self, config: AmConfig, schema: str, secret: str, tell: Callable[[str], None]) -> str:
+        """Submit the application, and publish the job for those who look before its Application Master runs."""
+        plan = submit.make_plan(config, schema=schema)
+        submission = submit.submit(plan, secret)
+        tell(submit.sent_text(submission.files))
+        submit.publish(plan.config, submission.application_id)
+        return submission.application_id
+
+    def dry_run(self, config: AmConfig, schema: str) -> dict[str, Any]:
+        """The application's submission context, checked against the cluster."""
+        return submit.dry_run(submit.make_plan(config, schema=schema))
 
     def application(self, job_id: str) -> Application:
         """One application."""

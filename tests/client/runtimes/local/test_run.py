@@ -23,7 +23,7 @@ from afo.job_dir.local_job import am_lock
 from afo.process import pidfile
 from afo.protocol.am_config import AmConfig
 from afo.protocol.child_config import ChildConfig
-from afo.site.config import Config, Setting
+from afo.site.config import Config, Setting, load_config
 from afo_client.runtimes.local import run
 from afo_client.runtimes.local.jobs import LocalJobs
 
@@ -191,6 +191,8 @@ def test_dry_run_writes_nothing(config: AmConfig, root: Path) -> None:
     ],
 )
 def test_what_only_yarn_does_is_refused(config: AmConfig, environment: dict[str, Any], message: str) -> None:
-    job = replace(config.job, environment=msgspec.convert(environment, Environment))
+    refused = replace(config, job=replace(config.job, environment=msgspec.convert(environment, Environment)))
     with pytest.raises(SpecError, match=message):
-        run.dry_run(replace(config, job=job))
+        run.dry_run(refused)
+    with pytest.raises(SpecError, match=message):
+        LocalJobs(load_config("local")).check(refused, "")

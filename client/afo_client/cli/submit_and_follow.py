@@ -1,4 +1,4 @@
-"""Launch of a resolved job, followed to its end: what `submit` and `resubmit` have in common."""
+"""Submission of a resolved job, followed to its end: what `submit` and `resubmit` have in common."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,8 +18,11 @@ from afo_client.jobs.ref import JobRef
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
 from afo_client.runtimes.yarn.keytab import keytab_options
-from afo_client.submission.begin import Key, Prepared, begin, prepare
-from afo_client.submission.start import dry_run
+from afo_client.submission.dry_run import dry_run
+from afo_client.submission.flow import submit_job
+from afo_client.submission.idempotency import Key
+from afo_client.submission.plan import Plan, plan_job
+from afo_client.submission.start import start_job
 from afo_client.terminal.console import print_json, print_result, say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -29,7 +32,7 @@ _CHANGES = (
     click.option("--var", "variables", multiple=True, metavar="name=value", help="Set a variable of the job file."),
     click.option("--runtime", type=click.Choice(RUNTIMES), help="Where the job runs."),
 )
-_MANNER = (
+_FOLLOW = (
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="A smoke run over the first N records."),
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
     click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
@@ -42,7 +45,7 @@ _MANNER = (
 )  # fmt: skip
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class SubmitOptions(Struct, frozen=True, kw_only=True):
     """How a job is submitted and followed; times in seconds."""
 
     detach: bool = False
@@ -57,67 +60,71 @@ class Manner(Struct, frozen=True, kw_only=True):
     trial: bool = True
 
 
-def manner_of(*, timeout: float | None, key: str | None, retry: bool, limit: int | None, **flags: bool) -> Manner:
-    """The values of the options as `Manner`. Raises `UsageError`."""
+def parse_submit_options(
+    *, timeout: float | None, key: str | None, retry: bool, limit: int | None, **flags: bool
+) -> SubmitOptions:
+    """The values of the options as `SubmitOptions`. Raises `UsageError`."""
     if retry and key is None:
         raise UsageError("--retry says what a second submission with the same --idempotency-key does; give a key")
-    return Manner(timeout_s=timeout, key=None if key is None else Key(key, retry), limit=limit, **flags)
+    return SubmitOptions(timeout_s=timeout, key=None if key is None else Key(key, retry), limit=limit, **flags)
 
 
-def submit_options(function: _Function) -> _Function:
-    """The options of a verb that starts a job: `settings`, `variables`, `runtime`, and those of `manner_of`."""
+def add_submit_options(function: _Function) -> _Function:
+    """Options of a verb that starts a job: `settings`, `variables`, `runtime`, those of `parse_submit_options`."""
     function = keytab_options(function)
-    for option in reversed((*_CHANGES, *_MANNER)):
+    for option in reversed((*_CHANGES, *_FOLLOW)):
         function = option(function)
     return function
 
 
-def launch(config: Config, job: Job, source: JobSource, manner: Manner) -> int:
+def submit_and_follow(config: Config, job: Job, source: JobSource, options: SubmitOptions) -> int:
     """Check, start, follow; returns the exit code, which says how the job ended."""
-    if manner.only_plan:
-        prepared = prepare(config, job, source, limit=manner.limit, write=False)
-        print_json({**dry_run(prepared.submitted, prepared.schema), "inherited": places_of(source)})
+    if options.only_plan:
+        plan = plan_job(config, job, source, limit=options.limit, write=False)
+        print_json({**dry_run(plan), "inherited": places_of(source)})
         return 0
-    start = _Announced(manner)
-    ref, new = begin(config, job, source, manner.key, start, say, manner.limit, manner.trial)
+    start = _AnnouncedStart(options)
+    ref, new = submit_job(
+        config, job, source, options.key, limit=options.limit, trial=options.trial, start=start, tell=say
+    )
     if not new:
         say(f"{ref.job_id} was submitted with this idempotency key before")
-        _announce(ref, manner, new=False)
-    if manner.detach and not start.interrupted:
+        _announce(ref, options, new=False)
+    if options.detach and not start.interrupted:
         return 0
-    return _accompany(config, ref, manner, interrupted=start.interrupted)
+    return _follow_to_end(config, ref, options, interrupted=start.interrupted)
 
 
-class _Announced:
+class _AnnouncedStart:
     """Starts a job and prints its id. Ctrl-C does not break it, else it could leave a job whose id nobody knows."""
 
-    def __init__(self, manner: Manner) -> None:
-        self._manner = manner
+    def __init__(self, options: SubmitOptions) -> None:
+        self._options = options
         self.interrupted = False
 
-    def __call__(self, prepared: Prepared) -> JobRef:
-        say(plan_text(prepared.submitted.job, prepared.found, prepared.config.runtime.value))
+    def __call__(self, plan: Plan) -> JobRef:
+        say(plan_text(plan.am_config.job, plan.inspection, plan.config.runtime.value))
         with DeferredInterrupt() as interrupt:
-            ref = prepared.start(say)
-            _announce(ref, self._manner, new=True)
+            ref = start_job(plan, say)
+            _announce(ref, self._options, new=True)
         self.interrupted = interrupt.came
         return ref
 
 
-def _announce(ref: JobRef, manner: Manner, *, new: bool) -> None:
-    if not manner.as_json:
+def _announce(ref: JobRef, options: SubmitOptions, *, new: bool) -> None:
+    if not options.as_json:
         print_result(ref.job_id)
-    elif manner.detach:
+    elif options.detach:
         print_json({"application_id": ref.job_id, "state": "SUBMITTED", "new": new})
 
 
-def _accompany(config: Config, ref: JobRef, manner: Manner, *, interrupted: bool) -> int:
+def _follow_to_end(config: Config, ref: JobRef, options: SubmitOptions, *, interrupted: bool) -> int:
     watch = JobWatch(ref, runtime_for(ref.runtime, config))
     try:
         if interrupted:
-            view = answer_interrupt(watch, manner.kill_on_interrupt)
+            view = answer_interrupt(watch, options.kill_on_interrupt)
         else:
-            view = follow(watch, timeout_s=manner.timeout_s, kill_on_interrupt=manner.kill_on_interrupt)
+            view = follow(watch, timeout_s=options.timeout_s, kill_on_interrupt=options.kill_on_interrupt)
     finally:
         watch.close()
-    return conclude(config, ref, view, as_json=manner.as_json)
+    return conclude(config, ref, view, as_json=options.as_json)
