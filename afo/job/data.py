@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from afo.formats.units import Memory
+from afo.job import combinations
+from afo.job.combinations import check_combinations
 from afo.job.section import MOST_INT, PositiveInt, Section
 
 
@@ -80,8 +82,7 @@ class Data(Section, frozen=True):
         return self.weight is not None or self.negative_sampling is not None or bool(self.class_weight)
 
     def __post_init__(self) -> None:
-        if self.class_weight and len(self.labels) > 1:
-            raise ValueError("`class_weight` is for one label; with several, give samples a `weight`")
+        check_combinations(self, combinations.DATA)
         if not self.labels or len(set(self.labels)) < len(self.labels):
             raise ValueError(f"`label` names at least one feature, each once, not {list(self.labels)}")
         if set(self.wait_for) & set("/*?[]{}\\"):

@@ -4,9 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from afo.errors import SpecError
 from afo.formats.units import Duration
-from afo.job.engine_limits import LEAST_CHANCE, MOST_BLOOM_COUNT, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
+from afo.job import combinations
+from afo.job.combinations import check_combinations
+from afo.job.engine_limits import LEAST_CHANCE, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
 from afo.job.section import Section, check_ranges
 
 Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
@@ -45,12 +46,7 @@ class Filter(Section, frozen=True):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.min_count > 1 and self.probability < 1:
-            raise SpecError("a filter has `min_count` or `probability`, not both")
-        if self.max_element_size and not 1 < self.min_count <= MOST_BLOOM_COUNT:
-            raise SpecError(
-                f"a filter with `max_element_size` needs a `min_count` of 2 to {MOST_BLOOM_COUNT}, not {self.min_count}"
-            )
+        check_combinations(self, combinations.FILTER)
 
 
 class Eviction(Section, frozen=True):
@@ -123,12 +119,7 @@ class Embedding(Section, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.storage == "hash_table":
-            return
-        alone = Embedding(dim=self.dim)
-        for key in ("filter", "evict", "pooling", "wire", "features"):
-            if getattr(self, key) != getattr(alone, key):
-                raise ValueError(f"`{key}` is for `storage: hash_table`; leave it out")
+        check_combinations(self, combinations.EMBEDDING)
 
     def filter_of(self, feature: str) -> Filter:
         """Which keys of a feature get a row."""

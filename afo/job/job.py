@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.job import combinations
 from afo.job.acls import Acls
 from afo.job.checkpoint import Checkpoint
-from afo.job.containers import Elastic, Environment, MasterSpec, RoleSpec
+from afo.job.combinations import check_combinations
+from afo.job.containers import Environment, MasterSpec, RoleSpec
 from afo.job.data import Data
 from afo.job.export import Export
 from afo.job.fault_tolerance import Restart, Timeouts
@@ -62,66 +64,9 @@ class Job(Section, frozen=True):
     ] = ()
 
     def __post_init__(self) -> None:
-        for role in ("worker",) if self.program else ("ps", "worker"):
-            if role not in self.roles or self.roles[role].count < 1:
-                raise ValueError(f"`roles` needs `{role}` with at least one instance")
-        for role in ("chief", "evaluator"):
-            if role in self.roles and self.roles[role].count != 1:
-                raise ValueError(f"`roles.{role}`: there is one or none, not {self.roles[role].count}")
-        for role, spec in self.roles.items():
-            if isinstance(spec.instances, int) and spec.instances < 1:
-                raise ValueError(f"`roles.{role}.instances` is {spec.instances}; at least 1")
-            if isinstance(spec.instances, Elastic) and (role != "worker" or spec.instances.min > spec.instances.max):
-                raise ValueError(f"`roles.{role}.instances`: only workers are elastic, with min <= max")
-            self._check_spare(role, spec)
-        self._check_program()
-        self._check_ps_loss()
-        if self.optimizer.embedding is not None and self.model.embedding.storage != "hash_table":
-            raise ValueError("`optimizer.embedding` is for `model.embedding.storage: hash_table`; leave it out")
-        if not self.program and not self.data.train:
-            raise ValueError("`data.train` needs at least one file or glob")
-        if "evaluator" in self.roles and not self.program and not self.data.eval:
-            raise ValueError("`roles.evaluator` needs files in `data.eval`")
-        if "evaluator" not in self.roles:
-            self._check_unevaluated()
-
-    def _check_spare(self, role: Role, spec: RoleSpec) -> None:
-        if spec.min_success != 1 and (role != "worker" or self.program):
-            raise ValueError(f"`roles.{role}.min_success` is for the workers of a model: all else is needed")
-        if spec.optional and role != "evaluator":
-            raise ValueError(f"`roles.{role}.optional`: only the evaluator is; for workers there is `min_success`")
-        if spec.optional and (self.train.early_stop or self.export.awaits_evaluation):
-            raise ValueError("`roles.evaluator.optional`: `train.early_stop` or `export` goes by its evaluations")
-
-    def _check_program(self) -> None:
-        if any("\0" in each for each in self.args):
+        if any("\0" in argument for argument in self.args):
             raise ValueError("`args` hold a NUL byte, which no argument can")
-        if self.program and self.model != Model():
-            raise ValueError("a job has a `model` or a `program`, not both")
-        if self.security.tunnel and self.program:
-            raise ValueError(
-                "`security.tunnel` is for a `model`; a `program` makes connections that are not ours to lead"
-            )
-        if self.ends_with != "all" and not self.program:
-            raise ValueError("`ends_with` is for a job with a `program`; a model's workers end with the data")
-
-    def _check_ps_loss(self) -> None:
-        if not self.checkpoint.keeps_survivors:
-            return
-        if self.program:
-            raise ValueError("`checkpoint.on_ps_loss: partial` is for a `model`; a `program` keeps its own checkpoints")
-        if self.roles["ps"].count < 2:
-            raise ValueError("`checkpoint.on_ps_loss: partial` needs 2 `ps`: with one there is nothing to keep")
-
-    def _check_unevaluated(self) -> None:
-        wants = {
-            "train.early_stop": self.train.early_stop is not None,
-            "export.require": bool(self.export.require),
-            "export.checkpoint": self.export.checkpoint == "best",
-        }
-        for key, wanted in wants.items():
-            if wanted:
-                raise ValueError(f"`{key}` goes by evaluations: add `roles.evaluator` and `data.eval`, or leave it out")
+        check_combinations(self, combinations.JOB)
 
     @property
     def exported_checkpoint(self) -> Literal["last", "best"]:

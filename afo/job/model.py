@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from afo.job import combinations
+from afo.job.combinations import check_combinations
 from afo.job.embedding import Buckets, Embedding
 from afo.job.section import PositiveInt, Section
 
@@ -46,24 +48,4 @@ class Model(Section, frozen=True):
     wide: Wide = Wide()
 
     def __post_init__(self) -> None:
-        if not self.entry:
-            return
-        usual = Model()
-        ignored = [
-            key for key in ("parts", "hidden_units", "precision", "wide") if getattr(self, key) != getattr(usual, key)
-        ]
-        ignored += [
-            f"embedding.{key}"
-            for key in ("dim", "hash_buckets")
-            if getattr(self.embedding, key) != getattr(usual.embedding, key)
-        ]
-        if ignored:
-            raise ValueError(
-                f"`{ignored[0]}` is for `wide_deep` and would change nothing of `{self.entry}`; leave it out, and give "
-                "the function of `entry` what it needs by `params`"
-            )
-        if self.embedding.features:
-            raise ValueError(
-                "`embedding.features` is for `wide_deep`; in `entry`'s model say it where the layer is made: "
-                "`afo.layers.Embedding(..., filter=..., evict=..., pooling=...)`"
-            )
+        check_combinations(self, combinations.MODEL)

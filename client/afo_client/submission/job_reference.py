@@ -10,6 +10,7 @@ from msgspec import inspect
 from afo.formats.type_text import allowed, bare, description, type_info
 from afo.formats.units import Duration, Interval, Memory
 from afo.job import Job
+from afo.job.combinations import COMBINATIONS
 
 _HEAD = """# The job file
 
@@ -25,7 +26,18 @@ Memory is at most 2 PiB, a duration at most 100 years.
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *_sections(type_info(Job), "", {})])
+    return "\n".join([_HEAD, *_sections(type_info(Job), "", {}), *_combinations()])
+
+
+def _combinations() -> Iterator[str]:
+    yield "## Keys that need others"
+    yield ""
+    yield "| key | needs |"
+    yield "|---|---|"
+    for section, combinations in COMBINATIONS.items():
+        for combination in combinations:
+            keys = (f"`{section}.{key}`" if section else f"`{key}`" for key in combination.key.split(", "))
+            yield f"| {', '.join(keys)} | {combination.needs} |"
 
 
 def _sections(kind: inspect.Type, path: str, done: dict[type, str]) -> Iterator[str]:
