@@ -1,6 +1,5 @@
 """An exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,10 +7,8 @@ import tensorflow as tf
 
 from afo.embedding.group import TableGroup
 from afo.embedding.keys import Keys, unique_keys
+from afo.embedding.pool_gradients import COMBINERS
 from afo.ops.library import load
-
-#: As `Combiner` of afo/core/pooling.h; None leaves a row for each id.
-COMBINERS = {None: 0, "sum": 1, "mean": 2, "sqrtn": 3}
 
 
 class Asked(NamedTuple):
@@ -166,28 +163,3 @@ def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire
     keys = unique_keys([each.ids for each in asked], sets, group.servers)
     runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
     return Exchange(group, tables, keys, runs, insert=insert, wire=wire)
-
-
-@tf.RegisterGradient("AfoPool")  # type: ignore[untyped-decorator]  # TensorFlow is untyped
-def _pool_gradient(operation: Any, *gradients: Any) -> list[Any]:
-    """With regard to the servers' answers, and to the weights where there are any."""
-    servers, *others = (operation.get_attr(f"num_{kind}") for kind in ("servers", "bags", "weights"))
-    values, splits, ids, bags, weights = _parts(list(operation.inputs), [servers, servers, 2, *others])
-    given = [
-        tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
-        for gradient, output in zip(gradients, operation.outputs, strict=True)
-    ]
-    names = ("bag_runs", "weight_runs", "run_tables", "dims", "combiners", "max_norms")
-    attributes = {name: operation.get_attr(name) for name in names}
-    ops = load()
-    summed = ops.afo_pool_gradient(given, values, splits, *ids, bags, weights, **attributes)
-    of_weights: list[Any] = []
-    if weights:
-        of_weights = list(ops.afo_pool_weight_gradient(given, values, splits, *ids, bags, weights, **attributes))
-    return [*summed, *[None] * (len(splits) + len(ids) + len(bags)), *of_weights]
-
-
-def _parts(inputs: list[Any], counts: list[int]) -> list[list[Any]]:
-    """So many of them, one after the other."""
-    ends = list(itertools.accumulate(counts, initial=0))
-    return [inputs[first:last] for first, last in itertools.pairwise(ends)]

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from afo.embedding import tape
-from afo.embedding.exchange import COMBINERS, Asked, Exchange, exchange_of
+from afo.embedding.exchange import Asked, Exchange, exchange_of
+from afo.embedding.pool_gradients import COMBINERS
 from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
 from afo.embedding.variable import EmbeddingVariable, keys_of
 from afo.errors import ModelError
