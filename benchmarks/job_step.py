@@ -17,7 +17,7 @@ from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
 from afo.models.example_parsing import parse, parse_by_tensorflow
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function
 

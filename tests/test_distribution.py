@@ -35,7 +35,6 @@ ON_TENSORFLOW = (
     "afo.checkpoint.warm_start",
     "afo.data.io.columns",
     "afo.data.pipeline.bad_record_locator",
-    "afo.data.pipeline.resume",
     "afo.data.pipeline.batch_fragments",
     "afo.data.pipeline.batcher",
     "afo.data.pipeline.record_filter",

@@ -21,7 +21,7 @@ enum class Rule : std::int32_t {
 };
 constexpr int kRules = 9;
 
-// Widest row, in weights: `MOST_DIM` of afo/job/engine_limits.py.
+// Widest row, in weights: `MOST_DIM` of afo/job/section.py.
 constexpr std::int32_t kMaxDim = 4096;
 
 // Of `decay_steps`: what float32 counts one by one.

@@ -6,9 +6,41 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.embedding.group import TableGroup
-from afo.embedding.keys import Keys, unique_keys
 from afo.embedding.pool_gradients import COMBINERS
 from afo.ops.library import load
+
+
+class Keys(NamedTuple):
+    """The different keys of several sets, by server: what a worker can do before it asks them; a nest of tensors.
+
+    Equal keys of two sets are two keys.
+
+    Several tables may be asked for one set: what a feature's embedding and its linear weight have in common.
+    """
+
+    #: For each server its keys, set by set: int64 [n].
+    keys: tuple[Any, ...]
+    #: For each server where in them each set begins, and their number: int32 [sets + 1].
+    splits: tuple[Any, ...]
+    #: For each server how often each key was among the ids: int32 [n].
+    counts: tuple[Any, ...]
+    #: The place of each id's key (afo/core/unique.h), run by run: int32 [ids].
+    places: Any
+    #: How many ids each run has: int64 [runs].
+    lengths: Any
+
+    @property
+    def sets(self) -> int:
+        """How many sets of keys there are."""
+        return int(self.splits[0].shape[0]) - 1 if self.splits else 0
+
+
+def unique_keys(ids: Sequence[Any], sets: Sequence[int], servers: int) -> Keys:
+    """`ids`: int64 [n] each. `sets`: to which set each of them belongs; all numbers from 0 on."""
+    if not ids:
+        return Keys((), (), (), (), ())
+    found = load().afo_unique(ids, run_tables=list(sets), num_tables=max(sets) + 1, num_servers=servers)
+    return Keys(tuple(found.keys), tuple(found.splits), tuple(found.counts), found.places, found.lengths)
 
 
 class Asked(NamedTuple):

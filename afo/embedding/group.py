@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
 from afo.job import Eviction
-from afo.job.engine_limits import MOST_DIM
+from afo.job.section import MOST_DIM
 from afo.ops.handles import unordered
 from afo.ops.library import load
 

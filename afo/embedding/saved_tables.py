@@ -17,8 +17,8 @@ from afo.embedding import row_block
 from afo.errors import DataError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
-from afo.job.engine_limits import MOST_DIM
 from afo.job.paths import checked_name
+from afo.job.section import MOST_DIM
 
 MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.

@@ -1,10 +1,11 @@
-"""Quantities as users write them: memory, durations, ratios, date variables. No I/O."""
+"""Quantities as users write them: memory, durations, ratios, bounds of numbers, date variables. No I/O."""
 
 import datetime
 import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from afo.errors import SpecError
 
@@ -23,6 +24,14 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*(step|sample|epoch)s?")
 _MOST_STEPS = 1e15
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\s*\d+)?\s*)?\}\}")
+
+#: That one may come to.
+_MOST_TEXTS = 100_000
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ONE_SIDED = re.compile(rf"(>=|<=)\s*({_NUMBER})")
+_RANGE = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})")
 
 
 class Memory(int):
@@ -158,12 +167,6 @@ def parse_quantity(kind: type, value: object) -> object:
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 
 
-_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\s*\d+)?\s*)?\}\}")
-
-#: That one may come to.
-_MOST_TEXTS = 100_000
-
-
 def expand_variables(text: str, variables: dict[str, str]) -> list[str]:
     """Replace `{{dt}}`, `{{dt-1}}` and ranges `{{dt-6..dt}}`; a range multiplies the text.
 
@@ -217,3 +220,30 @@ def _range(first: str, last: str, text: str) -> list[str]:
     if not 1 <= days <= 1000:
         raise SpecError(f"{text!r} spans {days} days; a range has between 1 and 1000")
     return [(start + datetime.timedelta(days=n)).strftime(form) for n in range(days)]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A closed interval, written `>=0.74`, `<=0.1` or `0.9..1.1`: as `text`. An open side is infinite."""
+
+    least: float
+    most: float
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Bound":
+        """Raises `ValueError` (so that msgspec names the place) for a text of another form, or an empty range."""
+        stripped = text.strip()
+        if match := _ONE_SIDED.fullmatch(stripped):
+            value = float(match[2])
+            return cls(value, math.inf, stripped) if match[1] == ">=" else cls(-math.inf, value, stripped)
+        if match := _RANGE.fullmatch(stripped):
+            bound = cls(float(match[1]), float(match[2]), stripped)
+            if bound.least <= bound.most:
+                return bound
+            raise ValueError(f"{text!r} holds no number: its first is above its second")
+        raise ValueError(f"{text!r} is no bound; write '>=0.74', '<=0.1' or '0.9..1.1'")
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies within; no number (NaN) does."""
+        return self.least <= value <= self.most

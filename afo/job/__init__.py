@@ -4,7 +4,6 @@ Every class here is a section of the job file; `afo.job.loader` reads one, `docs
 types. A field's `Meta(description=…)` is its documentation.
 """
 
-from afo.job.acls import Acls
 from afo.job.checkpoint import Checkpoint, WarmStart
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
@@ -15,7 +14,7 @@ from afo.job.job import Job
 from afo.job.model import Model, Wide
 from afo.job.optimizer import Optimizer, OptimizerChoice, RowOptimizer, Schedule
 from afo.job.section import ROLES, Role, Section
-from afo.job.security import Security
+from afo.job.security import Acls, Security
 from afo.job.training import RANKING, EarlyStop, Train
 from afo.job.update_rules import (
     Adagrad,

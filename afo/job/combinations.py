@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from afo.errors import SpecError
-from afo.job.engine_limits import MOST_BLOOM_COUNT
+from afo.job.section import MOST_BLOOM_COUNT
 
 
 class Combination(NamedTuple):

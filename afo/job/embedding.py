@@ -1,4 +1,4 @@
-"""The section `model.embedding`."""
+"""The section `model.embedding`, and the limits of the engine's tables: those of the Python interface as well."""
 
 from typing import Annotated, Literal
 
@@ -7,8 +7,7 @@ from msgspec import Meta, field
 from afo.formats.units import Duration
 from afo.job import combinations
 from afo.job.combinations import check_combinations
-from afo.job.engine_limits import LEAST_CHANCE, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS
-from afo.job.section import Section, check_ranges
+from afo.job.section import LEAST_CHANCE, MOST_COUNT, MOST_DIM, MOST_KEYS, MOST_STEPS, Section, check_ranges
 
 Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
 

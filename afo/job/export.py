@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from afo.formats.ranges import Bound
+from afo.formats.units import Bound
 from afo.job.section import Section
 from afo.job.training import METRICS, check_ranking
 

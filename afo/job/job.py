@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from afo.job import combinations
-from afo.job.acls import Acls
 from afo.job.checkpoint import Checkpoint
 from afo.job.combinations import check_combinations
 from afo.job.containers import Environment, MasterSpec, RoleSpec
@@ -15,7 +14,7 @@ from afo.job.fault_tolerance import Restart, Timeouts
 from afo.job.model import Model
 from afo.job.optimizer import Optimizer
 from afo.job.section import Role, Section
-from afo.job.security import Security
+from afo.job.security import Acls, Security
 from afo.job.training import Train
 
 Name = Annotated[

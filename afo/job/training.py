@@ -5,8 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from afo.formats.units import Interval
-from afo.job.engine_limits import MOST_STEPS
-from afo.job.section import PositiveInt, Section
+from afo.job.section import MOST_STEPS, PositiveInt, Section
 
 #: What the evaluator measures; of a model of several labels also as `auc/<label>`.
 METRICS = ("auc", "log_loss", "calibration", "samples")

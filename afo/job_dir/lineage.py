@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.formats import decoding
-from afo.formats.byte_range import ByteRange
+from afo.storage.url import ByteRange
 
 _T = TypeVar("_T")
 

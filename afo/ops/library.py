@@ -1,7 +1,6 @@
 """The shared library of the operations: found, checked against this machine, loaded once a process."""
 
 import functools
-import importlib.metadata
 import re
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from afo.errors import Unsupported
 
-#: The library that a task's process preloads (`afo.process.listen`).
+#: The library that a task's process preloads (`afo.process.hosts`).
 LISTEN = "_afo_listen.so"
 #: What x86-64-v3 means in the words of /proc/cpuinfo, where it goes beyond every 64-bit server of this century.
 _CPU_FLAGS = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
@@ -73,6 +72,14 @@ def load() -> Any:
         ) from error
 
 
+def load_for_job() -> None:
+    """As `load`, in a process of a job. Raises Unsupported, with what a job can do instead."""
+    try:
+        load()
+    except Unsupported as error:
+        raise Unsupported(f"{error}; or train without them: `model.embedding: {{storage: dense}}`") from error
+
+
 @functools.cache
 def loaded_if_there() -> Any | None:
     """As `load`; None where they cannot run, for callers that can do without them. Says why on stderr, once."""
@@ -85,6 +92,8 @@ def loaded_if_there() -> Any | None:
 
 def installed_tensorflow() -> str | None:
     """Version of the TensorFlow that is installed, without importing it."""
+    import importlib.metadata  # slow to import, and needed here alone
+
     for name in ("tensorflow-cpu", "tensorflow"):
         try:
             return importlib.metadata.version(name)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
-from afo.process import listen
+from afo.process import hosts
 from afo.process.hosts import host_of, host_port
 
 #: What TensorFlow raises when a parameter server is gone, or came back without its variables.
@@ -38,7 +38,7 @@ def connect(servers: tuple[str, ...], address: str = "") -> AbstractContextManag
     whose port is kept until what is returned ends. Raises ClusterUnreachable.
     """
     own, keeper = (address, nullcontext()) if address else _reserve(servers[0])
-    os.environ.setdefault(listen.VARIABLE, listen.place(own))
+    os.environ.setdefault(hosts.LISTEN_VARIABLE, hosts.listen_place(own))
     cluster = tf.train.ClusterSpec({"ps": list(servers), "worker": [own]})
     try:
         tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)

@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from afo.formats.byte_range import ByteRange, named
 from afo.job import Job
 from afo.job.loader import JobSource
+from afo.storage.url import ByteRange, part_name
 
 
 class AmConfig(Struct, frozen=True, kw_only=True):
@@ -47,4 +47,4 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     @property
     def train_splits(self) -> tuple[str, ...]:
         """What each split is called."""
-        return tuple(named(url, self.part(split)) for split, url in enumerate(self.train_files))
+        return tuple(part_name(url, self.part(split)) for split, url in enumerate(self.train_files))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from afo.formats.ranges import Bound
+from afo.formats.units import Bound
 
 #: Metrics that compare with the model before this one.
 DROPS = ("auc_drop", "coverage_drop")

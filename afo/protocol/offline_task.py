@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from afo.formats.byte_range import ByteRange
 from afo.job import Job, RowType, TableKind
+from afo.storage.url import ByteRange
 
 Kind = Literal["evaluate", "predict", "export", "recount", "try"]
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from afo.formats.byte_range import ByteRange
 from afo.job import Role
 from afo.protocol.export_gate import Fall
 from afo.protocol.input_wait import InputBound
 from afo.protocol.train_task import Progress
+from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
 PROTOCOL = 9

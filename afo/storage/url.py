@@ -1,4 +1,4 @@
-"""URLs of files: one string, taken apart in one place.
+"""URLs of files, and of parts of them: one string, taken apart in one place.
 
 A URL is a plain path, `file:///path`, `hdfs://host:port/path`, `hdfs:///path` (the cluster of `$HADOOP_CONF_DIR`), or
 `viewfs://table/path`, which a mount table in core-site.xml leads to an HDFS.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from afo.errors import StorageError, Unsupported
 
@@ -111,6 +112,18 @@ def parent(url: str) -> str:
 def name(url: str) -> str:
     """The last component of the path."""
     return parse(url).name
+
+
+class ByteRange(NamedTuple):
+    """The bytes from offset `begin` on, those before offset `end`."""
+
+    begin: int
+    end: int
+
+
+def part_name(url: str, part: ByteRange | None) -> str:
+    """What a file, or a part of it, is called: `URL`, or as Hadoop calls its splits `URL:begin+length`."""
+    return url if part is None else f"{url}:{part.begin}+{part.end - part.begin}"
 
 
 def _normal(path: str) -> str:

@@ -7,6 +7,7 @@ anew; 1 failed, with the reason on stderr.
 import importlib
 import os
 import sys
+import time
 import traceback
 
 from afo import storage
@@ -14,9 +15,13 @@ from afo.errors import AfoError, ClusterUnreachable, ProtocolError
 from afo.formats import json_file
 from afo.logs import task_log
 from afo.process.lifetime import die_with_parent, end_at_once
-from afo.process.stack_dump import write_on_request
-from afo.protocol.train_task import EXIT_RESTART, TrainTask
-from afo.train.evaluation_turn import await_training
+from afo.process.state import write_stacks_on_request
+from afo.protocol.train_task import EXIT_RESTART, Progress, TrainTask
+from afo.rpc import messages as m
+from afo.rpc.client import AmClient
+from afo.rpc.master import Master
+from afo.rpc.wire import read_secret
+from afo.train.progress import ProgressPipe
 
 #: Needed before TensorFlow is loaded, and set by the Child as well. An unreachable peer is an error at once; the
 #: server binds the port that a socket keeps reserved; peers are never reached through a proxy.
@@ -26,6 +31,8 @@ _ENVIRONMENT = {"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc
 _NOBODY = "nobody.invalid"
 #: A restart of a NameNode or a failover is over by then, and a safe mode that is not may last for hours. Seconds.
 STORAGE_PATIENCE_S = 120.0
+#: Between two questions of an evaluator whether the workers train.
+_TURN_POLL_S = 1.0
 
 
 def main(arguments: list[str]) -> int:
@@ -69,14 +76,28 @@ _ROLES = {
 
 def _run(task: TrainTask) -> None:
     """Imports the role's module, and with it TensorFlow, only when it is needed."""
-    write_on_request(task.work_dir)
+    write_stacks_on_request(task.work_dir)
     if task.role == "evaluator":
-        await_training(task)
+        _await_training(task)
     run = importlib.import_module(_ROLES[task.role]).run
     setup = importlib.import_module("afo.train.setup").Setup(task)
     steps = (lambda: setup.progress.steps) if task.role in ("worker", "chief") else None
     importlib.import_module("afo.train.profiler").profile_on_request(task.work_dir, steps)
     run(setup)
+
+
+def _await_training(task: TrainTask) -> None:
+    """Wait, in an evaluator without TensorFlow, until the workers train.
+
+    Loading it takes seconds of a core, and the evaluator's share would come out of the start of training.
+    """
+    progress = ProgressPipe(task.progress_fd)
+    master = Master(AmClient(task.am_address_url, read_secret(task.secret_file)))
+    asking = m.TaskId(role=task.role, index=task.index, attempt=task.attempt)
+    while not master.ready(m.ReadyRequest(task=asking, generation=task.generation)).ready:
+        progress.report(Progress(phase="waiting"))
+        time.sleep(_TURN_POLL_S)
+    master.close()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from afo.params.parameters import Parameters
 from afo.params.position import reported
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo.train.export import export
-from afo.train.export_selection import chosen
+from afo.train.export import export, select_manifest
 from afo.train.initial_values import begin
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
@@ -97,7 +96,7 @@ class Chief:
         setup = self._setup
         self._tell(report)
         progress = structs.replace(progress, step=report.step)
-        exported = chosen(setup, url, progress)
+        exported = select_manifest(setup, url, progress)
         setup.progress.report(progress, now=True)
         with CheckpointReader(exported, setup.work_dir) as reader:
             wanted = setup.job.export

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from afo.errors import ClusterUnreachable
 from afo.ops import library
-from afo.params import operations
 from afo.protocol.train_task import Progress
 from afo.train.setup import Setup
 
@@ -15,7 +14,7 @@ def run(setup: Setup) -> None:
     """Serve until the process is killed: the AM decides when, and the kernel when the Child is gone."""
     task = setup.task
     if setup.job.model.embedding.storage == "hash_table":
-        operations.load()
+        library.load_for_job()
     else:
         library.loaded_if_there()  # the workers' functions, which every server is told of, may name our parser
     try:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from afo.data.schema import Schema, read_schema
 from afo.job import Job
-from afo.models.parser import parser_of
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser, parser_of
 from afo.protocol.train_task import TrainTask
 from afo.rpc.client import AmClient
 from afo.rpc.master import Master

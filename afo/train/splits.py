@@ -3,12 +3,11 @@
 from typing import Any, Literal
 
 from afo.data.pipeline.batch_fragments import Ended
-from afo.data.pipeline.resume import from_nearer_by
-from afo.data.pipeline.split_reader import Lease
-from afo.formats.byte_range import named
+from afo.data.pipeline.split_reader import Lease, from_nearer_by
 from afo.logs.task_log import LOG, one_line
 from afo.params.variables import VariableIo
 from afo.rpc import messages as m
+from afo.storage.url import part_name
 from afo.train.setup import Setup
 
 #: Epoch, records applied, xor of their hashed sample ids.
@@ -40,7 +39,7 @@ class Splits:
         if reply.resume:
             epoch, count, _ = self._stored(reply.split)
             skip = count if epoch == reply.epoch else 0
-        LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(named(reply.url, reply.part)))
+        LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(part_name(reply.url, reply.part)))
         return from_nearer_by(Lease(reply.split, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
 
     def applied(self, splits: Any, positions: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
 from afo.params.position import Origin, Position, origin_of

@@ -1,6 +1,9 @@
 """Worker and chief: take splits, run steps, acknowledge what was applied; the chief also saves and exports."""
 
+import signal
 import time
+from types import FrameType, TracebackType
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,7 +15,6 @@ from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.failed_step import explained
-from afo.train.graceful_shutdown import Departure
 from afo.train.setup import Setup
 from afo.train.splits import Splits
 from afo.train.step import StepResult, prepare_function, step_function
@@ -173,3 +175,30 @@ class Worker:
 
 def _running(mean: float | None, value: float) -> float:
     return float(value) if mean is None else mean + LOSS_WEIGHT * (value - mean)
+
+
+class Departure:
+    """While it is entered, in the main thread, SIGTERM waits for `between_steps`; a Child kills who takes too long."""
+
+    def __init__(self) -> None:
+        self._told = False
+        self._before: Any = signal.SIG_DFL
+
+    def __enter__(self) -> "Departure":
+        self._before = signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._told = True
+
+    def between_steps(self) -> None:
+        """End this process by the signal, if it came."""
+        if self._told:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.between_steps()
+        signal.signal(signal.SIGTERM, self._before)

@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from afo.embedding import TableGroup
 from afo.embedding.exchange import Exchange as TableExchange
-from afo.embedding.exchange import Run
-from afo.embedding.keys import Keys
+from afo.embedding.exchange import Keys, Run
 from afo.embedding.pooled_exchange import PooledExchange, ServerBags
 from afo.job import Job, Wire
 from afo.models import wide_deep

@@ -8,7 +8,7 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.pooled_exchange import PooledExchange
-from afo.models.records import Parsed
+from afo.models.parser import Parsed
 from afo.params.exchange import Exchange, RowGradient
 from afo.params.parameters import Parameters
 from afo.trainable.served.table_form import TRAINED, TableForm

@@ -21,10 +21,11 @@ from afo.embedding.server_tables import Table
 from afo.errors import DataError, ModelError, Unsupported
 from afo.job import Filter, Job, Sgd
 from afo.layers.lookup import answered_by
-from afo.models.records import DTYPE, Parsed
+from afo.models.parser import DTYPE, Parsed
+from afo.ops import library
 from afo.optimizers import rate_at, rule_of
 from afo.optimizers.compiled import Compiled, compiled_of
-from afo.params import initialize, operations
+from afo.params import initialize
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.params.variables import read_value
@@ -199,7 +200,7 @@ class EntryModel:
         hashed = [each for each in self._own.embeddings if each.hashed]
         if not hashed:
             return []
-        operations.load()
+        library.load_for_job()
         optimizer = self._job.optimizer
         rule, clipping = optimizer.of_rows(self._optimizer.choice), optimizer.row_clipping
         seed = self._job.data.shuffle.seed

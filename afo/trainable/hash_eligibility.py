@@ -5,8 +5,10 @@ from typing import Any
 
 from afo.embedding.initializers import initializer_of
 from afo.errors import Unsupported
-from afo.trainable.layer_ids import follow_from_inputs
 from afo.trainable.lookups import Call
+
+#: Operations with a state that does not change: a lookup in a vocabulary.
+_STEADY = frozenset({"LookupTableFindV2", "LookupTableSizeV2"})
 
 
 def unfit(layer: Any, training: Sequence[Call], without: Sequence[Call]) -> str:
@@ -29,3 +31,22 @@ def unfit(layer: Any, training: Sequence[Call], without: Sequence[Call]) -> str:
     if not all(follow_from_inputs(ids) for ids in own):
         return "its ids depend on more than the features: on a variable, or on random numbers"
     return ""
+
+
+def follow_from_inputs(ids: Any) -> bool:
+    """Whether these ids, a tensor of a traced function, are the same whenever they are computed of the same inputs.
+
+    Not where a variable, a random number or a function with a state has a part in them.
+    """
+    waiting, seen = [ids.op], {ids.op.name}
+    while waiting:
+        operation = waiting.pop()
+        if operation.type == "Placeholder":
+            continue
+        if operation.op_def is None or (operation.op_def.is_stateful and operation.type not in _STEADY):
+            return False
+        for each in operation.inputs:
+            if each.op.name not in seen:
+                seen.add(each.op.name)
+                waiting.append(each.op)
+    return True

@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from afo.embedding import TableGroup
 from afo.embedding.exchange import Asked, Exchange, exchange_of
-from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
+from afo.embedding.pooled_exchange import PooledExchange, bag_of, pooled_exchange_of
 from afo.job import Wire
-from afo.trainable.bags import bag_of
 from afo.trainable.base import TableGradients
-from afo.trainable.layer_ids import all_within, shaped
 
 
 class Way(NamedTuple):
@@ -118,3 +116,16 @@ def _same(layer: Any, what: str, foreseen: Any, given: Any) -> Any:
     same = tf.reduce_all(tf.equal(tf.shape(one), tf.shape(other))) & tf.reduce_all(one == other)
     text = f"embedding `{layer.name}` is asked for other {what} in training than without"
     return tf.debugging.Assert(same, [text], name="ids_are_foreseen")
+
+
+def all_within(layer: Any, ids: Any) -> Any:
+    """Fails if an id is no row: a server would complain of a row by its number there."""
+    fits = tf.reduce_all((ids >= 0) & (ids < layer.input_dim))
+    lowest, highest = tf.reduce_min(ids), tf.reduce_max(ids)
+    text = f"embedding `{layer.name}` has the rows 0 to {layer.input_dim - 1} and was asked for ids between"
+    return tf.debugging.Assert(fits, [text, lowest, "and", highest], name="ids_are_rows")
+
+
+def shaped(rows: Any, ids: Any, layer: Any) -> Any:
+    result = tf.reshape(rows, tf.concat([tf.shape(ids), [layer.output_dim]], axis=0))
+    return tf.ensure_shape(result, [*ids.shape, layer.output_dim])

@@ -12,22 +12,21 @@ from msgspec.structs import replace
 
 from afo.checkpoint.restore import CheckpointReader
 from afo.data.schema import Schema
-from afo.embedding.exchange import Run
+from afo.embedding.exchange import Keys, Run, unique_keys
 from afo.embedding.initializers import Initializer
-from afo.embedding.keys import Keys, unique_keys
-from afo.embedding.pooled_exchange import server_bags
+from afo.embedding.pooled_exchange import bag_of, server_bags
 from afo.embedding.server_tables import Table
 from afo.job import Job
 from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
 from afo.models.feature_tables import check_features
-from afo.models.records import Parsed
+from afo.models.parser import Parsed
+from afo.ops import library
 from afo.optimizers import rate_at
-from afo.params import initialize, operations
+from afo.params import initialize
 from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
 from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_layout
-from afo.trainable.bags import bag_of
 from afo.trainable.base import Computed, LocalModel
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.served.table_form import TRAINED, TableForm
@@ -66,7 +65,7 @@ class HashedWideDeepModel(WideDeepModel):
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """Tables `deep/<feature>`, then `wide/<feature>` and `wide/<cross>`; the state as that of a dense model."""
-        operations.load()
+        library.load_for_job()
         return self._with_tables(servers, splits, embeddings=self._tables())
 
     def initialize(self, parameters: Parameters) -> None:

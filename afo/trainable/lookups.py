@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from afo.errors import ModelError
 from afo.layers.lookup import Lookup
-from afo.params.exchange import Exchange, RowGradient
+from afo.params.exchange import Exchange, Route, RowGradient, route
 from afo.params.parameters import Parameter
-from afo.params.routing import Route, route
-from afo.trainable.hashed_lookup import HashedLookup
-from afo.trainable.layer_ids import all_within, shaped
+from afo.trainable.hashed_lookup import HashedLookup, all_within, shaped
 
 
 class Named(NamedTuple):

@@ -13,10 +13,9 @@ from afo.job import Job
 from afo.layers import Embedding
 from afo.layers.lookup import answered_by
 from afo.models.entry import build_model, user_code
-from afo.models.records import feature_specs
+from afo.models.parser import feature_specs
 from afo.params.parameters import Parameter
-from afo.trainable.hash_eligibility import unfit
-from afo.trainable.layer_ids import follow_from_inputs
+from afo.trainable.hash_eligibility import follow_from_inputs, unfit
 from afo.trainable.lookups import Call, Embeddings, Named
 from afo.trainable.own_callbacks import OwnCallbacks
 from afo.trainable.own_metrics import OwnMetrics, log_odds

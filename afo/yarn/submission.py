@@ -14,12 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from afo.errors import SpecError
-from afo.job import Job, Role, RoleSpec
+from afo.job import Docker, Job, Role, RoleSpec
 from afo.job.entry_point import own_code, with_own_code
 from afo.job.paths import JobPaths
 from afo.protocol.am_config import AmConfig
 from afo.protocol.child_config import CONFIG, ChildConfig
-from afo.yarn.docker import docker_variables
 
 #: Every application of ours bears this tag; YARN knows them all as type `skein`.
 TAG = "afo"
@@ -276,3 +275,18 @@ def _tags(job: Job, mark: str) -> list[str]:
         most = _MAX_TAGS - len(ours)
         raise SpecError(f"$.tags: {len(tags)} tags are given; YARN takes {most} beside our own; remove some")
     return [*ours, *tags]
+
+
+def docker_variables(docker: Docker | None) -> dict[str, str]:
+    """Variables of a container's environment by which a NodeManager runs it in an image; empty where it does not.
+
+    Formats: https://hadoop.apache.org/docs/r3.4.1/hadoop-yarn/hadoop-yarn-site/DockerContainers.html
+    """
+    if docker is None:
+        return {}
+    variables = {"YARN_CONTAINER_RUNTIME_TYPE": "docker", "YARN_CONTAINER_RUNTIME_DOCKER_IMAGE": docker.image}
+    if docker.mounts:
+        variables["YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS"] = ",".join(docker.mounts)
+    if docker.network:
+        variables["YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"] = docker.network
+    return variables

@@ -12,7 +12,7 @@ from afo.data.schema import Schema
 from afo.embedding import TableGroup
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.job import Job
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 
 _numbers = itertools.count()
 

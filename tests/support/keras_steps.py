@@ -17,8 +17,8 @@ from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
-from afo.models.records import RecordParser
-from afo.params import operations
+from afo.models.parser import RecordParser
+from afo.ops import library
 from afo.params.cluster import connect
 from afo.params.variables import VariableIo
 from afo.train.step import prepare_function, step_function
@@ -166,7 +166,7 @@ def _records(batch: dict[str, Any]) -> list[bytes]:
 
 def _serve() -> tuple[str, ...]:
     """Addresses of parameter servers, which live as long as this process."""
-    operations.load()
+    library.load_for_job()
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(_SERVERS)]
     addresses = tuple(f"127.0.0.1:{each.getsockname()[1]}" for each in held)
     for each in held:

@@ -10,8 +10,8 @@ from afo.data.io.formats import is_parquet
 from afo.data.io.tfrecord import read_stream
 from afo.data.schema import Schema
 from afo.errors import DataError
-from afo.formats.byte_range import ByteRange
 from afo.job import Data
+from afo.storage.url import ByteRange
 
 #: Of records that are only looked at: read as their names say.
 LOOK = Data(train=("*",))

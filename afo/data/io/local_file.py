@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from afo import storage
-from afo.formats.byte_range import ByteRange
+from afo.storage.url import ByteRange
 
 
 class LocalFile(NamedTuple):

@@ -10,9 +10,10 @@ Null is absent; within a list it is padding. Columns of other types (nested ones
 not read. No TensorFlow here.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ from afo import storage
 from afo.data.example import ListKind, Values
 from afo.data.feature import Feature
 from afo.data.io import arrays
-from afo.data.io.prefetch import ahead
 from afo.errors import DataError
 
 #: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.
@@ -34,6 +34,23 @@ _ROUND_ROWS = 1 << 14
 #: Rows that are taken apart at once, which takes much longer than to decode them: most callers want a few.
 _ROWS_AS_RECORDS = 256
 _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary()}
+
+
+_Item = TypeVar("_Item")
+
+
+def ahead(items: Iterable[_Item]) -> Iterator[_Item]:
+    """The same items, each made by another thread while the one before it is used; raises what they raise.
+
+    When it is closed, nothing is under way any more.
+    """
+    source = iter(items)
+    over = object()
+    with ThreadPoolExecutor(1, "ahead") as thread:
+        coming = thread.submit(next, source, over)
+        while (item := coming.result()) is not over:
+            coming = thread.submit(next, source, over)
+            yield item  # type: ignore[misc]
 
 
 class Column(NamedTuple):

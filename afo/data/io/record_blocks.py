@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from afo.data.io.tfrecord import compression_of, read_records
 from afo.errors import DataError
-from afo.formats.byte_range import ByteRange
 from afo.job import Data
 from afo.ops import library
+from afo.storage.url import ByteRange
 
 _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 _READ_BUFFER = 1 << 20

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from afo import storage
 from afo.errors import DataError
-from afo.formats.byte_range import ByteRange
+from afo.storage.url import ByteRange
 
 #: Bytes between two entries at least: 16 KiB of index for 1 GiB of records.
 SPACING = 1 << 20

@@ -6,7 +6,7 @@ import msgspec
 
 from afo import storage
 from afo.errors import DataError, NotFound
-from afo.formats.byte_range import ByteRange
+from afo.storage.url import ByteRange
 
 
 class SplitFile(msgspec.Struct, frozen=True):

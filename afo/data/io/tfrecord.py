@@ -16,7 +16,7 @@ from afo import storage
 from afo.data.io.compression import Compression, Deflater, detect, inflated
 from afo.data.io.record_index import IndexBuilder, RecordIndex, index_url, write_index
 from afo.errors import DataError
-from afo.formats.byte_range import ByteRange
+from afo.storage.url import ByteRange
 
 #: A length above this is taken for damage: protobuf itself reads no message of 2 GiB.
 MAX_RECORD = (1 << 31) - 1

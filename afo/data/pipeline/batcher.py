@@ -28,7 +28,7 @@ from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.pipeline.stage_timer import Stages
 from afo.data.schema import Schema
 from afo.job import Data
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 from afo.protocol.input_wait import InputWait
 
 #: Splits that are mixed with one another.

@@ -1,17 +1,24 @@
-"""Reader of a split (a file or a part of it): blocks of records in an order fixed by seed, epoch and number."""
+"""Reader of a split (a file or a part of it): blocks of records in an order fixed by seed, epoch and number.
+
+What was applied already need not be read again where the file has an index: `from_nearer_by`.
+"""
 
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from afo import storage
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.formats import is_parquet
 from afo.data.io.record_blocks import Order, RecordSource, record_blocks
+from afo.data.io.record_index import RecordIndex, read_index
 from afo.data.schema import Schema
-from afo.errors import DataError
-from afo.formats.byte_range import ByteRange
+from afo.errors import DataError, NotFound
 from afo.job import Data
+from afo.storage.url import ByteRange
 
 
 class Lease(NamedTuple):
@@ -73,3 +80,30 @@ def order_seed(seed: int, epoch: int, split: int) -> int:
     """Seed of a split's order, 31 bits."""
     digest = hashlib.blake2b(f"{seed}/{epoch}/{split}".encode(), digest_size=4).digest()
     return int.from_bytes(digest) >> 1
+
+
+def from_nearer_by(lease: Lease, data: Data) -> Lease:
+    """The same records of a lease, from the last place in the file's index that is not behind the first of them.
+
+    A mixed order is drawn from the split's beginning on, and bad records are counted from there, so a job with either
+    reads all of it; so does one whose file has no index that fits.
+    """
+    if not lease.skip or data.shuffle.buffer > 1 or data.max_bad_records or is_parquet(data.format, lease.url):
+        return lease
+    try:
+        index = read_index(lease.url, storage.info(lease.url).size)
+    except (NotFound, DataError):
+        return lease
+    return _moved(lease, index)
+
+
+def _moved(lease: Lease, index: RecordIndex) -> Lease:
+    begin, end = lease.part or ByteRange(0, index.size)
+    first = int(np.searchsorted(index.offsets, begin))
+    last = int(np.searchsorted(index.offsets, end))
+    if first == last or index.offsets[first] != begin:
+        return lease  # an index that was written since, with other places
+    numbers = index.numbers[first:last] - index.numbers[first]
+    nearest = int(np.searchsorted(numbers, lease.skip, side="right")) - 1
+    part = ByteRange(int(index.offsets[first + nearest]), end)
+    return lease._replace(skip=lease.skip - int(numbers[nearest]), part=part)

@@ -15,7 +15,7 @@ from afo.data.io.csv_file import CsvFormat, open_csv
 from afo.data.io.csv_values import integer, number
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import Schema
-from afo.data.synthetic.parts import check_free, delete_other_parts, part_urls
+from afo.data.synthetic.data_set import check_free, delete_other_parts, part_urls
 from afo.errors import DataError, SpecError, Unsupported
 
 

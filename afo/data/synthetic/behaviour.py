@@ -22,8 +22,14 @@ from afo.data.io.example_batch import Column, encode_columns
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.model_metrics import auc, log_loss
 from afo.data.schema import Schema
-from afo.data.synthetic.ground_truth import delete_answer, read_answer, write_answer
-from afo.data.synthetic.parts import check_counts, delete_other_parts, part_urls
+from afo.data.synthetic.data_set import (
+    check_counts,
+    delete_answer,
+    delete_other_parts,
+    part_urls,
+    read_answer,
+    write_answer,
+)
 from afo.data.synthetic.teacher import sigmoid
 
 LABEL = "click"

@@ -13,7 +13,7 @@ from afo.data.pipeline.bad_record_locator import Judge
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
 from afo.job import Data
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 from afo.protocol.offline_task import NumberedFile, ScoredFile
 from afo.train.offline.scoring import BATCH, in_order
 from afo.trainable.base import LocalModel

@@ -19,7 +19,7 @@ from afo.data.schema import Schema
 from afo.job import Data, Shuffle
 from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
-from afo.models.records import DTYPE, RecordParser
+from afo.models.parser import DTYPE, RecordParser
 from afo.protocol.export_gate import DROPS
 from afo.trainable.base import LocalModel
 

@@ -1,18 +1,27 @@
-"""A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded."""
+"""A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded.
+
+What is in its file says afo/core/served_table.h.
+"""
 
 import itertools
+import struct
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
+import numpy as np
 import tensorflow as tf
 
 from afo.embedding.saved_tables import Rows
-from afo.job import RowType
+from afo.job import ROW_TYPES, RowType
 from afo.ops import library
-from afo.trainable.served import served_file
+from afo.trainable.served.stored_rows import restored, stored, stored_type
 
 #: Of all tables of this process: a name of its own for each table and each file.
 _numbers = itertools.count()
+_MAGIC = b"AFOROWS1"
+#: Rows that are made ready at a time.
+_PIECE = 1 << 18
 
 
 class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
@@ -44,7 +53,7 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
 
     def _write(self, rows: Rows) -> None:
-        served_file.write(self._file, rows, self._absent, self._kept)
+        write_file(self._file, rows, self._absent, self._kept)
 
 
 class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]  # TensorFlow is untyped
@@ -67,3 +76,27 @@ class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[
 
     def _destroy_resource(self) -> None:
         tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)
+
+
+def write_file(path: Path, rows: Rows, absent: float, kept: RowType) -> None:
+    """`rows` as `stored_rows.stored_type` has them for `kept`. Raises DataError where that cannot hold them."""
+    dim = rows.weights.shape[1]
+    kind = stored_type(kept, dim)
+    # As a row of its own would be read.
+    [of_absent] = restored(*stored(np.full((1, dim), absent, np.float32), kind))
+    header = _MAGIC + struct.pack("<IIQf", ROW_TYPES.index(kind), dim, len(rows.keys), of_absent[0])
+    checksum = google_crc32c.Checksum()
+    with path.open("wb") as file:
+        file.write(header + struct.pack("<I", google_crc32c.value(header)))
+        for first in range(0, len(rows.keys), _PIECE):
+            piece = _packed(rows.keys[first : first + _PIECE], rows.weights[first : first + _PIECE], kind)
+            checksum.update(piece)
+            file.write(piece)
+        file.write(checksum.digest()[::-1])
+
+
+def _packed(keys: Any, weights: Any, kind: RowType) -> bytes:
+    values, scales = stored(weights, kind)
+    parts = [keys] if scales is None else [keys, scales]
+    columns = [*(part[:, np.newaxis] for part in parts), values]
+    return np.concatenate([np.ascontiguousarray(each).view(np.uint8) for each in columns], axis=1).tobytes()

@@ -29,9 +29,9 @@ import msgspec
 from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
 from afo.job.paths import JobPaths
 from afo.logs.capped import LastLines
-from afo.process import kernel_state
 from afo.process.lifetime import adopt_orphans
 from afo.process.lifetime import command as bound_to_us
+from afo.process.state import kernel_state
 from afo_am.runtime.application_attempt import application_attempt
 from afo_am.runtime.master_log import DESCRIPTOR, MasterLog, Relay
 from afo_am.supervisor import pulse
@@ -174,7 +174,7 @@ class Supervisor:
             elif deadline is not None and time.monotonic() > deadline:
                 process.kill()
             elif not silence and listener.is_silent(time.monotonic()):
-                state = kernel_state.letter(process.pid) or "?"
+                state = kernel_state(process.pid) or "?"
                 silence = f"silent for {self._silent_s:g} s, in state {state}"
                 self._say(f"the Application Master was {silence}; killing it")
                 process.kill()

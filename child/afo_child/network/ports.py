@@ -6,7 +6,7 @@ import psutil
 
 from afo.errors import ClusterUnreachable
 from afo.process.hosts import host_port
-from afo.process.kernel_state import in_brackets, letter
+from afo.process.state import kernel_state, state_in_brackets
 
 #: HTTP/2: what a client begins with, and its settings, none (RFC 9113, 3.4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -53,13 +53,14 @@ def unresponsive(pid: int, patience_s: float) -> str:
     silent = [address for address in listening if not _answers(address.ip, address.port, patience_s)]
     if not silent:
         return ""
-    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{in_brackets(letter(pid))}"
+    state = state_in_brackets(kernel_state(pid))
+    return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{state}"
 
 
 def stopped(pid: int) -> str:
     """In words, that somebody has stopped a process; empty if nobody has."""
-    state = letter(pid)
-    return f"its process stands still{in_brackets(state)}" if state in ("T", "t") else ""
+    state = kernel_state(pid)
+    return f"its process stands still{state_in_brackets(state)}" if state in ("T", "t") else ""
 
 
 def _answers(host: str, port: int, patience_s: float) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from afo.errors import ClusterUnreachable
-from afo.process import listen
+from afo.process import hosts
 from afo.process.hosts import host_of, host_port
 from afo.rpc import tls
 
@@ -33,7 +33,7 @@ class Tunnel:
     """Both ends of one task, in a thread of its own; `close` it. Raises `ClusterUnreachable` where no port is free."""
 
     def __init__(self, secret: str, host: str) -> None:
-        self._host, self._address = host, listen.own_address(host)
+        self._host, self._address = host, hosts.own_address(host)
         self._outward, self._inward = tls.client_context(secret), tls.server_context(secret)
         self._entrance: asyncio.Server | None = None
         self._transports = WeakSet[asyncio.WriteTransport]()

@@ -1,8 +1,8 @@
 """Stack traces of a process: of all its threads, read from outside, or else what can be had without that.
 
 1. pystack reads Python and native frames of every thread; the kernel must allow it (`ptrace`).
-2. Otherwise the process is asked to write its Python stacks into a file (`stack_dump`), which one that is stopped
-   or that holds Python's lock in native code cannot do; beside them, what /proc says of each thread.
+2. Otherwise the process is asked to write its Python stacks into a file (`afo.process.state`), which one that is
+   stopped or that holds Python's lock in native code cannot do; beside them, what /proc says of each thread.
 """
 
 import os
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from afo.process.bounded_command import Ran
-from afo.process.stack_dump import FILE, SIGNAL
+from afo.process.state import STACKS_FILE, STACKS_SIGNAL
 
 #: The file of the process is complete when it has not grown for so long.
 _SETTLED_S = 0.3
@@ -42,11 +42,11 @@ def describe(pid: int, ran: Ran, work_dir: Path) -> str:
 
 def python_stacks(pid: int, work_dir: Path) -> str:
     """Python stacks by the process's own hand, or why there are none."""
-    if not catches(pid, SIGNAL):
+    if not catches(pid, STACKS_SIGNAL):
         return "Its Python stacks are unknown: the process does not tell them on request."
-    path = work_dir / FILE
+    path = work_dir / STACKS_FILE
     before = path.stat().st_size if path.exists() else 0
-    os.kill(pid, SIGNAL)
+    os.kill(pid, STACKS_SIGNAL)
     size, deadline = before, time.monotonic() + _WAIT_S
     while time.monotonic() < deadline:
         time.sleep(_SETTLED_S)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from afo.errors import NotFound, Unsupported
 from afo.formats import json_file
-from afo.process import listen
+from afo.process import hosts
 from afo.protocol.child_config import ChildConfig
 from afo.protocol.task_environment import task_environment
 from afo.protocol.train_task import TrainTask
@@ -89,8 +89,10 @@ def _listening(env: Mapping[str, str], way: Way) -> dict[str, str]:
     """
     address = way.listen or way.address
     try:
-        own = {} if listen.VARIABLE in env or not address else {listen.VARIABLE: listen.place(address)}
-        return {**own, "LD_PRELOAD": listen.preloaded(env.get("LD_PRELOAD", ""))}
+        own = (
+            {} if hosts.LISTEN_VARIABLE in env or not address else {hosts.LISTEN_VARIABLE: hosts.listen_place(address)}
+        )
+        return {**own, "LD_PRELOAD": hosts.preloaded(env.get("LD_PRELOAD", ""))}
     except Unsupported as reason:
         if way.listen:
             raise NotFound(f"`security.tunnel` takes a library that cannot be preloaded here: {reason}") from reason

@@ -11,13 +11,13 @@ from afo.events.accounting import Account, Position, account_of
 from afo.events.event_log import Record, read_log
 from afo.events.types import AnyEvent, JobFinished, StoppedEarly
 from afo.formats import decoding, json_file
-from afo.formats.byte_range import named
 from afo.job import Job
 from afo.job.paths import JobPaths
 from afo.job_dir.lineage import InputFile
 from afo.protocol.am_config import AmConfig
 from afo.protocol.offline_task import NumberedFile, OfflineTask, RecountedSplit
 from afo.site.config import load_config
+from afo.storage.url import part_name
 from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.record_check import NAMED, Findings, findings
@@ -84,7 +84,7 @@ def _saved(account: Account) -> list[Position] | None:
         return None
     rows = {name: row for row, name in enumerate(account.splits)}
     try:
-        files = [(rows[named(file.url, file.part)], file) for file in lineage.own.files]
+        files = [(rows[part_name(file.url, file.part)], file) for file in lineage.own.files]
         return [(row, file.epoch, file.count, int(file.xor, 16)) for row, file in files]
     except (KeyError, ValueError) as error:
         raise DataError(f"{account.manifest}: its lineage is not that of the job in the event log: {error}") from error

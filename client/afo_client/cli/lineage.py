@@ -5,9 +5,9 @@ import msgspec
 
 from afo import storage
 from afo.errors import DataError, NotFound
-from afo.formats.byte_range import named
 from afo.job_dir.lineage import AppliedFile, Lineage, Training
 from afo.site.config import load_config
+from afo.storage.url import part_name
 from afo_client.cli.help import examples
 from afo_client.models.model_ref import checkpoint_place, exported_at, find_model
 from afo_client.terminal.console import counted, iso, print_json, print_result, quality_text, size_text, table
@@ -75,7 +75,7 @@ def _job_text(job: Training) -> list[str]:
     )
     rows = [
         (
-            f"  {named(file.url, file.part)}",
+            f"  {part_name(file.url, file.part)}",
             size_text(file.size),
             iso(file.modified) or "",
             f"{file.count:,}",

@@ -13,11 +13,11 @@ from afo.checkpoint.transfer_plan import Move
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
-from afo.formats.byte_range import ByteRange
 from afo.job import Embedding, Model, WarmStart, Wide
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
 from afo.models.layout import layout_of
+from afo.storage.url import ByteRange
 
 RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}
 

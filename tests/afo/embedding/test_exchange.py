@@ -12,9 +12,12 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.embedding import TableGroup  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, take_over  # noqa: E402
-from afo.embedding.exchange import Exchange, Run  # noqa: E402
+from afo.embedding.exchange import (  # noqa: E402
+    Exchange,
+    Run,
+    unique_keys,
+)
 from afo.embedding.initializers import Initializer  # noqa: E402
-from afo.embedding.keys import unique_keys  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 

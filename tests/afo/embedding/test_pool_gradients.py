@@ -8,8 +8,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding.exchange import Exchange, Run  # noqa: E402
-from afo.embedding.keys import unique_keys  # noqa: E402
+from afo.embedding.exchange import Exchange, Run, unique_keys  # noqa: E402
 from afo.errors import Unsupported  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 

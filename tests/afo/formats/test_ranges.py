@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from afo.formats.ranges import Bound
 
 

@@ -12,7 +12,7 @@ from afo.data.feature import Feature  # noqa: E402
 from afo.data.schema import Schema  # noqa: E402
 from afo.job import Data, NegativeSampling  # noqa: E402
 from afo.models import hashing  # noqa: E402
-from afo.models.records import RecordParser  # noqa: E402
+from afo.models.parser import RecordParser  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

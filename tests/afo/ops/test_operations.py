@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.job.engine_limits import MOST_COUNT, MOST_DIM, MOST_KEYS  # noqa: E402
+from afo.job.section import MOST_COUNT, MOST_DIM, MOST_KEYS  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -14,7 +14,7 @@ tf = pytest.importorskip("tensorflow")
 from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
 from afo.ops.library import load  # noqa: E402
-from afo.trainable.served import served_file  # noqa: E402
+from afo.trainable.served import native_table  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
 from afo.trainable.served.native_table import NativeTable  # noqa: E402
 
@@ -62,7 +62,9 @@ def test_many_keys_of_any_shape_and_other_rows_later(tmp_path: Path) -> None:
 def test_a_table_is_looked_up_while_another_takes_its_place(ops: Any, tmp_path: Path) -> None:
     keys = np.arange(5000)
     for value in (1.0, 2.0):
-        served_file.write(tmp_path / f"{value}", Rows(keys, np.full((5000, 4), value, np.float32)), 0.0, "float32")
+        native_table.write_file(
+            tmp_path / f"{value}", Rows(keys, np.full((5000, 4), value, np.float32)), 0.0, "float32"
+        )
     handle = ops.afo_served_table(shared_name="test/replaced")
     ops.afo_load_served_table(handle, f"{tmp_path}/1.0")
     over = threading.Event()
@@ -92,7 +94,7 @@ def test_what_a_graph_may_not_ask(ops: Any, tmp_path: Path) -> None:
         ops.afo_load_served_table(handle, f"{tmp_path}/none")
     with pytest.raises(tf.errors.InvalidArgumentError, match="one string"):
         ops.afo_load_served_table(handle, ["a", "b"])
-    served_file.write(tmp_path / "two", some(3, 2), 0.0, "float32")
+    native_table.write_file(tmp_path / "two", some(3, 2), 0.0, "float32")
     ops.afo_load_served_table(handle, f"{tmp_path}/two")
     with pytest.raises(tf.errors.InvalidArgumentError, match="rows of 2 weights, and the model wants 3"):
         ops.afo_lookup_served(handle, [1], dim=3)
@@ -102,7 +104,7 @@ def test_what_a_graph_may_not_ask(ops: Any, tmp_path: Path) -> None:
 def test_a_file_that_is_cut_off_or_changed_is_refused_and_what_was_there_stays(ops: Any, tmp_path: Path) -> None:
     rows = some(10, 6)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    served_file.write(whole, rows, 0.0, "int8")
+    native_table.write_file(whole, rows, 0.0, "int8")
     handle = ops.afo_served_table(shared_name="test/broken")
     ops.afo_load_served_table(handle, str(whole))
     before = ops.afo_lookup_served(handle, rows.keys, dim=6).numpy()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from afo.errors import Unsupported
-from afo.process import listen
+from afo.process import hosts
 
 #: Binds and listens as told, twice for a second socket beside it (SO_REUSEPORT); prints where that came to be.
 BINDS = """
@@ -53,7 +53,7 @@ def port() -> int:
 
 def bound(family: int, address: str, port: int, place: str) -> list[str]:
     """Where a process with the library listens that binds `address`."""
-    variables = {**os.environ, "LD_PRELOAD": listen.preloaded(""), listen.VARIABLE: place}
+    variables = {**os.environ, "LD_PRELOAD": hosts.preloaded(""), hosts.LISTEN_VARIABLE: place}
     done = subprocess.run(
         [sys.executable, "-c", BINDS, str(int(family)), address, str(port)],
         env=variables, capture_output=True, text=True, timeout=30, check=True,
@@ -67,16 +67,16 @@ def bound(family: int, address: str, port: int, place: str) -> list[str]:
     [(socket.AF_INET, "0.0.0.0", "127.0.0.1"), (socket.AF_INET6, "::", "::ffff:127.0.0.1")],
 )
 def test_the_port_of_the_task_is_bound_on_its_address_alone(family: int, everywhere: str, own: str, port: int) -> None:
-    assert bound(family, everywhere, port, listen.place(f"127.0.0.1:{port}")) == [f"{own} {port}"] * 2
+    assert bound(family, everywhere, port, hosts.listen_place(f"127.0.0.1:{port}")) == [f"{own} {port}"] * 2
 
 
 @pytest.mark.tensorflow
 def test_tensorflow_s_servers_listen_on_one_address_and_find_each_other(port: int) -> None:
     """A parameter server's as the Child starts it, and that of a worker, which chooses its port itself."""
     address = f"127.0.0.1:{port}"
-    own = {"LD_PRELOAD": listen.preloaded(""), "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    own = {"LD_PRELOAD": hosts.preloaded(""), "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     with ExitStack() as running:
-        for role, variables in (("server", {listen.VARIABLE: listen.place(address)}), ("worker", {})):
+        for role, variables in (("server", {hosts.LISTEN_VARIABLE: hosts.listen_place(address)}), ("worker", {})):
             process = subprocess.Popen(
                 [sys.executable, "-c", SERVES, role, address], env={**os.environ, **own, **variables},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -92,16 +92,16 @@ def test_tensorflow_s_servers_listen_on_one_address_and_find_each_other(port: in
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_address_of_ipv6_is_not_for_sockets_of_ipv4(port: int) -> None:
-    place = listen.place(f"[::1]:{port}")
+    place = hosts.listen_place(f"[::1]:{port}")
     assert bound(socket.AF_INET6, "::", port, place) == [f"::1 {port}"] * 2
     assert bound(socket.AF_INET, "0.0.0.0", port, place) == [f"0.0.0.0 {port}"] * 2
 
 
 def test_ports_and_addresses_of_a_user_s_own_are_left_alone(port: int) -> None:
-    other = listen.place(f"127.0.0.1:{port % 60000 + 1}")
+    other = hosts.listen_place(f"127.0.0.1:{port % 60000 + 1}")
     assert bound(socket.AF_INET, "0.0.0.0", port, other) == [f"0.0.0.0 {port}"] * 2
     assert bound(socket.AF_INET6, "::", port, other) == [f":: {port}"] * 2
-    own = listen.place(f"127.0.0.1:{port}")
+    own = hosts.listen_place(f"127.0.0.1:{port}")
     assert bound(socket.AF_INET, "127.0.0.2", port, own) == [f"127.0.0.2 {port}"] * 2
 
 
@@ -113,27 +113,27 @@ def test_what_is_no_place_changes_nothing(place: str, port: int) -> None:
 
 
 def test_the_user_s_allocator_comes_first() -> None:
-    assert listen.preloaded("libjemalloc.so.2").startswith("libjemalloc.so.2:/")
+    assert hosts.preloaded("libjemalloc.so.2").startswith("libjemalloc.so.2:/")
 
 
 def test_a_name_of_another_machine_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: elsewhere)
     with pytest.raises(Unsupported, match=r"node-7 is 192\.0\.2\.1"):
-        listen.place("node-7:80")
+        hosts.listen_place("node-7:80")
 
 
 def test_of_the_addresses_of_a_name_the_machine_s_own_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     families = {"192.0.2.1": socket.AF_INET, "::1": socket.AF_INET6, "127.0.0.3": socket.AF_INET}
     found = [(family, socket.SOCK_STREAM, 6, "", (address, 0)) for address, family in families.items()]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    assert listen.place("node-7:80") == "::ffff:127.0.0.3 80"
+    assert hosts.listen_place("node-7:80") == "::ffff:127.0.0.3 80"
 
 
 def test_where_it_cannot_be_preloaded_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split = tmp_path / "a b.so"
     split.touch()
     for library, words in {split: "no path with a space", tmp_path / "c.so": "has no c.so"}.items():
-        monkeypatch.setattr(listen, "_LIBRARY", library)
+        monkeypatch.setattr(hosts, "_LIBRARY", library)
         with pytest.raises(Unsupported, match=words):
-            listen.preloaded("")
+            hosts.preloaded("")

@@ -9,7 +9,7 @@ import pytest
 #: Writes `begun`, takes SIGTERM in the middle of a step, and says how far it came.
 PROGRAM = """
 import sys
-from afo.train.graceful_shutdown import Departure
+from afo.train.worker import Departure
 with Departure() as departure:
     for step in (1, 2):
         print("begun", step, flush=True)

@@ -23,7 +23,7 @@ from afo.job import (
     Shuffle,
 )
 from afo.models.entry import load
-from afo.models.records import RecordParser
+from afo.models.parser import RecordParser
 from click_records import SCHEMA, expected_acks, write_files
 from served_auc import served_auc
 from training_job import JobRun

@@ -203,7 +203,7 @@ def test_sums_of_the_servers_are_what_is_served(own: Callable[..., Any], tmp_pat
 
     from afo.embedding.checkpoint import TableSaver
     from afo.embedding.saved_tables import read_rows
-    from afo.models.records import RecordParser
+    from afo.models.parser import RecordParser
 
     _, trainer = own(pooling="servers")
     batch = batches()[0]

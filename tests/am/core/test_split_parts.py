@@ -6,10 +6,10 @@ import msgspec
 
 from afo.events import types as ev
 from afo.formats import json_file
-from afo.formats.byte_range import ByteRange
 from afo.formats.units import parse_quantity
 from afo.job_dir.lineage import InputFile
 from afo.protocol.am_config import AmConfig
+from afo.storage.url import ByteRange
 from afo_am.__main__ import input_files
 from fake_cluster import FakeCluster, make_config
 

@@ -227,8 +227,8 @@ def test_stacks_of_a_stopped_program(container, master: FakeMaster) -> None:
 
 
 ASKED = """
-from afo.process.stack_dump import write_on_request
-write_on_request(str(work))
+from afo.process.state import write_stacks_on_request
+write_stacks_on_request(str(work))
 """
 
 

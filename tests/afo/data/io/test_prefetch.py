@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from afo.data.io.prefetch import ahead
+from afo.data.io.parquet import ahead
 
 
 def made(log: list[int], count: int) -> Iterator[int]:

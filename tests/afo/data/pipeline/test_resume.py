@@ -10,10 +10,9 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.data.io.record_index import IndexBuilder, RecordIndex, index_url, write_index  # noqa: E402
 from afo.data.io.tfrecord import frame, read_records  # noqa: E402
-from afo.data.pipeline.resume import from_nearer_by  # noqa: E402
-from afo.data.pipeline.split_reader import Lease  # noqa: E402
-from afo.formats.byte_range import ByteRange  # noqa: E402
+from afo.data.pipeline.split_reader import Lease, from_nearer_by  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
+from afo.storage.url import ByteRange  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

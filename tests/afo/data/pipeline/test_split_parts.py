@@ -26,7 +26,6 @@ from afo.data.pipeline.batcher import Batch, TrainingInput  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
 from afo.data.prepare.split_planning import cut_files  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
-from afo.formats.byte_range import ByteRange, named  # noqa: E402
 from afo.formats.units import Memory  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
@@ -34,6 +33,7 @@ from afo.ops import library  # noqa: E402
 from afo.storage.backend import BLOCK  # noqa: E402
 from afo.storage.hdfs import _HdfsReader  # noqa: E402
 from afo.storage.streams import copy_here  # noqa: E402
+from afo.storage.url import ByteRange, part_name  # noqa: E402
 from click_records import SCHEMA, write_files  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -345,7 +345,7 @@ def test_files_are_cut_by_their_indexes_and_smaller_ones_stay_whole(tmp_path: Pa
     assert {split.url for split in splits[:-1]} == {large.url}
     parts = [split.part for split in splits[:-1]]
     assert all(part is not None and MIB <= part.end - part.begin <= 3 * MIB for part in parts)
-    assert next(named("a", part) for part in parts).startswith("a:0+")
+    assert next(part_name("a", part) for part in parts).startswith("a:0+")
     together = [each for part in parts for each in read_records(large.url, part=part)]
     assert together == list(read_records(large.url))
 

@@ -12,7 +12,7 @@ from afo.data.io.tfrecord import compression_of, read_records
 from afo.data.model_metrics import auc, log_loss
 from afo.data.schema import read_schema
 from afo.data.synthetic.clicks import Answer, SynthParameters, synthesize
-from afo.data.synthetic.ground_truth import read_answer
+from afo.data.synthetic.data_set import read_answer
 from afo.data.synthetic.teacher import Categorical, Teacher, TeacherSpec, sigmoid
 from afo.errors import DataError
 
