@@ -11,9 +11,8 @@ from afo.job import Role
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo_am.policy import excluded_hosts, in_place, programs
-from afo_am.policy.diagnosis import message_of
 from afo_am.policy.gang_release import GangRelease
-from afo_am.policy.lifecycle import Lifecycle
+from afo_am.policy.lifecycle import Lifecycle, message_of
 from afo_am.policy.orders import Orders
 from afo_am.policy.restarts import holds
 from afo_am.policy.verdict import decide

@@ -6,8 +6,7 @@ from afo.events import types as ev
 from afo.failures.causes import CAUSES
 from afo.failures.classify import classify_container
 from afo_am.policy import excluded_hosts
-from afo_am.policy.diagnosis import without_frames
-from afo_am.policy.lifecycle import Lifecycle
+from afo_am.policy.lifecycle import Lifecycle, without_frames
 from afo_am.policy.verdict import decide
 from afo_am.runtime.base import ContainerInfo
 from afo_am.state import commands as c

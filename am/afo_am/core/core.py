@@ -16,19 +16,16 @@ from afo_am.core.child_rpc import ChildRpc
 from afo_am.core.client_rpc import ClientRpc
 from afo_am.core.containers import Containers
 from afo_am.core.training_rpc import TrainingRpc
-from afo_am.policy import min_success
 from afo_am.policy.gang_release import GangRelease
 from afo_am.policy.hangs import Hangs
 from afo_am.policy.lifecycle import Lifecycle
 from afo_am.policy.orders import Orders
-from afo_am.policy.restarts import is_needed
+from afo_am.policy.restarts import is_needed, without_text
+from afo_am.policy.samples import TrainingSamples, UsageSamples
 from afo_am.policy.scaling import Scaling
-from afo_am.policy.shutdown import Shutdown
 from afo_am.policy.stragglers import Stragglers
 from afo_am.policy.time_limits import TimeLimits
-from afo_am.policy.training_samples import TrainingSamples
-from afo_am.policy.usage_samples import UsageSamples
-from afo_am.policy.verdict import decide
+from afo_am.policy.verdict import Shutdown, decide
 from afo_am.policy.waiting import Waiting, in_order
 from afo_am.state import commands as c
 from afo_am.state.context import Context, Outcome
@@ -173,7 +170,7 @@ class Core:
     def _settle(self) -> None:
         """What follows from the new state, whatever led to it."""
         if not self.state.verdict and self.state.trained:
-            decide(self._context, "SUCCEEDED", SUCCEEDED, f"{self._how_it_ended()}{min_success.without(self.state)}")
+            decide(self._context, "SUCCEEDED", SUCCEEDED, f"{self._how_it_ended()}{without_text(self.state)}")
         if self.state.verdict:
             self._shutdown.go_on()
             return

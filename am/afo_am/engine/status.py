@@ -3,7 +3,7 @@
 from afo.rpc.messages import StatusReply, TaskStatus
 from afo_am.core.core import Core
 from afo_am.policy.gang import names
-from afo_am.policy.progress import progress_of, seconds_left
+from afo_am.policy.samples import progress_of, seconds_left
 from afo_am.state import manual_repair
 from afo_am.state.job_state import JobState
 from afo_am.state.tasks import LIVE, Stage, Task

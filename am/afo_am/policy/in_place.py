@@ -7,9 +7,8 @@ process again once a directive counts as many starts as it has reported ends.
 from afo.events import types as ev
 from afo.failures.causes import OF_THE_HOST
 from afo.rpc import messages as m
-from afo_am.policy.diagnosis import MEMORY_CAUSES, message_of
-from afo_am.policy.lifecycle import Lifecycle
-from afo_am.policy.restarts import holds
+from afo_am.policy.lifecycle import Lifecycle, message_of
+from afo_am.policy.restarts import MEMORY_CAUSES, holds
 from afo_am.state.context import Context
 from afo_am.state.job_state import JobState
 from afo_am.state.tasks import Task

@@ -1,18 +1,34 @@
 """The life cycle of a task: its container is requested, it ends or is given up, and comes again or not. Pure."""
 
+import re
+
 from msgspec.structs import replace
 
 from afo.events import types as ev
 from afo.failures.causes import CAUSES, SCALED_AWAY
+from afo.failures.classify import last_exception
+from afo.formats.units import Memory
 from afo.rpc import messages as m
-from afo_am.policy import min_success
 from afo_am.policy.orders import Orders
-from afo_am.policy.restarts import ends_generation, generation_ended, give_up_reason, memory_ends, pause_before_restart
+from afo_am.policy.restarts import (
+    MEMORY_CAUSES,
+    ends_generation,
+    generation_ended,
+    give_up_reason,
+    go_on_without,
+    memory_ends,
+    pause_before_restart,
+)
 from afo_am.policy.verdict import decide
 from afo_am.state import commands as c
 from afo_am.state.context import Context
 from afo_am.state.job_state import ENDED_WITH_JOB, SUCCEEDED
 from afo_am.state.tasks import Task
+
+_JAVA_FRAME = re.compile(r"\n\s+(at |\.\.\. \d+ more).*")
+
+#: Characters of an exception's line that are repeated wherever the task's end is told.
+_EXCEPTION_CHARACTERS = 500
 
 
 class Lifecycle:
@@ -66,7 +82,7 @@ class Lifecycle:
 
     def _give_up(self, task: Task, cause: str, text: str) -> None:
         """The job goes on without the task, or fails."""
-        if not min_success.give_up(self._context, task, cause, text):
+        if not go_on_without(self._context, task, cause, text):
             where = f"{task.id} on {task.host}" if task.host else str(task.id)
             decide(self._context, "FAILED", cause, f"{where}: {text}", task.id)
 
@@ -81,3 +97,20 @@ class Lifecycle:
         task.last_seen = self._context.now
         task.waiting_since = task.waiting_since or self._context.now
         self._context.command(c.RequestContainer(task_id, more_memory=memory_ends(task) > 0))
+
+
+def without_frames(diagnostics: str) -> str:
+    """What YARN says, without where in its code."""
+    return _JAVA_FRAME.sub("", diagnostics)
+
+
+def message_of(report: m.ExitReport, given: Memory) -> str:
+    """A line about a task's end: the exception that the process ended with, else what its cause means in general.
+
+    After a lack of memory with the most that the task was seen to use of what it was given.
+    """
+    words = last_exception(report.tail) if report.code > 0 else ""
+    words = words[:_EXCEPTION_CHARACTERS] or CAUSES[report.cause].summary
+    if report.cause in MEMORY_CAUSES and report.usage.peak_rss:
+        words = f"{words.rstrip('.')}: it used {report.usage.peak_rss / 2**20:,.0f} MiB of {given}"
+    return words

@@ -1,16 +1,18 @@
-"""Restart policy: whether a task comes back, when, and who else with it. Pure."""
+"""Restart policy: whether a task comes back, when, and who else with it, or the job goes on without it. Pure."""
 
 import re
 
 from afo.events import types as ev
 from afo.failures.causes import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
 from afo.protocol.train_task import POSITION_HOLDERS
-from afo_am.policy.diagnosis import MEMORY_CAUSES
 from afo_am.state import manual_repair
-from afo_am.state.jitter import jitter
+from afo_am.state.context import Context
+from afo_am.state.gang_backoff import jitter
 from afo_am.state.job_state import JobState
 from afo_am.state.tasks import Stage, Task
 
+#: Ends after which the next attempt gets more memory.
+MEMORY_CAUSES = frozenset({"memory_limit", "out_of_memory"})
 #: Causes that are read off the last exception of a process.
 EXCEPTIONS = frozenset(
     {"user_exception", "data_error", "spec_error", "file_not_found", "permission_denied", "quality_gate",
@@ -117,3 +119,32 @@ def _cannot_keep(state: JobState, kept: tuple[int, ...]) -> str:
     if not any(index in kept for index in POSITION_HOLDERS):
         return f"the data position is lost with {' and '.join(f'ps:{index}' for index in POSITION_HOLDERS)}"
     return ""
+
+
+def go_on_without(context: Context, task: Task, cause: str, reason: str) -> bool:
+    """Give up an optional task: an evaluator, or a worker beyond `min_success`; its files go to the others."""
+    if not can_be_spared(context.state, task, cause):
+        return False
+    context.record(ev.TaskGivenUp(task=task.id, reason=reason))
+    if task.stage is not Stage.REGISTERED:  # else its Child is told to end, and keeps its logs
+        context.kill_container(task)
+    return True
+
+
+def can_be_spared(state: JobState, task: Task, cause: str) -> bool:
+    """Whether the job goes on where this task ends with `cause` for good."""
+    spec, wanted, program = state.spec(task.id.role), state.wanted(task.id.role), bool(state.config.job.program)
+    if task.id.role == "evaluator":
+        return spec.optional
+    # What is wrong with data or code would only go on to the next worker.
+    if task.id.role != "worker" or program or task is state.chief or cause in EXCEPTIONS:
+        return False
+    gone = sum((other.given_up and state.is_wanted(other)) or other is task for other in state.of_role("worker"))
+    # A share such as 0.7 of 10 must not fail by the last bit of the product.
+    return wanted - gone >= spec.min_success * wanted - 1e-9
+
+
+def without_text(state: JobState) -> str:
+    """`; without worker:3`, or nothing."""
+    gone = [str(task.id) for task in state.tasks.values() if task.given_up]
+    return f"; without {', '.join(gone)}" if gone else ""

@@ -1,10 +1,10 @@
 """Time limits: a task that is silent, or waits, for too long is given up, or the job is. Pure."""
 
 from afo.failures.causes import CAUSES
-from afo_am.policy import min_success
 from afo_am.policy.gang import is_welcome_any_time
 from afo_am.policy.hangs import Hangs
 from afo_am.policy.lifecycle import Lifecycle
+from afo_am.policy.restarts import can_be_spared
 from afo_am.policy.verdict import decide, not_allocated
 from afo_am.policy.waiting import Waiting
 from afo_am.state import manual_repair
@@ -78,7 +78,7 @@ class TimeLimits:
         beat = max(1.0, len(context.state.tasks) / 800)
         limit = context.state.config.job.timeouts.allocate
         if task.stage is Stage.REQUESTED and waited > limit and not is_welcome_any_time(context.state, task):
-            if min_success.can_be_spared(context.state, task, "allocation_timeout"):
+            if can_be_spared(context.state, task, "allocation_timeout"):
                 self._tasks.task_lost(task, "allocation_timeout", f"no container within {limit} (`timeouts.allocate`)")
             else:
                 not_allocated(

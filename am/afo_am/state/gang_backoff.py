@@ -1,15 +1,20 @@
 """Gang back-off: how long a job waits for its gang, and how often it gave its containers back. Part of the state."""
 
+import zlib
 from dataclasses import dataclass
 
 from afo.events import types as ev
 from afo.failures.causes import WAITS
-from afo_am.state.jitter import jitter
 
 #: Each release in a row makes the next patience so many times as long, and the pause after it.
 _LONGER_PATIENCE, _LONGER_PAUSE = 1.5, 2.0
 #: The first pause as a part of `timeouts.gang`: the others take what was given back long before it is over.
 _PAUSE = 0.1
+
+
+def jitter(words: str) -> float:
+    """From 0 to 1, by the words alone: not everybody comes back at once, and a restarted AM computes the same."""
+    return zlib.crc32(words.encode()) / 2**32
 
 
 @dataclass

@@ -6,7 +6,7 @@ from msgspec import structs
 from afo.failures.causes import CAUSES
 from afo.formats.units import Memory
 from afo.rpc.messages import ExitReport, TaskId, Usage
-from afo_am.policy.diagnosis import message_of, without_frames
+from afo_am.policy.lifecycle import message_of, without_frames
 
 GIVEN = Memory(2048)
 NOISE = "I0000 00:00:1795224228.030663 20140 port.cc:153] oneDNN custom operations are on.\n"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from afo.job import Optimizer, Schedule, Train
 from afo.protocol.am_config import AmConfig
 from afo.protocol.train_task import Progress
-from afo_am.policy.progress import progress_of, seconds_left
+from afo_am.policy.samples import progress_of, seconds_left
 from afo_am.state.job_state import JobState
 from afo_am.state.rates import Rates
 from fake_cluster import make_config

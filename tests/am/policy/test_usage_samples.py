@@ -6,7 +6,7 @@ import pytest
 
 from afo.events import types as ev
 from afo.rpc import messages as m
-from afo_am.policy import usage_samples
+from afo_am.policy import samples
 from fake_cluster import FakeCluster, make_config
 
 Make = Callable[..., FakeCluster]
@@ -26,7 +26,7 @@ def trained(make_cluster: Make, seconds: float, workers: int = 2) -> FakeCluster
 
 
 def test_it_comes_early_and_then_once_a_minute(make_cluster: Make) -> None:
-    cluster = trained(make_cluster, 20 + 3 * usage_samples.EVERY_S)
+    cluster = trained(make_cluster, 20 + 3 * samples.USAGE_EVERY_S)
     events = cluster.events(ev.TasksUsed)
     assert 3 <= len(events) <= 4
     assert {str(use.task) for use in events[0].tasks} >= {"worker:0", "worker:1", "ps:0"}
@@ -35,7 +35,7 @@ def test_it_comes_early_and_then_once_a_minute(make_cluster: Make) -> None:
 
 
 def test_more_tasks_come_more_seldom(make_cluster: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage_samples, "PER_EVENT", 2)
+    monkeypatch.setattr(samples, "TASKS_PER_EVENT", 2)
     few = len(trained(make_cluster, 400, workers=2).events(ev.TasksUsed))
     many = len(trained(make_cluster, 400, workers=10).events(ev.TasksUsed))
     assert 1 <= many < few

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from afo.failures import causes
 from afo.job import Job, Role
 from afo_am.policy import restarts
-from afo_am.policy.diagnosis import MEMORY_CAUSES
+from afo_am.policy.lifecycle import MEMORY_CAUSES
 
 #: Causes of ends that are no failure of anything: the cluster is full.
 WAITS = ("request_unanswered", "gang_released")
