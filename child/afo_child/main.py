@@ -21,7 +21,6 @@ from afo.rpc.master import Master
 from afo.rpc.messages import PROTOCOL, RegisterRequest, TaskId
 from afo.rpc.wire import read_secret
 from afo_child.agent.agent import SAVE_S, Agent
-from afo_child.agent.newest_master import NewestMaster
 from afo_child.agent.termination import Termination
 from afo_child.container.facts import environment_report
 from afo_child.model_dir.mirror import Mirror
@@ -35,6 +34,30 @@ from afo_child.process.task_runner import TaskRunner
 #: For the last upload of the logs; beyond that the file system is taken to hang.
 _UPLOAD_S = 60.0
 _LOG = logging.getLogger(__name__)
+
+
+class NewestMaster(threading.Thread):
+    """Reads the address file now and then, beside the heartbeats because storage may be slow.
+
+    A call that fails finds the new AM by itself; this is for an old one that lives on, cut off from its journal.
+    """
+
+    def __init__(self, client: AmClient, every_s: float = 30.0) -> None:
+        super().__init__(name="newest-master", daemon=True)
+        self._client, self._every_s = client, every_s
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self._ending.wait(self._every_s):
+            try:
+                self._client.follow()
+            except AfoError as error:
+                _LOG.info("cannot read the AM's address: %s", error)
+
+    def stop(self) -> None:
+        """End soon; does not wait."""
+        self._ending.set()
 
 
 def task_of(environment: Mapping[str, str]) -> TaskId:

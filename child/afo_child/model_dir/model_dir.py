@@ -21,7 +21,7 @@ EVERY_S = 10.0
 #: Tries of a save that a restart or a success waits for, a second more apart each time.
 _TRIES = 4
 #: After so long without the AM it may have put another task in the place of this one, which saves from then on; the AM
-#: waits twice as long with that (`afo_am.ending.SILENCE_S`).
+#: waits twice as long with that (`afo_am.policy.time_limits.SILENCE_S`).
 _SILENCE_S = 15.0
 _LOG = logging.getLogger(__name__)
 

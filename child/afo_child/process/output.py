@@ -1,9 +1,52 @@
-"""Output of a task: on disk, in memory for reports, and on its way to the job's directory."""
+"""Output of a task's processes: pumped out of their pipes, so that they never wait for a reader, and kept.
 
+What they write is on disk, in memory for reports, and on its way to the job's directory. Their progress comes as JSON
+lines in a pipe of its own.
+"""
+
+import os
+import selectors
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
+from afo.formats.decoding import UNDECODABLE
 from afo.logs.capped import CappedLog, LastLines
 from afo.logs.upload import LogUploader
+from afo.protocol.train_task import Progress
+
+_CHUNK = 64 * 1024
+
+Sink = Callable[[bytes], None]
+#: Longer lines are no progress reports; bounds the memory that a broken writer can take.
+MAX_LINE = 64 * 1024
+
+
+class Pump(threading.Thread):
+    """Reads every descriptor until its end and closes it. Sinks are called from this thread alone, and do not raise."""
+
+    def __init__(self, sinks: Mapping[int, Sink]) -> None:
+        super().__init__(name="pump", daemon=True)
+        self._sinks = dict(sinks)
+
+    def run(self) -> None:
+        """Until all descriptors have ended."""
+        with selectors.DefaultSelector() as selector:
+            for descriptor, sink in self._sinks.items():
+                selector.register(descriptor, selectors.EVENT_READ, sink)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    self._move(selector, key)
+
+    def _move(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+        data = os.read(key.fd, _CHUNK)
+        if data:
+            key.data(data)
+        else:
+            selector.unregister(key.fd)
+            os.close(key.fd)
 
 
 class Output:
@@ -60,3 +103,28 @@ class Output:
     def _feed(self, name: str, data: bytes) -> None:
         self._logs[name].feed(data)
         self._last[name].feed(data)
+
+
+class ProgressReader:
+    """Fed with what comes out of the pipe. Lines that are no `Progress` are counted and otherwise ignored."""
+
+    def __init__(self) -> None:
+        self.newest: Progress | None = None
+        self.malformed = 0
+        self._decoder = msgspec.json.Decoder(Progress)
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes, cut anywhere."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line)
+        if len(self._rest) > MAX_LINE:
+            self.malformed += 1
+            self._rest = b""
+
+    def _take(self, line: bytes) -> None:
+        try:
+            self.newest = self._decoder.decode(line)
+        except UNDECODABLE:
+            self.malformed += 1

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 from afo.process import lifetime
 from afo.process.orphans import kill_orphans
-from afo_child.process.pump import Pump, Sink
+from afo_child.process.output import Pump, Sink
 
 #: How long output may still flow after the end; only a process that left the session can write so long.
 _DRAIN_S = 2.0

@@ -15,8 +15,7 @@ from afo.rpc.messages import Directive, TaskId
 from afo_child.container.facts import memory_kills
 from afo_child.process import launch
 from afo_child.process.launch import Way
-from afo_child.process.output import Output
-from afo_child.process.progress import ProgressReader
+from afo_child.process.output import Output, ProgressReader
 from afo_child.process.task_process import TaskProcess
 
 #: Pause before a start in place, in seconds; random so that not all workers come back in the same instant.
