@@ -18,11 +18,10 @@ from afo_history_server.web.access import Access
 from afo_history_server.web.actions import actions_blueprint
 from afo_history_server.web.api.rest import api_blueprint, metrics_blueprint
 from afo_history_server.web.authentication import know_viewers
-from afo_history_server.web.compare import compare_blueprint
 from afo_history_server.web.errors import answer_problems
 from afo_history_server.web.fleet import fleet_blueprint
 from afo_history_server.web.job import job_pages_blueprint
-from afo_history_server.web.jobs import pages_blueprint
+from afo_history_server.web.jobs import compare_blueprint, pages_blueprint
 from afo_history_server.web.logs import log_pages_blueprint
 from afo_history_server.web.nodes import LiveCluster, cluster_blueprint
 from afo_history_server.web.origins import Names, use_names

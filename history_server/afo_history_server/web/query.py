@@ -1,4 +1,4 @@
-"""Query strings of requests."""
+"""Query strings of requests, and the page of the list of jobs that one asks for."""
 
 import datetime
 from collections.abc import Collection
@@ -7,9 +7,11 @@ from flask import request
 
 from afo.errors import UsageError
 from afo_history_server.model.job_history import STATES
+from afo_history_server.store.job_index import JobList
 from afo_history_server.views.job_charts import OVER, Over
 from afo_history_server.views.job_columns import DEFAULT, columns
 from afo_history_server.views.job_query import JobQuery, sorter
+from afo_history_server.web.api.types import JobsAnswer
 
 #: Characters of one value; whoever sends more does not type it.
 _MAX_TEXT = 200
@@ -17,6 +19,9 @@ _MAX_TEXT = 200
 DAY = datetime.timedelta(days=1)
 _TEXTS = ("q", "user", "queue", "cause", "tag")
 LIST_NAMES = (*_TEXTS, "state", "since", "until", "column", "sort", "order", "page", "size")
+#: Jobs of a page.
+DEFAULT_SIZE = 50
+MAX_SIZE = 500
 
 
 def known(names: Collection[str]) -> None:
@@ -99,3 +104,17 @@ def moment(name: str, later: datetime.timedelta = datetime.timedelta()) -> float
         raise UsageError(
             f"{name} is {given[:40]!r}; allowed is a day like 2026-11-20 or a moment like 2026-11-20T08:15:00Z (UTC)"
         ) from error
+
+
+def page_of(found: JobList, wanted: JobQuery) -> JobsAnswer:
+    """The page that the request asks for by `page` and `size`. Raises `UsageError`."""
+    size = number("size", DEFAULT_SIZE, 1, MAX_SIZE)
+    page = number("page", 1, 1, 1_000_000)
+    jobs = wanted.of(found.lines)
+    begin = (page - 1) * size
+    return JobsAnswer(
+        jobs=tuple(jobs[begin : begin + size]), page=page, pages=max(1, -(-len(jobs) // size)), size=size,
+        total=len(jobs), known=len(found.lines), left_out=found.left_out, scanned=found.scanned,
+        problem=found.problem, missing=found.missing, columns=tuple(each.name for each in wanted.columns),
+        cells=tuple(tuple(each.value(job) for each in wanted.columns) for job in jobs[begin : begin + size]),
+    )  # fmt: skip

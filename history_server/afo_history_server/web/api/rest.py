@@ -17,7 +17,6 @@ from afo_history_server.web.fleet import asked_fleet
 from afo_history_server.web.job import asked_files
 from afo_history_server.web.logs import asked_range
 from afo_history_server.web.nodes import LiveCluster, asked_cluster
-from afo_history_server.web.paging import page_of
 
 PREFIX = "/api/v1"
 _LIST = (
@@ -90,7 +89,7 @@ def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/jobs")
     def jobs() -> Response:
-        return json_response(page_of(visible(store.jobs()), query.job_query()))
+        return json_response(query.page_of(visible(store.jobs()), query.job_query()))
 
     @routes.get("/jobs/<job_id>")
     def job(job_id: str) -> Response:
