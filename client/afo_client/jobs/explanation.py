@@ -11,8 +11,7 @@ from afo.events.downtime_fold import DowntimeFold
 from afo.events.master_starts import MasterStarts
 from afo.failures.causes import CAUSES, HARMLESS, MAX_FREE_RESTARTS, NEEDS_REPAIR, Cause
 from afo.job import RestartBudget, Role
-from afo.rpc.messages import MasterStart
-from afo_client.jobs.task_hosts import TaskHosts
+from afo.rpc.messages import MasterStart, TaskId
 from afo_client.jobs.view import JobView
 
 
@@ -105,3 +104,20 @@ def cause_fields(cause: Cause) -> dict[str, object]:
 def known_cause(name: str) -> Cause | None:
     """The cause of this name, None for one of another version of afo."""
     return CAUSES.get(name)
+
+
+class TaskHosts:
+    """Hosts of the attempts of tasks. Takes the records of a log in their order."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[TaskId, str] = {}
+
+    def take(self, record: event_log.Record | event_log.UnknownRecord) -> None:
+        """Note the host, if the record names one."""
+        match record:
+            case event_log.Record(event=(ev.ContainerRunning() | ev.TaskRegistered()) as event):
+                self._hosts[event.task] = event.host
+
+    def of(self, task: TaskId) -> str:
+        """The host of an attempt; '' if it has had no container yet."""
+        return self._hosts.get(task, "")

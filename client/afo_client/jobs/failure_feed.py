@@ -8,8 +8,8 @@ from afo.events import event_log
 from afo.events import types as ev
 from afo.events.event_tail import EventTail
 from afo.failures.causes import CAUSES, Cause
+from afo_client.jobs.explanation import TaskHosts
 from afo_client.jobs.summary import TAIL_LINES
-from afo_client.jobs.task_hosts import TaskHosts
 from afo_client.jobs.view import JobView
 from afo_client.terminal.console import attempt_text, without_control
 
