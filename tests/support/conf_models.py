@@ -15,6 +15,8 @@ from live_job import afo
 MODELS = REPOSITORY / "conf" / "models"
 NAMES = ("deepfm", "din", "dlrm", "mmoe")
 TWO_LABELS = REPOSITORY / "conf" / "schemas" / "adult-two-labels.yaml"
+#: What porting public code to afo changed: one import.
+PORTED, PUBLIC = "from afo.layers import Embedding", "from keras.layers import Embedding"
 #: The second label is the last column; the sixth is the marital status. Only whole rows are kept.
 _SECOND_LABEL = """NF == 15 {print $0, ($6 == "Never-married")}"""
 
@@ -22,6 +24,14 @@ _SECOND_LABEL = """NF == 15 {print $0, ($6 == "Never-married")}"""
 def is_sequence_model(name: str) -> bool:
     """True for the model that reads `afo data behaviour`, false for those that read Adult."""
     return name == "din"
+
+
+def write_public(name: str, folder: Path) -> Path:
+    """A model as it was before it was ported, with Keras's own `Embedding`: a file that knows nothing of afo."""
+    source = (MODELS / name / "model.py").read_text(encoding="utf-8")
+    public = folder / f"{name}_public.py"
+    public.write_text(source.replace(PORTED, PUBLIC), encoding="utf-8")
+    return public
 
 
 def convert_two_labels(source: Path, folder: Path, url: str) -> None:

@@ -1,6 +1,6 @@
 """DeepFM (Guo et al., 2017, arXiv:1703.04247) on Adult: a factorization machine and a deep network on one embedding.
 
-python public.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
+python model.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
 """
 
 import sys

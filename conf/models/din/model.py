@@ -1,7 +1,7 @@
 """DIN (Zhou et al., 2018, arXiv:1706.06978): a user's history, weighted by how much each item says of the one shown.
 
 afo data behaviour DATA --train 300000
-python public.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and eval/*.tfrecord
+python model.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and eval/*.tfrecord
 """
 
 import sys

@@ -1,6 +1,6 @@
 """DLRM (Naumov et al., 2019, arXiv:1906.00091) on Adult: numbers and ids meet in all pairwise inner products.
 
-python public.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
+python model.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
 """
 
 import sys

@@ -3,7 +3,7 @@
 Income above 50,000 dollars, and never married, as in the paper's census experiment; what else tells the marital status
 is no feature.
 
-    python public.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
+    python model.py DATA [EPOCHS]      # DATA holds train/*.tfrecord and test/*.tfrecord
 """
 
 import sys

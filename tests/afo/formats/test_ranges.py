@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from afo.formats.ranges import Bound
+from afo.formats.units import Bound
 
 
 @pytest.mark.parametrize(

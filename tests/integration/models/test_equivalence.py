@@ -23,7 +23,7 @@ from afo import storage
 from afo.job import Job
 from afo.job.loader import load_job
 from afo_client.hadoop import Cluster
-from conf_models import MODELS, NAMES, convert_two_labels, is_sequence_model
+from conf_models import MODELS, NAMES, convert_two_labels, is_sequence_model, write_public
 from equivalence import Difference, paired
 from live_job import LiveJob, afo
 from resumable_runs import ResumableRuns, circumstances, reported
@@ -85,9 +85,10 @@ def job_of(model: str, data: str) -> Job:
 
 
 def by_keras(model: str, seed: int, places: Places) -> Run:
-    """public.py in a process that imports nothing of afo."""
+    """The public code of a model in a process that imports nothing of afo."""
     job, began = job_of(model, places.data_of(model, "keras")), time.monotonic()
-    command = [sys.executable, str(PLAIN_KERAS), str(MODELS / model / "public.py"), job.data.train[0], job.data.eval[0]]
+    public = write_public(model, places.local)
+    command = [sys.executable, str(PLAIN_KERAS), str(public), job.data.train[0], job.data.eval[0]]
     command += [str(each) for each in (seed, job.data.epochs, job.data.batch_size)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr
@@ -159,9 +160,8 @@ def report(runs: list[Run]) -> str:
     lines = [
         "# Own models: afo on YARN against one process of Keras",
         "",
-        "Written by `make equivalence` (`tests/integration/models/test_equivalence.py`).",
-        "Each model of `conf/models` is",
-        "trained by its `public.py` in one process with nothing of afo, and by its port on 2 parameter servers and 2",
+        "Written by `make equivalence` (`tests/integration/models/test_equivalence.py`). Each model of `conf/models` is",
+        "trained as public Keras code in one process with nothing of afo, and ported on 2 parameter servers and 2",
         "workers of a real YARN, on the same files for as many epochs; a pair has one seed. Keras mixes all records,",
         "afo the files and the records of each; first weights are drawn apart. The AUC is exact, from all predictions",
         "on the same evaluation files. Equivalent: the 90 % confidence interval of the mean paired difference lies",
