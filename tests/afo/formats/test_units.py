@@ -1,11 +1,13 @@
-"""How often something is to be done: by time, steps, samples or epochs."""
+"""Quantities: how often something is to be done, and bounds of a metric."""
+
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.errors import SpecError
-from afo.formats.units import Interval
+from afo.formats.units import Bound, Interval
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,24 @@ def test_what_counts_of_steps_that_are_saved_in_between_or_again() -> None:
     assert [*every.passing(0, (50, 101, 150, 199, 200, 250, 301))] == [False, True, False, False, True, False, True]
     assert [*every.passing(301, (120, 150, 205))] == [True, False, True], "after a return to a checkpoint"
     assert [*Interval("10m").passing(7, (8, 8, 3))] == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        (">=0.74", [0.74, 1.0], [0.7399, math.nan]),
+        ("<= 1e-1", [0.1, -3.0], [0.11]),
+        ("0.9..1.1", [0.9, 1.0, 1.1], [0.89, 1.11]),
+        ("-1 .. -.5", [-0.75], [0.0]),
+    ],
+)
+def test_a_bound_is_a_closed_interval(text: str, inside: list[float], outside: list[float]) -> None:
+    bound = Bound.parse(text)
+    assert all(bound.holds(value) for value in inside)
+    assert not any(bound.holds(value) for value in outside)
+
+
+@pytest.mark.parametrize("text", ["", "0.74", ">0.74", "=>1", ">= one", "1.1..0.9", "0.9...1.1", ">=0.7; <=1"])
+def test_what_is_no_bound_is_refused_with_the_forms_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no bound; write '>=0\.74'|holds no number"):
+        Bound.parse(text)

@@ -1,9 +1,11 @@
-"""Progress as a process tells it."""
+"""What a process writes: moved to where it goes, and the progress in it."""
+
+import os
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_child.process.progress import MAX_LINE, ProgressReader
+from afo_child.process.output import MAX_LINE, ProgressReader, Pump
 
 
 def test_progress_survives_every_cut_and_every_garbage() -> None:
@@ -30,3 +32,13 @@ def test_an_endless_line_of_progress_takes_no_memory() -> None:
     assert reader.malformed >= 50
     reader.feed(b'\n{"phase":"done"}\n')
     assert reader.newest is not None
+
+
+def test_the_pump_moves_everything_and_ends() -> None:
+    (reader, writer), taken = os.pipe(), bytearray()
+    pump = Pump({reader: taken.extend})
+    pump.start()
+    os.write(writer, b"a" * 1000)
+    os.close(writer)
+    pump.join(60)
+    assert bytes(taken) == b"a" * 1000
