@@ -34,8 +34,8 @@ from size import sized
 
 from afo.job import Adagrad, Adam, Optimizer, OptimizerChoice
 from afo.optimizers import AdamRule
-from afo.params.cluster import connect
-from afo.trainable import wide_deep
+from afo.params.server_connections import connect
+from afo.trainable import wide_deep_model
 
 SERVERS = 2
 OPTIONS = {"adagrad": Adagrad(), "adam": Adam()}
@@ -80,7 +80,7 @@ def optimizer_of(name: str) -> Optimizer:
     """For all parts of the model. Called before anything is traced."""
     choice = OptimizerChoice(**{name: OPTIONS[name]})
     if name == "adam":
-        wide_deep.rule_of = lambda each: StockAdam(each.chosen)
+        wide_deep_model.rule_of = lambda each: StockAdam(each.chosen)
     return Optimizer(deep=choice, wide=choice)
 
 

@@ -20,7 +20,7 @@ from report import MISSED, publish, result
 from servers import servers
 from size import sized
 
-from afo.params.cluster import connect
+from afo.params.server_connections import connect
 
 NUMBERS = sized((1, 2, 4, 8), (1, 2))
 DEVICES = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(max(NUMBERS))]

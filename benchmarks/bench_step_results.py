@@ -30,8 +30,8 @@ from afo.data.feature import Feature
 from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Job, Model, RoleSpec
-from afo.params.cluster import connect
 from afo.params.parameters import Parameters
+from afo.params.server_connections import connect
 from afo.params.variables import on_client
 from afo.train import step as training
 from afo.train.setup import JobParts

@@ -9,7 +9,7 @@ from itertools import accumulate
 import msgspec
 from msgspec import Struct
 
-from afo.models.layout import Cross, Dense, Layout, Sparse, Weight
+from afo.models.feature_layout import Cross, Dense, Layout, Sparse, Weight
 
 #: Name of the vector of all dense weights.
 DENSE = "dense"

@@ -12,7 +12,7 @@ from afo.embedding.variable import keys_of
 from afo.errors import ModelError, SpecError
 from afo.formats.units import parse_quantity
 from afo.job import Eviction, Filter, Pooling, Wire
-from afo.layers.lookup import active, pool
+from afo.layers.layer_lookup import active, pool
 from afo.layers.row_rules import require_by_row, require_summed
 
 Combiner = Literal["mean", "sum", "sqrtn"]

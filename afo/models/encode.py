@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from afo.errors import SpecError
 from afo.models import hashing
-from afo.models.layout import Cross, Dense, Layout, Pooling, Sparse
+from afo.models.feature_layout import Cross, Dense, Layout, Pooling, Sparse
 
 
 class Encoded(NamedTuple):

@@ -3,7 +3,7 @@
 from afo.data.schema import nearest
 from afo.errors import SpecError
 from afo.job import Job, Model, Pooling
-from afo.models.layout import Layout
+from afo.models.feature_layout import Layout
 
 #: `auto` pools on the servers where the rows could be so many times the sums: a batch names some rows several times,
 #: and few lists are as long as they may be.

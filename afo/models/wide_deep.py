@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.models.layout import Layout
+from afo.models.feature_layout import Layout
 
 #: A standardised dense value is kept within so many standard deviations.
 CLIP = 5.0

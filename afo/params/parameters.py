@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
-from afo.models.layout import Weight
+from afo.models.feature_layout import Weight
 from afo.optimizers import Rule
 from afo.params.variables import PsVariable, client_device, ps_device
 from afo.protocol.train_task import POSITION_HOLDERS

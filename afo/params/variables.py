@@ -12,7 +12,7 @@ from afo.ops.handles import unordered
 
 #: Values read or written by one operation when whole variables move: 16 MiB of float32.
 CHUNK_VALUES = 4 * 1024 * 1024
-#: The process that asks the parameter servers, as they know it (`afo.params.cluster.connect`).
+#: The process that asks the parameter servers, as they know it (`afo.params.server_connections.connect`).
 CLIENT_DEVICE = "/job:worker/task:0/device:CPU:0"
 #: The only one of a process that asks none.
 _LOCAL_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

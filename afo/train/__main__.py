@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        from afo.params.cluster import is_lost_server
+        from afo.params.server_connections import is_lost_server
 
         if not is_lost_server(error):
             traceback.print_exc()
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 
 #: Module of each role; its `run` takes a `Setup`.
 _ROLES = {
-    "ps": "afo.train.server",
+    "ps": "afo.train.parameter_server",
     "worker": "afo.train.worker",
     "chief": "afo.train.worker",
     "evaluator": "afo.train.evaluator",

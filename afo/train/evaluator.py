@@ -5,7 +5,7 @@ import time
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, write_evaluation
 from afo.checkpoint.restore import CheckpointReader
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.errors import NotFound
 from afo.formats.units import Interval
 from afo.job_dir.lineage import Evaluation
@@ -16,7 +16,7 @@ from afo.rpc import messages as m
 from afo.train.offline.scoring import Scorer
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
-from afo.trainable.base import LocalModel
+from afo.trainable.model_protocol import LocalModel
 
 #: Time between two looks for a new checkpoint.
 POLL_S = 1.0

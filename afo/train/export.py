@@ -19,7 +19,7 @@ from afo.models.example_parsing import Parse, parse, parse_by_tensorflow
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.setup import JobParts, Setup
-from afo.trainable.base import LocalModel
+from afo.trainable.model_protocol import LocalModel
 from afo.trainable.served import export_info
 from afo.trainable.served.export_info import Exported
 from afo.trainable.served.table_form import TableForm

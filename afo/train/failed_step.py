@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from afo.errors import AfoError, ModelError, NotFinite
 from afo.job.entry_point import split_entry
-from afo.params.cluster import is_lost_server
 from afo.params.parameters import Parameters
+from afo.params.server_connections import is_lost_server
 from afo.train.nan_check import MARK, culprits
-from afo.trainable.base import Model
+from afo.trainable.model_protocol import Model
 
 _ASSERTED = "assertion failed: "
 #: Lines that say nothing of the reason.

@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.params.exchange import Exchange, RowGradient
 from afo.params.parameters import Parameters
 from afo.params.position import Position
-from afo.trainable.base import Computed, Model
+from afo.params.step_exchange import Exchange, RowGradient
+from afo.trainable.model_protocol import Computed, Model
 
 #: What the error of a step says whose check has failed.
 MARK = "afo: loss or gradients are not finite"

@@ -12,8 +12,8 @@ from afo.rpc.master import Master
 from afo.rpc.messages import TaskId
 from afo.rpc.wire import read_secret
 from afo.train.progress import ProgressPipe
-from afo.trainable.base import Model
-from afo.trainable.wide_deep import WideDeepModel
+from afo.trainable.model_protocol import Model
+from afo.trainable.wide_deep_model import WideDeepModel
 
 
 class JobParts:

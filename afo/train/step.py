@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
 from afo.models.parser import RecordParser
-from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
 from afo.params.position import Origin, Position, origin_of
+from afo.params.step_exchange import Exchange
 from afo.params.variables import on_client
 from afo.train import nan_check
-from afo.trainable.base import Model
+from afo.trainable.model_protocol import Model
 
 
 class Prepared(NamedTuple):

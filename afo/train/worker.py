@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from afo.data.pipeline.batcher import Batch, TrainingInput
-from afo.params.cluster import connect
+from afo.params.server_connections import connect
 from afo.params.variables import VariableIo
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Phase, Progress
@@ -16,7 +16,7 @@ from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.failed_step import explained
 from afo.train.setup import Setup
-from afo.train.splits import Splits
+from afo.train.split_client import Splits
 from afo.train.step import StepResult, prepare_function, step_function
 
 #: Time between two questions whether the chief has prepared the variables.

@@ -12,11 +12,11 @@ from afo.embedding.exchange import Keys, Run
 from afo.embedding.pooled_exchange import PooledExchange, ServerBags
 from afo.job import Job, Wire
 from afo.models import wide_deep
+from afo.models.feature_layout import Layout
 from afo.models.feature_tables import pooled_on_servers
-from afo.models.layout import Layout
-from afo.params.exchange import Exchange
-from afo.trainable.base import TableGradients
-from afo.trainable.wide_deep import Samples
+from afo.params.step_exchange import Exchange
+from afo.trainable.model_protocol import TableGradients
+from afo.trainable.wide_deep_model import Samples
 
 
 class Lists(NamedTuple):

@@ -20,21 +20,21 @@ from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, ModelError, Unsupported
 from afo.job import Filter, Job, Sgd
-from afo.layers.lookup import answered_by
+from afo.layers.layer_lookup import answered_by
 from afo.models.parser import DTYPE, Parsed
 from afo.ops import library
 from afo.optimizers import rate_at, rule_of
 from afo.optimizers.compiled import Compiled, compiled_of
 from afo.params import initialize
-from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
+from afo.params.step_exchange import Exchange
 from afo.params.variables import read_value
-from afo.trainable.base import Computed, share_of_batch
 from afo.trainable.gradient_clipping import clipped
 from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.keras_initializers import draw_of
 from afo.trainable.layer_exchange import ways_of
 from afo.trainable.lookups import LocalLookup, ServerLookup
+from afo.trainable.model_protocol import Computed, share_of_batch
 from afo.trainable.model_resources import resources
 from afo.trainable.own_module import OwnModule
 from afo.trainable.served.table_form import TRAINED, TableForm

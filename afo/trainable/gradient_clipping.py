@@ -6,9 +6,9 @@ from typing import Any
 import tensorflow as tf
 
 from afo.embedding.exchange import Exchange
-from afo.models.layout import Weight
+from afo.models.feature_layout import Weight
 from afo.optimizers.clipping import Clipping
-from afo.trainable.base import Computed, TableGradients
+from afo.trainable.model_protocol import Computed, TableGradients
 
 
 def clipped(computed: Computed, weights: Sequence[Weight], clipping: Clipping) -> Computed:

@@ -9,7 +9,7 @@ from afo.embedding import TableGroup
 from afo.embedding.exchange import Asked, Exchange, exchange_of
 from afo.embedding.pooled_exchange import PooledExchange, bag_of, pooled_exchange_of
 from afo.job import Wire
-from afo.trainable.base import TableGradients
+from afo.trainable.model_protocol import TableGradients
 
 
 class Way(NamedTuple):

@@ -24,13 +24,13 @@ from afo.models.parser import Parsed
 from afo.ops import library
 from afo.optimizers import rate_at
 from afo.params import initialize
-from afo.params.exchange import Exchange
 from afo.params.parameters import Parameters
+from afo.params.step_exchange import Exchange
 from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_layout
-from afo.trainable.base import Computed, LocalModel
 from afo.trainable.local_model import LocalHashedWideDeep
+from afo.trainable.model_protocol import Computed, LocalModel
 from afo.trainable.served.table_form import TRAINED, TableForm
-from afo.trainable.wide_deep import (
+from afo.trainable.wide_deep_model import (
     Samples,
     WideDeepModel,
     samples_of,

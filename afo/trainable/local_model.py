@@ -8,7 +8,7 @@ import tensorflow as tf
 from afo.checkpoint.restore import CheckpointReader
 from afo.models import wide_deep
 from afo.models.encode import Encoder
-from afo.models.layout import Layout
+from afo.models.feature_layout import Layout
 from afo.trainable.served.table_form import TRAINED, TableForm
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.errors import ModelError
-from afo.layers.lookup import Lookup
-from afo.params.exchange import Exchange, Route, RowGradient, route
+from afo.layers.layer_lookup import Lookup
 from afo.params.parameters import Parameter
+from afo.params.step_exchange import Exchange, Route, RowGradient, route
 from afo.trainable.hashed_lookup import HashedLookup, all_within, shaped
 
 

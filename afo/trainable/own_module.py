@@ -11,7 +11,7 @@ from afo.data.schema import Schema
 from afo.errors import DataError, ModelError
 from afo.job import Job
 from afo.layers import Embedding
-from afo.layers.lookup import answered_by
+from afo.layers.layer_lookup import answered_by
 from afo.models.entry import build_model, user_code
 from afo.models.parser import feature_specs
 from afo.params.parameters import Parameter

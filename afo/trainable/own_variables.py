@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from afo.errors import ModelError
 from afo.models.entry import user_code
-from afo.models.layout import Weight
+from afo.models.feature_layout import Weight
 
 #: What a step can add to on a parameter server.
 _STATE_DTYPES = ("float32", "float64", "int32", "int64")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from afo.data.example import decode
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import read_records
 from afo.events import types as ev
 from click_records import splitmix64

@@ -17,7 +17,13 @@ from typing import Any
 import pytest
 
 _CONTEXT = get_context("forkserver")
-_IMPORTED = ["afo.train.evaluator", "afo.train.profiler", "afo.train.server", "afo.train.setup", "afo.train.worker"]
+_IMPORTED = [
+    "afo.train.evaluator",
+    "afo.train.profiler",
+    "afo.train.parameter_server",
+    "afo.train.setup",
+    "afo.train.worker",
+]
 #: What TensorFlow reads when it is imported or first used, as the Child sets it.
 _ENVIRONMENT = {
     "GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "grpc_proxy": "", "TF_CPP_MIN_LOG_LEVEL": "1",

@@ -17,7 +17,7 @@ import hdfs_native
 import pytest
 
 from afo.hadoop.conf import read_properties
-from afo_client.hadoop import ports, processes
+from afo_client.hadoop import cluster_ports, processes
 from afo_client.hadoop.jars import java_home, resolve_jars, templates_dir
 from afo_client.hadoop.launchers import write_launchers
 from afo_client.hadoop.site import write_site
@@ -53,7 +53,7 @@ class PairedCluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        base = ports.find_base(len(_PORTS))
+        base = cluster_ports.find_base(len(_PORTS))
         self._ports = {name: base + number for number, name in enumerate(_PORTS)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._java, self._jars = java_home(), resolve_jars()
@@ -74,8 +74,8 @@ class PairedCluster:
         write_launchers(self.directory, self._jars, self._java)
         for name in ("zookeeper", "journalnode"):
             self.start_daemon(name)
-        _await(lambda: not ports.is_free(_HOST, self._ports["journal_rpc"]), "the JournalNode")
-        _await(lambda: not ports.is_free(_HOST, self._ports["zookeeper"]), "ZooKeeper")
+        _await(lambda: not cluster_ports.is_free(_HOST, self._ports["journal_rpc"]), "the JournalNode")
+        _await(lambda: not cluster_ports.is_free(_HOST, self._ports["zookeeper"]), "ZooKeeper")
         self._run_once("nn1", "-format", "-nonInteractive")
         self._run_once("zkfc1", "-formatZK", "-force", "-nonInteractive")
         self.start_daemon("nn1")

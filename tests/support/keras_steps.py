@@ -19,7 +19,7 @@ from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
 from afo.models.parser import RecordParser
 from afo.ops import library
-from afo.params.cluster import connect
+from afo.params.server_connections import connect
 from afo.params.variables import VariableIo
 from afo.train.step import prepare_function, step_function
 from afo.trainable.entry_model import EntryModel

@@ -7,7 +7,7 @@ import numpy as np
 
 from afo.embedding import TableGroup, row_block, snapshot
 from afo.formats import json_file
-from afo.params.cluster import connect
+from afo.params.server_connections import connect
 from afo.params.variables import VariableIo
 from afo.protocol.train_task import TrainTask
 from afo.train.setup import Setup

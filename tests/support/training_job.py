@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.formats import json_file
 from afo.job import Job
 from afo.process.hosts import host_port

@@ -15,7 +15,7 @@ from afo.formats.units import Memory
 from afo.job import Data, Job, Model, RoleSpec
 from afo.layers import Embedding
 from afo.protocol.offline_task import NumberedFile
-from afo.train import trial
+from afo.train import trial_step
 from afo.train.setup import JobParts
 
 SCHEMA = "label: click\nfeatures: [{name: user, kind: categorical, hash_buckets: 100}, {name: age, kind: dense}]\n"
@@ -84,9 +84,9 @@ def write_trial(name: str, storage: str, target: str) -> None:
     model = Model(entry=model.entry, embedding=type(model.embedding)(storage=storage))  # type: ignore[arg-type]
     roles: Any = {"ps": RoleSpec(instances=3), "worker": RoleSpec(memory=Memory(1024))}
     job = Job(name="trial", roles=roles, data=data, model=model)
-    trial.bound_memory(job)
+    trial_step.bound_memory(job)
     try:
-        found = trial.run(JobParts(job, str(folder / "schema.yaml")), [NumberedFile(0, data.train[0])], folder)
+        found = trial_step.run(JobParts(job, str(folder / "schema.yaml")), [NumberedFile(0, data.train[0])], folder)
         result: dict[str, Any] = {"samples": found.samples, "loss": found.loss, "warnings": found.warnings}
     except AfoError as error:
         result = {"error": type(error).__name__, "text": str(error)}

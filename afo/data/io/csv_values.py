@@ -10,7 +10,7 @@ import numpy as np
 from afo.data.example import ListKind, Values
 from afo.data.io.csv_file import CsvFormat, open_csv
 from afo.data.io.examples import first_examples
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.errors import DataError
 from afo.job import Data
 

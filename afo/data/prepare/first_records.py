@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec import Struct
 
 from afo.data.io.formats import PARQUET, is_parquet
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import RecordWriter, compression_of, read_records
 from afo.errors import DataError
 from afo.job import Data

@@ -13,7 +13,7 @@ from afo.data.io.csv_file import PLAIN, CsvFormat, csv_compression
 from afo.data.io.csv_values import count_rows, first_values
 from afo.data.io.examples import LOOK
 from afo.data.io.formats import is_parquet
-from afo.data.io.splits import SplitFile, find_splits
+from afo.data.io.split_files import SplitFile, find_splits
 from afo.data.io.tfrecord import compression_of, count_records
 from afo.errors import DataError
 from afo.job import Data

@@ -14,7 +14,7 @@ from afo.data.example import ListKind, Values, kind_of
 from afo.data.io.csv_file import PLAIN, CsvFormat
 from afo.data.io.csv_values import first_values
 from afo.data.io.examples import LOOK
-from afo.data.io.splits import SplitFile, find_splits
+from afo.data.io.split_files import SplitFile, find_splits
 from afo.errors import DataError, NotFound
 from afo.job import Data
 

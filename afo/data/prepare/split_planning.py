@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec.structs import replace
 
 from afo.data.io.record_index import how_to_index, index_url, read_index
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import compression_of
 from afo.errors import DataError, NotFound
 from afo.job import Data

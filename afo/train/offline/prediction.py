@@ -16,7 +16,7 @@ from afo.job import Data
 from afo.models.parser import RecordParser
 from afo.protocol.offline_task import NumberedFile, ScoredFile
 from afo.train.offline.scoring import BATCH, in_order
-from afo.trainable.base import LocalModel
+from afo.trainable.model_protocol import LocalModel
 
 
 class Prediction:

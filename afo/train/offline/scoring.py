@@ -12,7 +12,7 @@ import tensorflow as tf
 from afo.data import model_metrics
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.local_file import local_file
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.pipeline.bad_record_locator import Judge
 from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
@@ -21,7 +21,7 @@ from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
 from afo.models.parser import DTYPE, RecordParser
 from afo.protocol.export_gate import DROPS
-from afo.trainable.base import LocalModel
+from afo.trainable.model_protocol import LocalModel
 
 #: Records computed at once.
 BATCH = 8192

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from afo.checkpoint.restore import CheckpointReader
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file
 from afo.process.lifetime import die_with_parent
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
-from afo.train import trial
+from afo.train import trial_step
 from afo.train.export import export
 from afo.train.offline.prediction import Prediction
 from afo.train.offline.recount import Recount
@@ -42,8 +42,8 @@ def run(task: OfflineTask) -> OfflineResult:
     if task.kind == "recount":
         return OfflineResult(splits=tuple(Recount(parts, scratch).splits(task.files)))
     if task.kind == "try":
-        trial.bound_memory(task.job)
-        return OfflineResult(trial=trial.run(parts, task.files, scratch))
+        trial_step.bound_memory(task.job)
+        return OfflineResult(trial=trial_step.run(parts, task.files, scratch))
     with CheckpointReader(task.manifest, scratch) as reader:
         if task.kind == "export":
             export(parts, reader, task.output, scratch, task.rows, task.tables)

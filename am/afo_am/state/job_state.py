@@ -11,7 +11,7 @@ from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import TaskId
 from afo_am.state.evaluations import Evaluations
 from afo_am.state.gang_backoff import GangBackoff
-from afo_am.state.splits import SplitQueue
+from afo_am.state.split_queue import SplitQueue
 from afo_am.state.tasks import Holder, Stage, Task
 
 #: Causes of ends that are no failure.

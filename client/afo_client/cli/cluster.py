@@ -13,8 +13,8 @@ from afo.errors import UsageError
 from afo.formats.units import Duration, Memory
 from afo_client.cli.help import examples
 from afo_client.hadoop.cluster import Cluster
-from afo_client.hadoop.layout import ClusterSpec, default_directory
-from afo_client.hadoop.status import ClusterStatus, read_status
+from afo_client.hadoop.cluster_layout import ClusterSpec, default_directory
+from afo_client.hadoop.cluster_status import ClusterStatus, read_status
 from afo_client.terminal.console import print_result, say
 
 directory_option = click.option(

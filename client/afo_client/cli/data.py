@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.prepare.convert import convert_csv
 from afo.data.prepare.infer import infer_schema, text_of
 from afo.data.prepare.inspect import FeatureReport, Report, inspect_files

@@ -3,7 +3,7 @@
 import click
 
 from afo.data.io.record_index import index_url, write_index
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import index_records
 from afo_client.cli.help import examples
 from afo_client.terminal.console import counted, print_json, say

@@ -11,8 +11,8 @@ from afo.site.config import load_config
 from afo.site.history import LOOPBACK
 from afo.site.user_state import UserState, read_token
 from afo_client.cli.help import examples
-from afo_client.history import process
-from afo_client.history.api import HistoryApi, ListedJob
+from afo_client.history import server_process
+from afo_client.history.rest_client import HistoryApi, ListedJob
 from afo_client.terminal.console import iso, print_json, print_result, say, span_text, table
 
 _PORT = 18089
@@ -36,15 +36,15 @@ def start(port: int, root: str | None, runtime: str | None, foreground: bool) ->
     """Print the address on stdout."""
     config = load_config(runtime)
     shown = root or config.history_directory.value or config.jobs_root(config.runtime.value)
-    arguments = process.command_line(config.state_dir, shown, port, foreground)
+    arguments = server_process.command_line(config.state_dir, shown, port, foreground)
     if foreground:
         UserState(config.state_dir).make_token(foreground)
         say("`afo history login --foreground` prints an address that signs you in")
         sys.stdout.flush()
         os.execv(arguments[0], arguments)
-    server = process.running(config.state_dir)
+    server = server_process.running(config.state_dir)
     if server is None:
-        server = process.start(config.state_dir, arguments)
+        server = server_process.start(config.state_dir, arguments)
         say(f"history server started over {server.root}; end it with `afo history stop`")
         say("`afo history login` prints an address that signs you in, to kill and delete jobs from their pages")
     elif server.command != arguments:
@@ -58,11 +58,11 @@ def start(port: int, root: str | None, runtime: str | None, foreground: bool) ->
 @command.command(help="Stop the history server.")
 def stop() -> None:
     """Stopping what does not run is no error."""
-    server = process.running(load_config().state_dir)
+    server = server_process.running(load_config().state_dir)
     if server is None:
         say("no history server runs")
         return
-    process.stop(server)
+    server_process.stop(server)
     say(f"history server at {server.address} stopped")
 
 
@@ -75,19 +75,19 @@ def login(foreground: bool, port: int) -> None:
     token = UserState(config.state_dir).token_file(foreground)
     if foreground:
         address = config.history.browser_address or f"http://{config.history.name or LOOPBACK}:{port}"
-        print_result(process.sign_in_address(address, token))
+        print_result(server_process.sign_in_address(address, token))
         return
-    server = process.running(config.state_dir)
+    server = server_process.running(config.state_dir)
     if server is None:
         raise NotFound("no history server runs here; `afo history start` starts one")
-    print_result(process.sign_in_address(config.history.browser_address or server.address, token))
+    print_result(server_process.sign_in_address(config.history.browser_address or server.address, token))
 
 
 @command.command(help="Say where the history server runs; exit code 5 if it does not.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def status(as_json: bool) -> None:
     """Print the address on stdout."""
-    server = process.running(load_config().state_dir)
+    server = server_process.running(load_config().state_dir)
     if server is None:
         raise NotFound("no history server runs here; `afo history start` starts one")
     if as_json:
@@ -148,7 +148,7 @@ def _api(server: str | None) -> HistoryApi:
     if server is not None:
         return HistoryApi(server)
     state_dir = load_config().state_dir
-    own = process.running(state_dir)
+    own = server_process.running(state_dir)
     if own is None:
         raise NotFound("no history server runs here; `afo history start` starts one, --server names another")
     return HistoryApi(own.address, read_token(UserState(state_dir).token_file()))

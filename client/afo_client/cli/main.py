@@ -14,9 +14,9 @@ import click
 from afo import __version__
 from afo.errors import AfoError, SpecError
 from afo_client.cli.help import examples
-from afo_client.terminal import streams
+from afo_client.terminal import standard_streams
 from afo_client.terminal.console import print_json, say
-from afo_client.terminal.streams import OutputError
+from afo_client.terminal.standard_streams import OutputError
 
 #: A verb: the module that holds it, and what it does. Modules are loaded when their verb is called.
 VERBS: dict[str, tuple[str, str]] = {
@@ -117,7 +117,7 @@ def afo() -> None:
 
 def main() -> None:
     """Entry point of the `afo` command."""
-    streams.set_up()
+    standard_streams.set_up()
     # In order: what a command has begun is undone, and no process of its is left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     try:

@@ -22,7 +22,7 @@ from afo.yarn import resource_manager
 from afo.yarn.resource_manager import ResourceManager
 from afo_client.doctor import identity
 from afo_client.doctor.check_result import Finding, guarded
-from afo_client.doctor.kerberos import kerberos_checks
+from afo_client.doctor.kerberos_checks import kerberos_checks
 from afo_client.doctor.versions import versions
 from afo_client.submission.inspection import check_writable
 from afo_client.terminal.console import size_text

@@ -19,10 +19,10 @@ from afo.errors import ClusterUnreachable, NotFound, UsageError
 from afo.formats import json_file
 from afo.site.config import user_name
 from afo.storage.private_files import make_private
-from afo_client.hadoop import health, ports, processes
+from afo_client.hadoop import cluster_ports, health, processes
+from afo_client.hadoop.cluster_layout import LOOPBACK, ClusterSpec, Daemon, daemons
 from afo_client.hadoop.jars import java_home, resolve_jars
 from afo_client.hadoop.launchers import write_launchers
-from afo_client.hadoop.layout import LOOPBACK, ClusterSpec, Daemon, daemons
 from afo_client.hadoop.site import write_configuration
 
 START_SECONDS = 180.0
@@ -118,7 +118,7 @@ class Cluster:
         """The spec with ports: those given, else those of last time, else free ones."""
         last = self.spec
         if not spec.port_base:
-            base = last.port_base if last else ports.find_base(spec.port_count)
+            base = last.port_base if last else cluster_ports.find_base(spec.port_count)
             spec = msgspec.structs.replace(spec, port_base=base)
         if last is not None and last != spec and self.running():
             raise UsageError(
@@ -154,7 +154,7 @@ class Cluster:
 
     def _start(self, starting: list[Daemon], awaited: list[Daemon], spec: ClusterSpec, jars: Path, java: Path) -> None:
         for daemon in starting:
-            if taken := ports.taken(daemon.addresses):
+            if taken := cluster_ports.taken(daemon.addresses):
                 raise UsageError(f"{daemon.name} cannot listen on {', '.join(taken)}: in use; give another --port-base")
         try:
             for daemon in starting:

@@ -11,7 +11,7 @@ import msgspec
 
 from afo.hadoop import delegation_tokens
 from afo.hadoop.spnego import Negotiation
-from afo_client.hadoop.layout import LOOPBACK, ClusterSpec, Daemon
+from afo_client.hadoop.cluster_layout import LOOPBACK, ClusterSpec, Daemon
 
 _SECONDS = 5.0
 # No proxy of the environment may come between a program and its own machine.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from afo_client.hadoop.layout import Daemon
+from afo_client.hadoop.cluster_layout import Daemon
 
 _HEAP = "-Xmx256m"
 _OPENED = ("java.lang", "java.lang.reflect", "java.util", "java.nio", "java.net")

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from afo.errors import SpecError
 from afo.hadoop.conf import read_properties
+from afo_client.hadoop.cluster_layout import ClusterSpec, node_host, node_name
 from afo_client.hadoop.jars import templates_dir
-from afo_client.hadoop.layout import ClusterSpec, node_host, node_name
 
 Properties = dict[str, str]
 

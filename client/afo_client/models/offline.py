@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from afo import errors
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.errors import AfoError, NotFound, TrainingError
 from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind

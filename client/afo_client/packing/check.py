@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from afo.errors import Unsupported
-from afo_client.packing.layout import PYTHON
+from afo_client.packing.archive_layout import PYTHON
 from afo_client.packing.libraries import is_glibc
 
 _LIMIT_S = 300

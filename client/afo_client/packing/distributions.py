@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from afo.errors import NotFound, UsageError
-from afo_client.packing.layout import SITE, PackedFile
+from afo_client.packing.archive_layout import SITE, PackedFile
 
 #: afo itself: the AM and the Child run from the environment.
 _OWN = "afo"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from afo.errors import Unsupported
-from afo_client.packing.layout import DYNLOAD, PYTHON, STDLIB, PackedFile
+from afo_client.packing.archive_layout import DYNLOAD, PYTHON, STDLIB, PackedFile
 
 #: Of no use on a node: tests, windows on a screen, the installer, what embedding and extending Python needs.
 _LEFT_OUT = frozenset(

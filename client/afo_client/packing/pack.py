@@ -15,9 +15,9 @@ from afo import __version__
 from afo.errors import AfoError, UsageError, unwritable
 from afo_client.packing import interpreter, libraries
 from afo_client.packing.archive import write_archive
+from afo_client.packing.archive_layout import MANIFEST, PYTHON, PYTHON_NAMES, SITE, STDLIB, SYSTEM, PackedFile, put
 from afo_client.packing.check import check
 from afo_client.packing.distributions import Package, choose
-from afo_client.packing.layout import MANIFEST, PYTHON, PYTHON_NAMES, SITE, STDLIB, SYSTEM, PackedFile, put
 
 #: Most of an environment is machine code, which the higher levels hardly make smaller but much slower.
 _LEVEL = 4

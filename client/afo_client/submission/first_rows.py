@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from afo import storage
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.prepare.first_records import Part, first_parts, suffix, write_part
 from afo.job import Data, Job
 from afo_client.submission.inspection import Inspection

@@ -13,7 +13,7 @@ from afo.data.example import Values
 from afo.data.io.bad_records import misfit_of_label
 from afo.data.io.examples import first_examples, validate_first
 from afo.data.io.formats import is_parquet
-from afo.data.io.splits import SplitFile, find_splits
+from afo.data.io.split_files import SplitFile, find_splits
 from afo.data.prepare.infer import infer_for_job, text_of
 from afo.data.prepare.inspect import look
 from afo.data.prepare.markers import missing_markers
@@ -23,8 +23,8 @@ from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecErro
 from afo.formats import decoding
 from afo.job import Data, Job
 from afo.job.entry_point import own_code
+from afo.models.feature_layout import layout_of
 from afo.models.feature_tables import check_features, pooled_on_servers
-from afo.models.layout import layout_of
 from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
 from afo_client.submission.record_count import trained_records

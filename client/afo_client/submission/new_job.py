@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afo.data.io.csv_file import CsvFormat
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.prepare.convert import Converted, convert_csv
 from afo.data.prepare.infer import infer_for_job, infer_schema, text_of
 from afo.data.prepare.inspect import inspect_files

@@ -10,7 +10,7 @@ from afo.data.example import Values
 from afo.data.io.compression import detect
 from afo.data.io.examples import first_examples
 from afo.data.io.formats import is_parquet
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import read_records
 from afo.errors import SpecError
 from afo.formats.units import Interval

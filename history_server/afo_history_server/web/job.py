@@ -12,7 +12,7 @@ from afo.events.model_notes import not_evaluated
 from afo.events.types import AnyEvent
 from afo.job_dir.annotations import MOST_NOTES
 from afo.protocol.profile_request import MAX_S
-from afo_history_server.logs import task_logs
+from afo_history_server.logs import log_files
 from afo_history_server.model.job_history import AnyRecord, Attempt, FileProgress, JobHistory
 from afo_history_server.model.text import event_task, event_type
 from afo_history_server.store.job_store import JobStore
@@ -69,7 +69,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
         found, _ = store.job(job_id)
         now, over = store.clock(), query.over()
         shown, hidden = _shown(found)
-        am_attempts = task_logs.am_attempts(store.files, store.paths(job_id))
+        am_attempts = log_files.am_attempts(store.files, store.paths(job_id))
         return render_template(
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, redirect, render_template, request, url_f
 from werkzeug.wrappers import Response as AnyResponse
 
 from afo.errors import UsageError
-from afo_history_server.logs import log_search, task_logs
+from afo_history_server.logs import log_files, log_search
+from afo_history_server.logs.log_files import LogName
 from afo_history_server.logs.log_range import MAX_RANGE, RANGE, LogRange, read_range
-from afo_history_server.logs.task_logs import LogName
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.web import query
 
@@ -25,7 +25,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(_PATH)
     def log(job_id: str, task: str, attempt: str, stream: str) -> str:
-        name = task_logs.log_name(task, attempt, stream)
+        name = log_files.log_name(task, attempt, stream)
         part, length = asked_range(store, job_id, name)
         follows = "offset" not in request.args and not store.job(job_id)[0].ended
         return render_template(
@@ -35,7 +35,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get(f"{_PATH}/search")
     def search(job_id: str, task: str, attempt: str, stream: str) -> str:
         query.known(("q", "errors", "before"))
-        name = task_logs.log_name(task, attempt, stream)
+        name = log_files.log_name(task, attempt, stream)
         errors, text = query.word("errors", "", ("", "1")), query.text("q")
         if not (errors or text):
             raise UsageError("q is empty; allowed is a text to look for, or errors=1")
@@ -48,7 +48,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get(f"{_PATH}/at")
     def at(job_id: str, task: str, attempt: str, stream: str) -> AnyResponse:
         query.known(("time",))
-        name = task_logs.log_name(task, attempt, stream)
+        name = log_files.log_name(task, attempt, stream)
         moment = query.moment("time")
         if moment is None:
             raise UsageError("time is empty; allowed is a moment like 2026-11-20T08:15:00 (UTC)")
@@ -62,9 +62,9 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(f"{_PATH}/download")
     def download(job_id: str, task: str, attempt: str, stream: str) -> Response:
-        name = task_logs.log_name(task, attempt, stream)
+        name = log_files.log_name(task, attempt, stream)
         file = store.files.open(url(job_id, name))
-        response = Response(task_logs.whole(file), content_type="text/plain; charset=utf-8")
+        response = Response(log_files.whole(file), content_type="text/plain; charset=utf-8")
         response.call_on_close(file.close)  # a request for the head alone reads nothing
         response.headers["Content-Disposition"] = f'attachment; filename="{name.file_name(job_id)}"'
         return response

@@ -9,7 +9,7 @@ from afo import storage
 from afo.errors import NotFound
 from afo.formats.json_file import decode
 from afo.protocol.profile_request import OPERATORS, STACKS, Operators
-from afo_history_server.logs.task_logs import whole
+from afo_history_server.logs.log_files import whole
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.web import query

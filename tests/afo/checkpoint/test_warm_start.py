@@ -16,7 +16,7 @@ from afo.errors import DataError, NotFound
 from afo.job import Embedding, Model, WarmStart, Wide
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
-from afo.models.layout import layout_of
+from afo.models.feature_layout import layout_of
 from afo.storage.url import ByteRange
 
 RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}

@@ -12,7 +12,7 @@ from afo.data.schema import Schema  # noqa: E402
 from afo.errors import SpecError  # noqa: E402
 from afo.job import Data, Embedding, Model, Wide  # noqa: E402
 from afo.models.encode import Encoder  # noqa: E402
-from afo.models.layout import layout_of  # noqa: E402
+from afo.models.feature_layout import layout_of  # noqa: E402
 from afo.models.parser import RecordParser  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

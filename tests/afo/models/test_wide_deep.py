@@ -12,7 +12,7 @@ from afo.data.feature import Feature  # noqa: E402
 from afo.data.schema import Schema  # noqa: E402
 from afo.job import Embedding, Model, Wide  # noqa: E402
 from afo.models import wide_deep  # noqa: E402
-from afo.models.layout import layout_of  # noqa: E402
+from afo.models.feature_layout import layout_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

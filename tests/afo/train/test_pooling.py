@@ -15,8 +15,8 @@ from afo.data.io.tfrecord import RecordWriter
 from afo.errors import ModelError, SpecError
 from afo.formats.units import Duration
 from afo.job import Data, Embedding, Eviction, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
+from afo.models.feature_layout import layout_of
 from afo.models.feature_tables import check_features, pays, pooled_on_servers
-from afo.models.layout import layout_of
 from list_records import LENGTH, SCHEMA, records
 from training_job import JobRun
 

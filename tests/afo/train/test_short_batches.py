@@ -13,7 +13,7 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Sgd
-from afo.models.layout import layout_of
+from afo.models.feature_layout import layout_of
 from click_records import SCHEMA
 from training_job import JobRun
 

@@ -84,10 +84,10 @@ def test_dense_tables_that_are_too_large_are_not_made(found: dict[tuple[str, str
 def test_its_memory_is_bounded_by_no_more_than_the_machine_allows(
     monkeypatch: pytest.MonkeyPatch, allowed: int, bound: int | None
 ) -> None:
-    from afo.train import trial
+    from afo.train import trial_step
 
     set_to: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: set_to.append(limits))
-    trial.bound_memory(Job(name="x", roles=ROLES, data=Data(train=("x",))))
+    trial_step.bound_memory(Job(name="x", roles=ROLES, data=Data(train=("x",))))
     assert set_to == ([] if bound is None else [(bound, bound)])

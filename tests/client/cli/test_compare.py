@@ -17,7 +17,7 @@ from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encoded
 from afo.protocol.am_config import AmConfig
 from afo.site.user_state import UserState
 from afo_client.cli.main import run
-from afo_client.jobs.comparison import Difference, differences
+from afo_client.jobs.job_comparison import Difference, differences
 from job_writer import JobWriter
 
 A, B = "local_1763000000000_0001", "local_1763000000000_0002"

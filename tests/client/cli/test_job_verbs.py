@@ -47,7 +47,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobPaths:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
-    monkeypatch.setattr("afo_client.runtimes.yarn.jobs.YarnJobs", FakeYarn)
+    monkeypatch.setattr("afo_client.runtimes.yarn.yarn_jobs.YarnJobs", FakeYarn)
     paths = JobPaths(str(tmp_path / "jobs"), JOB)
     write_job(paths)
     UserState(tmp_path / "state").remember_last(JOB)

@@ -21,7 +21,7 @@ from afo.site.config import load_config
 from afo.storage.regular_file import read_end, read_regular
 from afo_client.cli.main import run
 from afo_client.packing.archive import write_archive
-from afo_client.runtimes.local.jobs import LocalJobs
+from afo_client.runtimes.local.local_jobs import LocalJobs
 from fake_runtime import small_job
 from job_writer import JobWriter
 

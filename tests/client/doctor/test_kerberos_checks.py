@@ -9,7 +9,7 @@ from afo.hadoop import kerberos
 from afo.hadoop.kerberos import Ticket
 from afo_client.doctor.check_result import Finding
 from afo_client.doctor.identity import proxy_user
-from afo_client.doctor.kerberos import kerberos_checks
+from afo_client.doctor.kerberos_checks import kerberos_checks
 
 
 @pytest.fixture

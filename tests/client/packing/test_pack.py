@@ -13,9 +13,9 @@ import pytest
 from afo.errors import NotFound, Unsupported, UsageError
 from afo_client.cli.main import run
 from afo_client.packing import distributions, pack
+from afo_client.packing.archive_layout import SITE, PackedFile
 from afo_client.packing.check import check
 from afo_client.packing.distributions import Package, choose
-from afo_client.packing.layout import SITE, PackedFile
 from afo_client.packing.libraries import is_glibc
 from bare_node import in_bare_namespace, require_namespaces
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from afo.data.example import encode
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Job, RoleSpec
 from afo_client.submission import feature_statistics as fs

@@ -11,7 +11,7 @@ import pytest
 
 from afo.data.example import encode
 from afo.data.io.parquet import rows
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import RecordWriter, compression_of, read_records
 from afo.data.prepare.first_records import first_parts, suffix, write_part
 from afo.errors import DataError, UsageError

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from afo.data.example import encode
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import RecordWriter
 from afo.formats.units import Interval
 from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train

@@ -21,10 +21,10 @@ from afo.yarn.resource_manager import Application, from_configuration
 from afo.yarn.submission import PRIVATE, SubmitPlan, application_spec
 from afo_client.hadoop import Cluster
 from afo_client.runtimes.yarn import skein_driver
-from afo_client.runtimes.yarn.jobs import YarnJobs
 from afo_client.runtimes.yarn.preflight import check
 from afo_client.runtimes.yarn.staging import cache_url, stage
 from afo_client.runtimes.yarn.submit import dry_run, make_plan, private_files
+from afo_client.runtimes.yarn.yarn_jobs import YarnJobs
 from remote_runtime import RemoteRuntime
 
 pytestmark = pytest.mark.hadoop

@@ -3,7 +3,7 @@
 import msgspec
 from flask import Blueprint, Response
 
-from afo_history_server.logs import task_logs
+from afo_history_server.logs import log_files
 from afo_history_server.model.history_fold import KEPT_EVENTS
 from afo_history_server.model.job_history import AnyRecord
 from afo_history_server.model.text import event_fields
@@ -121,7 +121,7 @@ def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/jobs/<job_id>/logs/<task>/<attempt>/<stream>")
     def log(job_id: str, task: str, attempt: str, stream: str) -> Response:
-        part, _ = asked_range(store, job_id, task_logs.log_name(task, attempt, stream))
+        part, _ = asked_range(store, job_id, log_files.log_name(task, attempt, stream))
         return json_response(a.LogAnswer(**msgspec.structs.asdict(part)))
 
     @routes.get("/nodes")

@@ -10,7 +10,7 @@ from afo.data.example import kind_of
 from afo.data.io.csv_file import PLAIN, CsvFormat
 from afo.data.io.csv_values import first_values, integer, number
 from afo.data.io.examples import LOOK
-from afo.data.io.splits import SplitFile
+from afo.data.io.split_files import SplitFile
 from afo.data.prepare.infer import infer_schema
 from afo.data.prepare.inspect import inspect_files
 from afo.data.prepare.profile import profile_files

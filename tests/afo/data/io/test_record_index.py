@@ -19,7 +19,7 @@ from afo.data.io.record_index import (
     read_index,
     write_index,
 )
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import RecordWriter, index_records
 from afo.errors import DataError, NotFound
 

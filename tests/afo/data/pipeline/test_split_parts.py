@@ -19,7 +19,7 @@ from afo import storage  # noqa: E402
 from afo.data.io.bad_records import BadRecords  # noqa: E402
 from afo.data.io.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
 from afo.data.io.record_index import read_index, write_index  # noqa: E402
-from afo.data.io.splits import SplitFile, find_splits  # noqa: E402
+from afo.data.io.split_files import SplitFile, find_splits  # noqa: E402
 from afo.data.io.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
 from afo.data.pipeline import split_fetcher  # noqa: E402
 from afo.data.pipeline.batcher import Batch, TrainingInput  # noqa: E402

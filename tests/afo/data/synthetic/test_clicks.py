@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from afo.data.example import decode
-from afo.data.io.splits import find_splits
+from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import compression_of, read_records
 from afo.data.model_metrics import auc, log_loss
 from afo.data.schema import read_schema

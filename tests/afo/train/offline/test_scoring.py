@@ -11,7 +11,7 @@ from msgspec import json
 tf = pytest.importorskip("tensorflow")
 
 from afo.data.example import decode, encode  # noqa: E402
-from afo.data.io.splits import find_splits  # noqa: E402
+from afo.data.io.split_files import find_splits  # noqa: E402
 from afo.data.io.tfrecord import RecordWriter, read_records  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import Data  # noqa: E402

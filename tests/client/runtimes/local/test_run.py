@@ -25,7 +25,7 @@ from afo.protocol.am_config import AmConfig
 from afo.protocol.child_config import ChildConfig
 from afo.site.config import Config, Setting, load_config
 from afo_client.runtimes.local import run
-from afo_client.runtimes.local.jobs import LocalJobs
+from afo_client.runtimes.local.local_jobs import LocalJobs
 
 SECRET = "ab" * 32
 

@@ -16,15 +16,15 @@ from afo.embedding.server_tables import Table
 from afo.job import Job
 from afo.models import wide_deep
 from afo.models.encode import Encoded, EncodedKeys, Encoder
-from afo.models.layout import layout_of
+from afo.models.feature_layout import layout_of
 from afo.models.parser import Parsed
 from afo.optimizers import rate_at, rule_of
 from afo.params import initialize
-from afo.params.exchange import Exchange, Route, RowGradient, route
 from afo.params.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
+from afo.params.step_exchange import Exchange, Route, RowGradient, route
 from afo.params.variables import ps_device
-from afo.trainable.base import Computed, LocalModel, share_of_batch
 from afo.trainable.local_model import LocalWideDeep
+from afo.trainable.model_protocol import Computed, LocalModel, share_of_batch
 from afo.trainable.served.table_form import TRAINED, TableForm
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from afo_client.hadoop import health
 from afo_client.hadoop.cluster import Cluster
+from afo_client.hadoop.cluster_layout import daemons
 from afo_client.hadoop.health import HdfsHealth, NodeHealth
-from afo_client.hadoop.layout import daemons
 
 
 class DaemonStatus(msgspec.Struct, frozen=True):

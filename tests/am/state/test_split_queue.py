@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from afo.errors import ProtocolError
 from afo.rpc.messages import TaskId
-from afo_am.state.splits import Lease, SplitQueue
+from afo_am.state.split_queue import Lease, SplitQueue
 
 A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 

@@ -9,7 +9,7 @@ import pytest
 from afo.errors import NotFound
 from afo.yarn.submission import mark_tag
 from afo_client.cli.main import run
-from afo_client.runtimes.yarn.jobs import YarnJobs
+from afo_client.runtimes.yarn.yarn_jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager
 from job_writer import JobWriter
 

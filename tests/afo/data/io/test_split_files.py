@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afo.data.io.splits import SplitFile, find_splits
+from afo.data.io.split_files import SplitFile, find_splits
 from afo.errors import NotFound
 from afo.storage import FileInfo, operations
 
