@@ -44,7 +44,7 @@ class Side(NamedTuple):
 def side(rows: Rows, form: TableForm) -> Side:
     """A table, and what it takes."""
     began = time.perf_counter()
-    table = form.hashed(rows)
+    table = form.make_hash_table(rows)
     ready = time.perf_counter() - began
     if form.native_in is None:
         size = sum(variable.value().numpy().nbytes for variable in table.variables)  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from afo.checkpoint.tensor_map import Section
 from afo.errors import AlreadyExists, DataError, NotFound
 from afo.formats import decoding, manifest_file
 from afo.formats.manifest_file import Formats
-from afo.job.paths import checked_name
+from afo.job.paths import check_name
 from afo.job_dir.lineage import Evaluation, Lineage
 from afo.rpc.messages import ServerPart
 
@@ -148,15 +148,15 @@ def _check_names(url: str, manifest: Manifest) -> None:
     """Everything that is later joined to a path, opened or deleted."""
     named = parse_name(url)
     if named.age != (manifest.generation, manifest.step, manifest.final):
-        raise manifest_file.damaged(url, f"it says generation {manifest.generation}, step {manifest.step}")
+        raise manifest_file.damage_error(url, f"it says generation {manifest.generation}, step {manifest.step}")
     for directory in (manifest.directory, manifest.base):
         match = None if directory is None else _DIRECTORY.fullmatch(directory)
         if directory is not None and (match is None or int(match[1]) != named.generation):
-            raise manifest_file.damaged(url, f"{directory!r} is no directory of generation {named.generation}")
+            raise manifest_file.damage_error(url, f"{directory!r} is no directory of generation {named.generation}")
     if manifest.tables is not None and not _TABLES_FILE.fullmatch(manifest.tables):
-        raise manifest_file.damaged(url, f"{manifest.tables!r} is no manifest of hash tables")
+        raise manifest_file.damage_error(url, f"{manifest.tables!r} is no manifest of hash tables")
     for part in manifest.parts:
-        checked_name(part.file, url)
+        check_name(part.file, url)
 
 
 def _check_parts(url: str, parts: tuple[Part, ...]) -> None:
@@ -166,7 +166,7 @@ def _check_parts(url: str, parts: tuple[Part, ...]) -> None:
         found.setdefault(part.tensor, []).append((part.part, part.parts))
     for tensor, places in found.items():
         if sorted(places) != [(number, len(places)) for number in range(len(places))]:
-            raise manifest_file.damaged(url, f"of `{tensor}` it has not each part once")
+            raise manifest_file.damage_error(url, f"of `{tensor}` it has not each part once")
 
 
 def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:

@@ -52,7 +52,7 @@ class Origin:
 
     def lineage(self, step: int, positions: Any) -> Lineage:
         """What is in the model now; `positions` [files, 3]."""
-        files = lineage.applied(self._files, positions)
+        files = lineage.list_applied(self._files, positions)
         own = Training(
             job_id=self._task.job_id, name=self._task.job.name, afo_version=__version__,
             schema_hash=hashlib.blake2b(Path(self._task.schema_file).read_bytes(), digest_size=16).hexdigest(),

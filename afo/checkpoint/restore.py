@@ -152,7 +152,7 @@ def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[i
             for part, array in reader.parts(name):
                 _scatter(array, part, shards, kept)
     for name, shards in tensors(parameters.dense):
-        cut(reader.whole(name), shards, reader.url, kept)
+        assign_shards(reader.whole(name), shards, reader.url, kept)
     if parameters.embeddings is not None:
         lost = [server for server in range(parameters.servers) if server not in kept]
         tables.restore(parameters.embeddings, reader.tables_url, lost, reader.directory)
@@ -206,7 +206,7 @@ def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Ca
     return write
 
 
-def cut(vector: Any, shards: tuple[PsVariable, ...], url: str, kept: Collection[int] = ()) -> None:
+def assign_shards(vector: Any, shards: tuple[PsVariable, ...], url: str, kept: Collection[int] = ()) -> None:
     """A whole vector into its shards, those on the servers in `kept` aside."""
     sizes = [shard.shape[0] for shard in shards]
     if vector.shape != (sum(sizes),):

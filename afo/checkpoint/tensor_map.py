@@ -46,7 +46,9 @@ def sections_of(layout: Layout) -> tuple[Section, ...]:
         found += _first_kernel(layout, weight) if weight.name == "layer0/kernel" else [whole_weight(weight)]
     first = 0
     for column in layout.dense:
-        found.append(Section(STATISTICS, column.feature, column.feature, first, column.width, _read_as("sums", column)))
+        found.append(
+            Section(STATISTICS, column.feature, column.feature, first, column.width, _with_transforms("sums", column))
+        )
         first += column.width
     return tuple(found)
 
@@ -105,7 +107,7 @@ def _first_kernel(layout: Layout, weight: Weight) -> list[Section]:
     inputs = [(column.feature, column.feature, _shape(layout.dim, units)) for column in layout.sparse]
     # A bucketised feature is looked up and read as a number: two ranges, told apart by their names.
     inputs += [
-        (f"value of {column.feature}", column.feature, _read_as(_shape(column.width, units), column))
+        (f"value of {column.feature}", column.feature, _with_transforms(_shape(column.width, units), column))
         for column in layout.dense
     ]
     sizes = [units * rows for rows in [layout.dim] * len(layout.sparse) + [column.width for column in layout.dense]]
@@ -116,7 +118,7 @@ def _first_kernel(layout: Layout, weight: Weight) -> list[Section]:
     ]
 
 
-def _read_as(kind: str, column: Dense) -> str:
+def _with_transforms(kind: str, column: Dense) -> str:
     """`kind`, and what is done to the values: a weight of a logarithm is none of a plain number."""
     return f"{kind} of {column.transforms}" if column.transforms else kind
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from afo.checkpoint.candidates import candidates, nothing_found
 from afo.checkpoint.manifest import Manifest
-from afo.checkpoint.restore import CheckpointReader, cut, row_writer
+from afo.checkpoint.restore import CheckpointReader, assign_shards, row_writer
 from afo.checkpoint.save import tensors
 from afo.checkpoint.tensor_map import DENSE, Section
 from afo.checkpoint.transfer_plan import Move, Plan, plan
@@ -50,7 +50,7 @@ def open_source(warm: WarmStart, own_url: str, scratch: Path) -> tuple[Checkpoin
         passed_over += found.passed_over
         for url in found.manifests:
             try:
-                return _described(CheckpointReader(url, scratch)), tuple(passed_over)
+                return _require_sections(CheckpointReader(url, scratch)), tuple(passed_over)
             except (NotFound, DataError) as error:
                 passed_over.append(str(error))
     if warm.missing == "fail":
@@ -76,7 +76,7 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
     return found
 
 
-def _described(reader: CheckpointReader) -> CheckpointReader:
+def _require_sections(reader: CheckpointReader) -> CheckpointReader:
     if not reader.manifest.sections:
         with reader:
             raise DataError(
@@ -135,21 +135,21 @@ def _targets(rows: Any, moves: tuple[Move, ...]) -> Any:
 
 
 def _move_dense(dense: Parameter, moves: tuple[Move, ...], with_slots: bool, reader: CheckpointReader) -> None:
-    vector = _moved(_whole(tuple(shard.weights for shard in dense.shards)), reader.whole(dense.name), moves)
+    vector = _apply_moves(_whole(tuple(shard.weights for shard in dense.shards)), reader.whole(dense.name), moves)
     fresh = [slot.numpy() for slot in dense.rule.initial(tf.constant(vector))]
     for (name, shards), value in zip(tensors(dense), (vector, *fresh), strict=True):
         if name != dense.name and with_slots:
-            value = _moved(value, reader.whole(name), moves)
-        cut(value, shards, reader.url)
+            value = _apply_moves(value, reader.whole(name), moves)
+        assign_shards(value, shards, reader.url)
 
 
 def _move_columns(variable: PsVariable, moves: tuple[Move, ...], reader: CheckpointReader) -> None:
     if moves:
         io = VariableIo(variable)
-        io.assign(_moved(io.read(), reader.whole(variable.name.removeprefix("afo/")), moves))
+        io.assign(_apply_moves(io.read(), reader.whole(variable.name.removeprefix("afo/")), moves))
 
 
-def _moved(target: Any, source: Any, moves: tuple[Move, ...]) -> Any:
+def _apply_moves(target: Any, source: Any, moves: tuple[Move, ...]) -> Any:
     """`target` with parts of its last axis taken out of `source`."""
     result, given = np.atleast_1d(np.array(target)), np.atleast_1d(source)
     for move in moves:

@@ -30,7 +30,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     `labels` [n] of 0 and 1, `scores` [n] of any real scale. From mean ranks (Mann and Whitney, 1947), so exact.
     Raises DataError when there is no positive or no negative, or a score is not a number.
     """
-    label, score = _checked(labels, scores)
+    label, score = _check_arrays(labels, scores)
     positives = int(label.sum())
     negatives = label.size - positives
     if positives == 0 or negatives == 0:
@@ -44,14 +44,14 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 def log_loss(labels: ArrayLike, probabilities: ArrayLike) -> float:
     """Mean of -log(probability given to what happened), in nats. Raises DataError when empty or not a number."""
-    label, probability = _checked(labels, probabilities)
+    label, probability = _check_arrays(labels, probabilities)
     clipped = np.clip(probability, LOG_LOSS_CLIP, 1 - LOG_LOSS_CLIP)
     return float(-np.where(label, np.log(clipped), np.log1p(-clipped)).mean())
 
 
 def calibration(labels: ArrayLike, probabilities: ArrayLike) -> float:
     """Predicted clicks by real clicks: 1 is right, above 1 promises too much. Raises DataError without a positive."""
-    label, probability = _checked(labels, probabilities)
+    label, probability = _check_arrays(labels, probabilities)
     positives = int(label.sum())
     if positives == 0:
         raise DataError(f"calibration is undefined: none of {label.size} labels is positive")
@@ -68,7 +68,7 @@ def _of_label(name: str, label: ArrayLike, probability: ArrayLike) -> dict[str, 
         raise DataError(f"label `{name}`: {error}") from error
 
 
-def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _check_arrays(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     label, score = np.asarray(labels), np.asarray(scores, dtype=np.float64)
     if label.ndim != 1 or label.shape != score.shape:
         raise DataError(

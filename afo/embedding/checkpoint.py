@@ -77,7 +77,9 @@ class TableSaver:
             version=saved_tables.FORMAT_VERSION,
             servers=group.servers,
             base=None if base is None else storage.relative(base[0], url),
-            tables=tuple(_saved(table, int(powers[:, number].max())) for number, table in enumerate(group.tables)),
+            tables=tuple(
+                _describe_table(table, int(powers[:, number].max())) for number, table in enumerate(group.tables)
+            ),
             files=files,
         )
         path = storage.join(url, saved_tables.MANIFEST)
@@ -151,7 +153,7 @@ def _words(table: tuple[str, int, str]) -> str:
     return f"`{table[0]}` of width {table[1]} with {table[2]}"
 
 
-def _saved(table: Table, powers: int) -> SavedTable:
+def _describe_table(table: Table, powers: int) -> SavedTable:
     return SavedTable(table.name, table.dim, type(table.optimizer).__name__, powers)
 
 

@@ -88,25 +88,25 @@ class Exchange:
         self._keys = keys
         self._splits = [splits[: len(self._numbers) + 1] for splits in keys.splits]
         self._handles = [group.handle(server) for server in range(group.servers)]
-        self._there = [self._sent(keys, server) for server in range(group.servers)]
+        self._there = [self._send_keys(keys, server) for server in range(group.servers)]
         answers = [self._lookup(server, insert) for server in range(group.servers)]
         #: What each server answered, flat: what gradients are taken of.
         self.values = [values for values, _ in answers]
         self._rows = [rows for _, rows in answers]
 
-    def pooled(self) -> list[Any]:
+    def pool(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
-        return self._pooled(len(self._runs))
+        return self._pool(len(self._runs))
 
-    def joined(self) -> Any:
+    def concat(self) -> Any:
         """The same side by side: float32 [samples, all widths], out of one operation.
 
         A run without bags may have several ids a sample, whose rows are then behind one another; a single run always
         gives a row for each of its ids.
         """
-        return self._pooled(1)[0]
+        return self._pool(1)[0]
 
-    def _pooled(self, outputs: int) -> list[Any]:
+    def _pool(self, outputs: int) -> list[Any]:
         bags = {number: each.bags for number, each in enumerate(self._runs) if each.bags is not None}
         weights = {number: each.weights for number, each in enumerate(self._runs) if each.weights is not None}
         pooled = self._ops.afo_pool(
@@ -171,7 +171,7 @@ class Exchange:
             for splits, values in zip(self._splits, flat, strict=True)
         ]
 
-    def _sent(self, keys: Keys, server: int) -> tuple[Any, Any, Any]:
+    def _send_keys(self, keys: Keys, server: int) -> tuple[Any, Any, Any]:
         """Keys, splits and counts as the server is to read them. Sent once, also where it is asked for fewer sets."""
         splits = keys.splits[server]
         if len(self._numbers) == keys.sets:

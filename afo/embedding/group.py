@@ -11,7 +11,7 @@ from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
 from afo.job import Eviction
 from afo.job.section import MOST_DIM
-from afo.ops.handles import unordered
+from afo.ops.handles import run_independently
 from afo.ops.library import load
 
 
@@ -70,7 +70,7 @@ class TableGroup:
     def handle(self, server: int) -> Any:
         """The resource of one server. Operations on one handle keep their order within a function."""
         with tf.device(self.devices[server]):
-            return unordered(self._ops.afo_embedding_tables(shared_name=self._place(server).shared_name))
+            return run_independently(self._ops.afo_embedding_tables(shared_name=self._place(server).shared_name))
 
     def sizes(self) -> tuple[Any, Any]:
         """(keys, bytes), int64 [servers, tables] each."""

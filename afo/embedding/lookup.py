@@ -21,7 +21,7 @@ def embedding_lookup(variable: EmbeddingVariable, ids: Any, max_norm: float | No
         return ids.with_flat_values(embedding_lookup(variable, ids.flat_values, max_norm))
     ids = tf.convert_to_tensor(ids)
     asked = Asked(variable.number, tf.reshape(keys_of(ids), [-1]), max_norm=max_norm)
-    [rows] = _recorded(exchange_of(variable.group, [asked], insert=tape.active() is not None)).pooled()
+    [rows] = _record_on_tape(exchange_of(variable.group, [asked], insert=tape.active() is not None)).pool()
     shape = tf.concat([tf.shape(ids), [variable.embedding_dim]], axis=0)
     return tf.ensure_shape(tf.reshape(rows, shape), [*ids.shape, variable.embedding_dim])
 
@@ -68,13 +68,13 @@ def group_embedding_lookup_sparse(
             raise ModelError(f"group_embedding_lookup_sparse has {count} variables and {length} {name}")
     if len({id(variable.group) for variable in variables}) > 1:
         raise ModelError("group_embedding_lookup_sparse: the variables are of more than one group")
-    asked = [_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
+    asked = [_make_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
     group, insert = variables[0].group, tape.active() is not None
     if distributed_aggregation:
-        pooled = _recorded(pooled_exchange_of(group, asked, insert=insert, wire=wire)).pooled()
+        pooled = _record_on_tape(pooled_exchange_of(group, asked, insert=insert, wire=wire)).pool()
         return tf.concat(pooled, axis=1) if concat else pooled
-    exchange = _recorded(exchange_of(group, asked, insert=insert, wire=wire))
-    return exchange.joined() if concat else exchange.pooled()
+    exchange = _record_on_tape(exchange_of(group, asked, insert=insert, wire=wire))
+    return exchange.concat() if concat else exchange.pool()
 
 
 def embedding_lookup_sparse_with_distributed_aggregation(
@@ -97,7 +97,7 @@ def embedding_lookup_sparse_with_distributed_aggregation(
     return pooled
 
 
-def _recorded(exchange: _Exchange) -> _Exchange:
+def _record_on_tape(exchange: _Exchange) -> _Exchange:
     """The same, which the innermost tape has been told of: to be done before anything is made of it."""
     recording = tape.active()
     if recording is not None:
@@ -105,22 +105,24 @@ def _recorded(exchange: _Exchange) -> _Exchange:
     return exchange
 
 
-def _asked(variable: EmbeddingVariable, ids: Any, weights: Any, combiner: str | None, max_norm: float | None) -> Asked:
+def _make_asked(
+    variable: EmbeddingVariable, ids: Any, weights: Any, combiner: str | None, max_norm: float | None
+) -> Asked:
     if combiner not in COMBINERS:
         allowed = ", ".join(str(name) for name in COMBINERS)
         raise ModelError(f"embedding variable `{variable.name}`: combiner is {combiner!r}; allowed are {allowed}")
     if combiner is None:
         return Asked(variable.number, tf.reshape(keys_of(tf.convert_to_tensor(ids)), [-1]), max_norm=max_norm)
-    ragged = _ragged(variable, ids)
+    ragged = _to_ragged(variable, ids)
     flat = None
     if weights is not None:
-        flat = tf.cast(_ragged(variable, weights).values, tf.float32)
+        flat = tf.cast(_to_ragged(variable, weights).values, tf.float32)
     return Asked(
         variable.number, keys_of(ragged.values), tf.cast(ragged.row_splits, tf.int64), flat, combiner, max_norm
     )
 
 
-def _ragged(variable: EmbeddingVariable, ids: Any) -> Any:
+def _to_ragged(variable: EmbeddingVariable, ids: Any) -> Any:
     """Rank 2, its values one behind the other."""
     if isinstance(ids, tf.SparseTensor):
         ids = tf.RaggedTensor.from_value_rowids(ids.values, ids.indices[:, 0], nrows=ids.dense_shape[0], validate=False)

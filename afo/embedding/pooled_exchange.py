@@ -96,7 +96,7 @@ class PooledExchange:
         self.values = [answer.pooled for answer in answers]
         self._rows = [answer.rows for answer in answers]
 
-    def pooled(self) -> list[Any]:
+    def pool(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
         flat = tf.add_n([tf.cast(values, tf.float32) for values in self.values])
         return [sums * _share(run) for sums, run in zip(self._by_run(flat), self._runs, strict=True)]

@@ -17,7 +17,7 @@ from afo.embedding import row_block
 from afo.errors import DataError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
-from afo.job.paths import checked_name
+from afo.job.paths import check_name
 from afo.job.section import MOST_DIM
 
 MANIFEST = "tables.json"
@@ -64,7 +64,7 @@ def read_manifest(url: str) -> TablesManifest:
     names files elsewhere."""
     manifest = manifest_file.read(url, TablesManifest, _FORMATS)
     for entry in manifest.files:
-        checked_name(entry.file, url)
+        check_name(entry.file, url)
     return manifest
 
 

@@ -68,7 +68,7 @@ class ServerTables:
             for number, table in list(enumerate(self._tables))[first:]:
                 self._add(handle, number, table)
 
-        self._asked(create)()
+        self._trace_on_server(create)()
 
     def sizes(self) -> tuple[Any, Any]:
         """(keys, bytes) of each table: int64 numpy arrays."""
@@ -116,7 +116,7 @@ class ServerTables:
     def remove(self, number: int, keys: Any) -> int:
         """Removes rows of one table; returns how many there were."""
         if number not in self._removals:
-            self._removals[number] = self._asked(
+            self._removals[number] = self._trace_on_server(
                 lambda keys: self._ops.afo_remove_rows(self._handle(), keys, number=number), _INTS
             )
         return int(self._removals[number](tf.cast(keys, tf.int64)))
@@ -143,34 +143,34 @@ class ServerTables:
 
     @cached_property
     def _sizes(self) -> Any:
-        return self._asked(lambda: self._ops.afo_table_sizes(self._handle(), numbers=self._numbers))
+        return self._trace_on_server(lambda: self._ops.afo_table_sizes(self._handle(), numbers=self._numbers))
 
     @cached_property
     def _begin_epoch(self) -> Any:
-        return self._asked(lambda: self._ops.afo_begin_epoch(self._handle(), numbers=self._numbers))
+        return self._trace_on_server(lambda: self._ops.afo_begin_epoch(self._handle(), numbers=self._numbers))
 
     @cached_property
     def _export_block(self) -> Any:
-        return self._asked(lambda *given: self._ops.afo_export_block(self._handle(), *given), *[_INT] * 6)
+        return self._trace_on_server(lambda *given: self._ops.afo_export_block(self._handle(), *given), *[_INT] * 6)
 
     @cached_property
     def _import_block(self) -> Any:
         place = {"server": self._place.number, "servers": self._place.servers}
 
-        def taken(number: Any, block: Any, weights_only: Any) -> Any:
+        def import_block(number: Any, block: Any, weights_only: Any) -> Any:
             return self._ops.afo_import_block(self._handle(), number, block, weights_only, **place)
 
-        return self._asked(taken, _INT, tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.bool))
+        return self._trace_on_server(import_block, _INT, tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.bool))
 
     @cached_property
     def _forget_removed(self) -> Any:
-        return self._asked(
+        return self._trace_on_server(
             lambda before: self._ops.afo_forget_removed(self._handle(), before, numbers=self._numbers), _INTS
         )
 
     @cached_property
     def _set_powers(self) -> Any:
-        return self._asked(
+        return self._trace_on_server(
             lambda powers: self._ops.afo_set_powers(self._handle(), powers, numbers=self._numbers), _INTS
         )
 
@@ -191,25 +191,27 @@ class ServerTables:
             # Servers hold nearly equal parts.
             "capacities": [-(-each.capacity // self._place.servers) for each in policies],
         }
-        return self._asked(lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT)
+        return self._trace_on_server(
+            lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT
+        )
 
     @cached_property
     def _clear(self) -> Any:
-        return self._asked(lambda: self._ops.afo_clear_tables(self._handle(), numbers=self._numbers))
+        return self._trace_on_server(lambda: self._ops.afo_clear_tables(self._handle(), numbers=self._numbers))
 
     def _there(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same on the server."""
 
-        def placed(*given: Any) -> Any:
+        def call(*given: Any) -> Any:
             with tf.device(self._place.device):
                 return function(*given)
 
-        return placed
+        return call
 
-    def _asked(self, function: Callable[..., Any], *signature: Any) -> Any:
+    def _trace_on_server(self, function: Callable[..., Any], *signature: Any) -> Any:
         """Done on the server, its answer brought home; traced for good."""
 
-        def asked(*given: Any) -> Any:
+        def call(*given: Any) -> Any:
             answer = self._there(function)(*given)
             with tf.device(self._place.client):
                 # An operation without outputs is itself what a graph has of it.
@@ -217,4 +219,4 @@ class ServerTables:
                     return None
                 return tf.nest.map_structure(tf.identity, answer)
 
-        return tf.function(asked, autograph=False).get_concrete_function(*signature)
+        return tf.function(call, autograph=False).get_concrete_function(*signature)

@@ -123,7 +123,7 @@ class Book:
                 done = Acknowledged(event.count, event.xor, event.bad, event.unread)
                 account.acknowledged[event.split, event.epoch] = done
             case ev.TaskEnded() | ev.ProcessEnded():
-                self._ended(event)
+                self._release_splits(event)
             case ev.GenerationEnded():
                 self._generation_ended(event)
             case ev.VariablesReady():
@@ -134,7 +134,7 @@ class Book:
                 if len(self._checkpoints) > _KEPT:
                     del self._checkpoints[next(islice(self._checkpoints, 1, None))]
 
-    def _ended(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+    def _release_splits(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         held = [split for split, task in self._holders.items() if task == event.task]
         self.account.interrupted += bool(held) and event.cause not in HARMLESS
         for split in held:
@@ -154,7 +154,7 @@ class Book:
     def _go_back(self, manifest: str) -> None:
         account = self.account
         positions, interrupted = self._checkpoints.get(manifest, ((), 0))
-        whole = {split: self._completed(split, *rest) for split, *rest in positions}
+        whole = {split: self._count_epochs(split, *rest) for split, *rest in positions}
         before = len(account.acknowledged)
         account.acknowledged = {
             (split, epoch): done for (split, epoch), done in account.acknowledged.items() if epoch < whole.get(split, 0)
@@ -164,6 +164,6 @@ class Book:
         account.restored += bool(manifest)
         account.interrupted = interrupted
 
-    def _completed(self, split: int, epoch: int, count: int, xor: int) -> int:
+    def _count_epochs(self, split: int, epoch: int, count: int, xor: int) -> int:
         done = self.account.acknowledged.get((split, epoch))
         return completed_at(epoch, count, xor, (done.count, done.xor) if done else None)

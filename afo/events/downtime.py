@@ -81,7 +81,7 @@ class Downtime(Struct, frozen=True, kw_only=True):
         """Whether the log tells when tasks are at work."""
         return self.still_s is not None
 
-    def closed(self, time: float) -> "Downtime":
+    def close(self, time: float) -> "Downtime":
         """That of a job that ended without a word at `time`, if it had not ended before."""
         if self.ended:
             return self

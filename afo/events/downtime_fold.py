@@ -71,7 +71,7 @@ class DowntimeFold:
 
     def of_ended(self) -> Downtime:
         """The same for a job that has ended, be it without a word."""
-        return self._sum.closed(self._last)
+        return self._sum.close(self._last)
 
     def _of_job(self, event: ev.AnyEvent, time: float) -> None:
         match event:

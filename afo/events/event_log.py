@@ -16,7 +16,7 @@ from msgspec import Struct
 from afo import storage
 from afo.errors import DataError
 from afo.events.types import AnyEvent
-from afo.formats.decoding import UNDECODABLE, bounded, check_bounds
+from afo.formats.decoding import UNDECODABLE, check_bounds, require_bounded
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1. From 3 on it tells when
 #: tasks are at work (`TaskAtWork`). Until then the number of a split was called `row`.
@@ -79,10 +79,10 @@ _raw_decoder = msgspec.json.Decoder()
 
 def encode_line(record: Record) -> bytes:
     """One line with its newline."""
-    return sealed(_encoder.encode(record)) + b"\n"
+    return seal(_encoder.encode(record)) + b"\n"
 
 
-def sealed(json_object: bytes) -> bytes:
+def seal(json_object: bytes) -> bytes:
     """A JSON object with its checksum as the last member."""
     body = json_object.removesuffix(b"}")
     return body + _checksum(body)
@@ -94,12 +94,12 @@ def decode_line(line: bytes) -> Record | UnknownRecord | None:
     Nor is it one with a time before 1970 or beyond the year 9999, or with what `afo.formats.decoding` bounds.
     """
     line = line.removesuffix(b"\n")
-    record = _decoded(line)
+    record = _decode_record(line)
     intact = record is not None and 0 <= record.time < _END and _is_intact(line, record.v)
     return record if intact else None
 
 
-def mended(line: bytes) -> bytes | None:
+def repair_line(line: bytes) -> bytes | None:
     """A damaged line as it was, if one bit of it or of its newline has flipped; None after any other damage.
 
     CRC-32C tells apart any two lines that differ in fewer than four bits, or in an odd number of them.
@@ -112,7 +112,7 @@ def mended(line: bytes) -> bytes | None:
         return body + right
     if (stated := _CHECKSUM.fullmatch(end)) is None:
         return None
-    bit = _flipped(len(body) * 8, google_crc32c.value(body) ^ int(stated[1], 16))
+    bit = _find_flipped_bit(len(body) * 8, google_crc32c.value(body) ^ int(stated[1], 16))
     return None if bit is None else (int.from_bytes(body) ^ 1 << bit).to_bytes(len(body)) + end
 
 
@@ -190,9 +190,9 @@ class LogReader:
             self.stopped = f"more than {MAX_DAMAGED:,} lines of it hold no event"
 
 
-def _decoded(line: bytes) -> Record | UnknownRecord | None:
+def _decode_record(line: bytes) -> Record | UnknownRecord | None:
     try:
-        return bounded(_decoder.decode(line), line)
+        return require_bounded(_decoder.decode(line), line)
     except UNDECODABLE:
         pass
     if (record := _with_row(line)) is not None:
@@ -208,7 +208,7 @@ def _decoded(line: bytes) -> Record | UnknownRecord | None:
 def _with_row(line: bytes) -> Record | None:
     renamed, found = _BEFORE_ROW.subn(rb'\1"split":', line, count=1)
     try:
-        record = bounded(_decoder.decode(renamed), renamed) if found else None
+        record = require_bounded(_decoder.decode(renamed), renamed) if found else None
     except UNDECODABLE:
         return None
     return record if record is not None and record.v <= HAS_ROWS else None
@@ -225,7 +225,7 @@ def _is_intact(line: bytes, version: int) -> bool:
     return not _CHECKSUM.fullmatch(end)  # else it says by mistake that it is older
 
 
-def _flipped(bits: int, difference: int) -> int | None:
+def _find_flipped_bit(bits: int, difference: int) -> int | None:
     """Which of so many bits, counted from the end of the line, has flipped, if that changes the checksum like this."""
     change = _POLYNOMIAL
     for number in range(bits):

@@ -51,7 +51,7 @@ class EventTail:
             segments = sorted((each for each in self._files.list_dir(self._url) if _is_segment(each)), key=_url)
         except NotFound:
             return
-        for segment, file in self._segments.grown(segments, self._files.open):
+        for segment, file in self._segments.open_grown(segments, self._files.open):
             yield from self._reader.take(segment, file)
 
     @property
@@ -88,7 +88,7 @@ class GrowingSegments:
         #: it stays so until somebody takes it over or the NameNode ends the lease. Empty where all was read.
         self.unread = ""
 
-    def grown(
+    def open_grown(
         self, segments: Iterable[FileInfo], open_input: Callable[[str], BinaryIO]
     ) -> Iterator[tuple[str, BinaryIO]]:
         """(URL, file) of each segment that grew, in their order; none behind one that cannot be read.

@@ -80,7 +80,7 @@ def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
         return ()
     return (
         f"generation {event.generation}: only what was lost was restored, out of {event.restored}; "
-        f"{_named(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
+        f"{_list_names(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
         f"the updates of {event.lost_samples:,} samples are missing in the restored part",
     )
 
@@ -91,11 +91,11 @@ def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
         return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
     partly = "" if event.source.endswith("-final.json") else ", saved before the end of its job,"
     lines = [f"warm start from {event.source}{partly} at step {event.step:,}: {len(event.kept)} parts kept"]
-    lines += [f"made new: {_named(event.made_new)}"] if event.made_new else []
-    lines += [f"dropped: {_named(event.dropped)}"] if event.dropped else []
+    lines += [f"made new: {_list_names(event.made_new)}"] if event.made_new else []
+    lines += [f"dropped: {_list_names(event.dropped)}"] if event.dropped else []
     return (*passed_over, "; ".join(lines))
 
 
-def _named(parts: tuple[str, ...]) -> str:
+def _list_names(parts: tuple[str, ...]) -> str:
     more = len(parts) - _NAMED
     return ", ".join(parts[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -35,13 +35,13 @@ def from_json(
 ) -> T:
     """The value of some JSON. Raises Malformed, which names `where`, and `what` it is for people (else its type)."""
     try:
-        return bounded(msgspec.json.decode(data, type=kind, dec_hook=dec_hook), data)
+        return require_bounded(msgspec.json.decode(data, type=kind, dec_hook=dec_hook), data)
     except UNDECODABLE as error:
         name = what or kind_name(kind)
         raise Malformed(f"{where}: no {name} that this version of afo understands: {reason(error)}") from error
 
 
-def bounded(value: T, data: bytes) -> T:
+def require_bounded(value: T, data: bytes) -> T:
     """What was decoded from `data`. Raises one of UNDECODABLE for an integer beyond 64 bits.
 
     Neither JSON can be made of one nor a float, so whatever shows or sums it up would fail.

@@ -42,7 +42,7 @@ def encode(manifest: Versioned) -> bytes:
 
 def read(url: str, kind: type[_T], formats: Formats) -> _T:
     """Raises NotFound, or DataError for one that is damaged, malformed or of a format this program does not know."""
-    content, is_sealed = _opened(url, decoding.whole(url))
+    content, is_sealed = _unseal(url, decoding.whole(url))
     manifest = decoding.from_json(content, kind, url)
     if not 1 <= manifest.version <= formats.newest:
         raise DataError(
@@ -50,16 +50,16 @@ def read(url: str, kind: type[_T], formats: Formats) -> _T:
             f" {formats.newest}"
         )
     if manifest.version >= formats.sealed and not is_sealed:
-        raise damaged(url, f"format {manifest.version} ends with a checksum, which is missing")
+        raise damage_error(url, f"format {manifest.version} ends with a checksum, which is missing")
     return manifest
 
 
-def damaged(url: str, why: str) -> DataError:
+def damage_error(url: str, why: str) -> DataError:
     """The error about a manifest that is not as it was written."""
     return DataError(f"{url} is damaged: {why}; put back a copy that is whole, or take an earlier checkpoint")
 
 
-def _opened(url: str, data: bytes) -> tuple[bytes, bool]:
+def _unseal(url: str, data: bytes) -> tuple[bytes, bool]:
     """The JSON without its checksum, and whether there was one, which is right then."""
     seal = _SEAL.fullmatch(data, max(0, len(data) - _SEAL_BYTES))
     if seal is None:
@@ -67,5 +67,5 @@ def _opened(url: str, data: bytes) -> tuple[bytes, bool]:
     body = data[: seal.start()]
     found, written = google_crc32c.value(body), int(seal[1], 16)
     if found != written:
-        raise damaged(url, f"its CRC-32C is {found:08x}, and it says {written:08x}")
+        raise damage_error(url, f"its CRC-32C is {found:08x}, and it says {written:08x}")
     return body + b"\n}", True

@@ -25,7 +25,7 @@ def description(kind: inspect.Type) -> str:
     return str((kind.extra_json_schema or {}).get("description", "")) or description(kind.type)
 
 
-def allowed(kind: inspect.Type) -> str:
+def describe_type(kind: inspect.Type) -> str:
     """What may be written for a value of this type."""
     kind = bare(kind)
     match kind:
@@ -50,12 +50,12 @@ def allowed(kind: inspect.Type) -> str:
 def _allowed_collection(kind: inspect.Type) -> str:
     match kind:
         case inspect.UnionType():
-            return _alternatives([allowed(part) for part in kind.types])
+            return _alternatives([describe_type(part) for part in kind.types])
         case inspect.ListType() | inspect.VarTupleType():
-            item = f"list of {allowed(kind.item_type)}"
+            item = f"list of {describe_type(kind.item_type)}"
             return item + _lengths(kind.min_length, kind.max_length, "item")
         case inspect.DictType():
-            return f"mapping of {allowed(kind.key_type)} to {allowed(kind.value_type)}"
+            return f"mapping of {describe_type(kind.key_type)} to {describe_type(kind.value_type)}"
         case inspect.StructType():
             return "mapping with " + ", ".join(member.encode_name for member in kind.fields)
         case _:
@@ -73,7 +73,9 @@ def _bounds(ge: float | None, gt: float | None, le: float | None, lt: float | No
     if le == MOST_FLOAT:
         le = None
     parts = [
-        f"{sign} {_shown(bound)}" for sign, bound in ((">=", ge), (">", gt), ("<=", le), ("<", lt)) if bound is not None
+        f"{sign} {_format_bound(bound)}"
+        for sign, bound in ((">=", ge), (">", gt), ("<=", le), ("<", lt))
+        if bound is not None
     ]
     return f" {' and '.join(parts)}" if parts else ""
 
@@ -110,5 +112,5 @@ def type_info(kind: type) -> inspect.Type:
     return msgspec.inspect.type_info(kind)
 
 
-def _shown(bound: float) -> str:
+def _format_bound(bound: float) -> str:
     return str(bound) if isinstance(bound, int) else f"{bound:g}"

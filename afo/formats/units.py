@@ -43,12 +43,14 @@ class Memory(int):
         match = _MEMORY.match(str(value)) if isinstance(value, int | float | str) else None
         unit = match.group(2).lower() if match else ""
         if match is None or isinstance(value, bool) or unit not in _MEMORY_UNITS:
-            raise SpecError(f"{_shown(value)} is not an amount of memory; write e.g. '8 GiB', '512m' or 8192 (MiB)")
+            raise SpecError(
+                f"{_quote_value(value)} is not an amount of memory; write e.g. '8 GiB', '512m' or 8192 (MiB)"
+            )
         mib = float(match.group(1)) * _MEMORY_UNITS[unit]
         if mib > _MOST_MIB:
-            raise SpecError(f"{_shown(value)} is too much; memory is at most {_MOST_MIB} MiB, which are 2 PiB")
+            raise SpecError(f"{_quote_value(value)} is too much; memory is at most {_MOST_MIB} MiB, which are 2 PiB")
         if mib < 1 or mib != int(mib):
-            raise SpecError(f"{_shown(value)} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
+            raise SpecError(f"{_quote_value(value)} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
         return cls(mib)
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class Duration(float):
         """Read a user's value. Raises `SpecError` on an unknown unit, a negative number or over 100 years."""
         seconds = cls._seconds(value)
         if seconds > _MOST_SECONDS:
-            raise SpecError(f"{_shown(value)} is too long; a duration is at most 36500d, which are 100 years")
+            raise SpecError(f"{_quote_value(value)} is too long; a duration is at most 36500d, which are 100 years")
         return cls(seconds)
 
     @classmethod
@@ -77,7 +79,9 @@ class Duration(float):
                 return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
             if re.fullmatch(r"\d+(\.\d+)?", text):
                 return float(text)
-        raise SpecError(f"{_shown(value)} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds")
+        raise SpecError(
+            f"{_quote_value(value)} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds"
+        )
 
     def __str__(self) -> str:
         rest, text = float(self), ""
@@ -101,7 +105,7 @@ class Interval(str):
         number, unit = float(match[1]), match[2]
         if not 0 < number <= _MOST_STEPS or (unit != "epoch" and number != int(number)):
             whole = "a number" if unit == "epoch" else "a whole number"
-            raise SpecError(f"{_shown(value)}: {unit}s are {whole} above 0 and at most 1e15")
+            raise SpecError(f"{_quote_value(value)}: {unit}s are {whole} above 0 and at most 1e15")
         return cls(f"{number:.15g} {unit}{'' if number == 1 else 's'}")
 
     @classmethod
@@ -132,7 +136,7 @@ class Interval(str):
         found = self._amount
         return float(found[1]) if found and found[2] == "epoch" else None
 
-    def passed(self, before: int, now: int) -> bool:
+    def is_passed(self, before: int, now: int) -> bool:
         """Whether a multiple of its steps lies above step `before` and not above `now`; by time, always."""
         return self.steps is None or now // self.steps > before // self.steps
 
@@ -142,7 +146,7 @@ class Interval(str):
         `before`: the step of the last one that counted.
         """
         for step in steps:
-            counts = step < before or self.passed(before, step)
+            counts = step < before or self.is_passed(before, step)
             before = step if counts else before
             yield counts
 
@@ -155,7 +159,7 @@ class Interval(str):
         return _INTERVAL.fullmatch(self)
 
 
-def _shown(value: object) -> str:
+def _quote_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
@@ -179,17 +183,19 @@ def expand_variables(text: str, variables: dict[str, str]) -> list[str]:
         pieces += [[text[place : match.start()]], _values(match, variables, text)]
         place = match.end()
     if math.prod(map(len, pieces)) > _MOST_TEXTS:
-        raise SpecError(f"the ranges in {_shown(text)} come to more than {_MOST_TEXTS} texts together; name fewer days")
+        raise SpecError(
+            f"the ranges in {_quote_value(text)} come to more than {_MOST_TEXTS} texts together; name fewer days"
+        )
     return ["".join(chosen) + text[place:] for chosen in itertools.product(*pieces)]
 
 
 def _values(match: re.Match[str], variables: dict[str, str], text: str) -> list[str]:
     name, shift, last, last_shift = match.groups()
-    first_value = _shifted(name, shift, variables)
-    return [first_value] if last is None else _range(first_value, _shifted(last, last_shift, variables), text)
+    first_value = _shift_date(name, shift, variables)
+    return [first_value] if last is None else _range(first_value, _shift_date(last, last_shift, variables), text)
 
 
-def _shifted(name: str, shift: str | None, variables: dict[str, str]) -> str:
+def _shift_date(name: str, shift: str | None, variables: dict[str, str]) -> str:
     if name not in variables:
         known = ", ".join(sorted(variables)) or "none is defined"
         raise SpecError(f"unknown variable {name!r}; known: {known}; define it under `vars:` or with --var {name}=…")
@@ -201,7 +207,7 @@ def _shifted(name: str, shift: str | None, variables: dict[str, str]) -> str:
         return (date + datetime.timedelta(days=int(shift.replace(" ", "")))).strftime(form)
     except (OverflowError, ValueError) as error:
         raise SpecError(
-            f"{name!r} is {value!r}, and {_shown(shift)} days lead out of the years 1 to 9999; name fewer days"
+            f"{name!r} is {value!r}, and {_quote_value(shift)} days lead out of the years 1 to 9999; name fewer days"
         ) from error
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from afo.errors import SpecError
-from afo.formats.type_text import allowed, bare, type_at, type_info
+from afo.formats.type_text import bare, describe_type, type_at, type_info
 from afo.formats.units import parse_quantity
 from afo.formats.yaml_tree import Document, Steps, Value, path_text
 
@@ -47,21 +47,21 @@ def _sentence(what: str, steps: Steps, of_key: bool, document: Document, info: i
         return _unknown_key(bad[1], names, steps, document)
     if missing := _MISSING.fullmatch(what):
         inner = type_at(info, (missing[1],)) if info else None
-        hint = f": {allowed(inner)}" if inner else ""
+        hint = f": {describe_type(inner)}" if inner else ""
         return f"{document.place(steps)}: {path_text(steps)}: `{missing[1]}` is missing; add it{hint}"
     if (
         not what.startswith(("Expected ", "Invalid ")) or info is None
     ):  # our own words: afo.formats.units, __post_init__
-        at = _named_in(what, steps, document.value)
+        at = _find_named_key(what, steps, document.value)
         return f"{document.place(at)}: {path_text(at)}: {what}"
     head = f"{document.place(steps)}: {path_text(steps)}: "
-    value, wanted = _value_at(document.value, steps), allowed(info)
+    value, wanted = _value_at(document.value, steps), describe_type(info)
     guess = _guess(value, _words(info)) if isinstance(value, str) else ""
     quote = "; put it in quotes" if wanted.startswith("text") and isinstance(value, int | float) else ""
-    return f"{head}{_shown(value)} does not fit; {guess}allowed: {wanted}{quote}"
+    return f"{head}{_describe_value(value)} does not fit; {guess}allowed: {wanted}{quote}"
 
 
-def _named_in(what: str, steps: Steps, root: Value) -> Steps:
+def _find_named_key(what: str, steps: Steps, root: Value) -> Steps:
     """The key that our own words name first, as far as it was written: a check of several keys stands above them."""
     named = _NAMED.search(what)
     for step in named[1].split(".") if named else ():
@@ -97,7 +97,7 @@ def _keys(info: inspect.Type | None) -> list[str]:
     return [member.encode_name for member in info.fields] if isinstance(info, inspect.StructType) else []
 
 
-def _shown(value: Value) -> str:
+def _describe_value(value: Value) -> str:
     match value:
         case dict():
             return "a mapping"

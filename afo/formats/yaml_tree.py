@@ -89,7 +89,7 @@ def read_yaml(path: str | Path) -> Document:
 
 def parse_yaml(data: bytes | str, name: str) -> Document:
     """Read one YAML document. `name` is what error messages call it. Raises `SpecError` alone."""
-    text = _decoded(data, name)
+    text = _decode_text(data, name)
     try:
         _check_events(text, name)
         node = yaml.compose(text, Loader=_LOADER)
@@ -122,7 +122,7 @@ def _advice(text: str, number: int) -> str:
     return "look for a missing quote, bracket, colon or blank, here or on the line before"
 
 
-def _decoded(data: bytes | str, name: str) -> str:
+def _decode_text(data: bytes | str, name: str) -> str:
     size = len(data)
     if size > MAX_BYTES:
         raise SpecError(f"{name}: larger than {MAX_BYTES >> 20} MiB, which is the most a YAML file may have here")

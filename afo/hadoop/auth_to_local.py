@@ -29,13 +29,13 @@ class _Rule(NamedTuple):
     all: str | None
     lower: str | None
 
-    def applied(self, realm: str, names: list[str], own_realm: str) -> str | None:
+    def apply(self, realm: str, names: list[str], own_realm: str) -> str | None:
         """The user, None where it is not a rule for this principal."""
         of_default = names[0] if realm == own_realm else None
-        found = self._formed(realm, names) if self.default is None else of_default
+        found = self._build_user(realm, names) if self.default is None else of_default
         return found.lower() if found is not None and self.lower else found
 
-    def _formed(self, realm: str, names: list[str]) -> str | None:
+    def _build_user(self, realm: str, names: list[str]) -> str | None:
         if len(names) != int(self.parts or 0):
             return None
         parameters = [realm, *names]
@@ -54,7 +54,7 @@ def user(principal: str, rules: str, own_realm: str, mechanism: str = "hadoop") 
     """
     name, _, realm = principal.partition("@")
     try:
-        results = (rule.applied(realm, name.split("/"), own_realm) for rule in list(_rules(rules or "DEFAULT")))
+        results = (rule.apply(realm, name.split("/"), own_realm) for rule in list(_rules(rules or "DEFAULT")))
         found = next((each for each in results if each is not None), None)
     except (re.error, IndexError) as error:
         raise SpecError(f"{PROPERTY} cannot be read: {error}; its rules: {rules!r}") from error

@@ -39,7 +39,7 @@ class Token(NamedTuple):
         return b"".join(_vint(len(each)) + each for each in fields)
 
 
-def given() -> tuple[Token, ...]:
+def load_tokens() -> tuple[Token, ...]:
     """Those of this process; none where no file is named, or one that hdfs-native alone understands.
 
     Raises StorageError for a file that cannot be read or is cut off.

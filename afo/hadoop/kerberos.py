@@ -69,12 +69,12 @@ def ticket(principal: str = "") -> Ticket:
     Raises PermissionDenied where there is none that is valid.
     """
     gss = _Calls(f"there is no ticket of {principal or 'Kerberos'}")
-    with gss.made("name") as wanted, gss.made("cred") as credentials:
+    with gss.new_handle("name") as wanted, gss.new_handle("cred") as credentials:
         if principal:
             gss.name(principal, "GSS_KRB5_NT_PRINCIPAL_NAME", wanted)
         gss.do("acquire_cred", wanted, c_uint32(0), None, c_int(_INITIATE), byref(credentials), None, None)
         lifetime = c_uint32()
-        with gss.made("name") as name, gss.buffer() as text:
+        with gss.new_handle("name") as name, gss.buffer() as text:
             gss.do("inquire_cred", credentials, byref(name), byref(lifetime), None, None)
             gss.do("display_name", name, byref(text), None)
             seconds = lifetime.value
@@ -86,7 +86,7 @@ def ticket(principal: str = "") -> Ticket:
 def default_realm() -> str:
     """That of krb5.conf, '' where it names none. Raises PermissionDenied without the library."""
     gss = _Calls("Kerberos has no default realm")
-    with gss.made("name") as name, gss.made("name") as whole, gss.buffer() as text:
+    with gss.new_handle("name") as name, gss.new_handle("name") as whole, gss.buffer() as text:
         gss.name("somebody", "GSS_C_NT_USER_NAME", name)
         try:
             gss.do("canonicalize_name", name, byref(_Oid(len(_KERBEROS), _KERBEROS)), byref(whole))
@@ -100,9 +100,9 @@ def negotiate(host: str) -> bytes:
     """What proves to the web server on `host` (its principal is HTTP/host) who asks. Raises PermissionDenied."""
     ticket()  # which says more clearly that there is none
     gss = _Calls(f"cannot prove to HTTP/{host} who asks")
-    with gss.made("name") as name:
+    with gss.new_handle("name") as name:
         gss.name(f"HTTP@{host}", "GSS_C_NT_HOSTBASED_SERVICE", name)
-        with gss.made("sec_context") as context, gss.buffer() as token:
+        with gss.new_handle("sec_context") as context, gss.buffer() as token:
             mechanism = _Oid(len(_SPNEGO), _SPNEGO)
             gss.do("init_sec_context", None, byref(context), name, byref(mechanism), c_uint32(_MUTUAL_FLAG),
                    c_uint32(0), None, None, None, byref(token), None, None)  # fmt: skip
@@ -114,7 +114,7 @@ class _Calls:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self.library = _loaded()
+        self.library = _load_library()
 
     def do(self, function: str, *arguments: object) -> None:
         """Raises PermissionDenied."""
@@ -131,7 +131,7 @@ class _Calls:
         self.do("import_name", byref(described), c_void_p.in_dll(self.library, kind), byref(name))
 
     @contextmanager
-    def made(self, kind: str) -> Iterator[c_void_p]:
+    def new_handle(self, kind: str) -> Iterator[c_void_p]:
         """A handle that a call fills in; released."""
         handle = c_void_p()
         try:
@@ -161,7 +161,7 @@ class _Calls:
 
 
 @functools.cache
-def _loaded() -> ctypes.CDLL:
+def _load_library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:

@@ -35,7 +35,7 @@ class Negotiation(urllib.request.BaseHandler):
         return self.parent.open(request, timeout=request.timeout)
 
     def _proof(self, host: str) -> tuple[str, str]:
-        token = next((each for each in delegation_tokens.given() if each.kind == self._kind), None)
+        token = next((each for each in delegation_tokens.load_tokens() if each.kind == self._kind), None)
         if token is not None and kerberos.KEYTAB not in os.environ:
             return _TOKEN, token.url_text
         return _TICKET, f"Negotiate {base64.b64encode(kerberos.negotiate(host)).decode()}"

@@ -63,14 +63,14 @@ def _ask(method: str, url: str, **query: str) -> dict[str, Any]:
         raise
     except urllib.error.HTTPError as error:
         with error:
-            raise _refused(url, error.code, error.read()) from error
+            raise _translate_refusal(url, error.code, error.read()) from error
     except OSError as error:
         raise ClusterUnreachable(f"the NameNode at {url} does not answer: {getattr(error, 'reason', error)}") from error
     except msgspec.MsgspecError as error:
         raise ProtocolError(f"{url} answers, but not as a NameNode does: {error}") from error
 
 
-def _refused(url: str, code: int, body: bytes) -> AfoError:
+def _translate_refusal(url: str, code: int, body: bytes) -> AfoError:
     """The query is left out of the words: it may hold a token."""
     try:
         remote = msgspec.json.decode(body, type=dict[str, dict[str, Any]])["RemoteException"]

@@ -39,22 +39,22 @@ class Layer:
     def origin(self, steps: Steps) -> Inherited:
         """Where the value at `steps` is from."""
         for end in range(len(steps), 0, -1):
-            if found := self.inherited.get(dotted(steps[:end])):
+            if found := self.inherited.get(join_steps(steps[:end])):
                 return found
         return Inherited(self.document.place(steps), self.folder)
 
     def inherits(self, steps: Steps) -> bool:
         """Whether the value at `steps` is from a file of defaults."""
-        return any(dotted(steps[:end]) in self.inherited for end in range(len(steps), 0, -1))
+        return any(join_steps(steps[:end]) in self.inherited for end in range(len(steps), 0, -1))
 
-    def replaced(self, steps: Steps, document: Document) -> "Layer":
+    def replace_value(self, steps: Steps, document: Document) -> "Layer":
         """With `document`, in which the value at `steps` is another one, as if the job file had said it."""
-        key = dotted(steps)
+        key = join_steps(steps)
         kept = {at: each for at, each in self.inherited.items() if not f"{at}.".startswith(f"{key}.")}
         return Layer(document, self.folder, {**kept, key: Inherited(document.place(steps), self.folder)})
 
 
-def dotted(steps: Steps) -> str:
+def join_steps(steps: Steps) -> str:
     """`data.train.0`."""
     return ".".join(map(str, steps))
 
@@ -96,18 +96,18 @@ def _place(layer: Layer) -> str:
 
 def _above(upper: Layer, lower: Layer) -> Layer:
     inherited: dict[str, Inherited] = {}
-    value = _merged(upper.document.value, lower.document.value, (), inherited, lower)
+    value = _merge(upper.document.value, lower.document.value, (), inherited, lower)
     places = {**lower.document.places, **upper.document.places}
     return Layer(Document(upper.document.name, value, places), upper.folder, inherited)
 
 
-def _merged(upper: Value, below: Value, steps: Steps, inherited: dict[str, Inherited], lower: Layer) -> Value:
+def _merge(upper: Value, below: Value, steps: Steps, inherited: dict[str, Inherited], lower: Layer) -> Value:
     if not isinstance(upper, dict) or not isinstance(below, dict) or steps in _CHOICES:
         return upper
     result: dict[str, Value] = {}
     for key, value in upper.items():
         if value is not None:
-            result[key] = _merged(value, below.get(key, {}), (*steps, key), inherited, lower)
+            result[key] = _merge(value, below.get(key, {}), (*steps, key), inherited, lower)
     for key, value in below.items():
         if key not in upper and (steps or key != KEY):
             result[key] = value
@@ -116,6 +116,6 @@ def _merged(upper: Value, below: Value, steps: Steps, inherited: dict[str, Inher
 
 
 def _origins(steps: Steps, lower: Layer) -> Iterator[tuple[str, Inherited]]:
-    key = dotted(steps)
+    key = join_steps(steps)
     yield key, lower.origin(steps)
     yield from ((at, each) for at, each in lower.inherited.items() if at.startswith(f"{key}."))

@@ -70,8 +70,8 @@ def read_again(
 def _job_of(layer: Layer, settings: Sequence[str], variables: Mapping[str, str]) -> tuple[Job, JobSource]:
     for setting in settings:
         document, steps = with_setting(layer.document, setting)
-        layer = layer.replaced(steps, document)
-    job = _resolved(convert(layer.document, Job), layer, dict(variables))
+        layer = layer.replace_value(steps, document)
+    job = _resolve_job(convert(layer.document, Job), layer, dict(variables))
     tree = layer.document.value if isinstance(layer.document.value, dict) else {}
     return job, JobSource(tree=tree, folder=layer.folder, variables=dict(variables), inherited=layer.inherited)
 
@@ -92,7 +92,7 @@ def with_setting(document: Document, setting: str) -> tuple[Document, Steps]:
     steps: Steps = tuple(dotted.split("."))
     source = f"--set {setting}"
     inner = parse_yaml(text, source)
-    value = _replaced(document.value, steps, inner.value, source)
+    value = _replace_value(document.value, steps, inner.value, source)
     kept = {at: place for at, place in document.places.items() if at[: len(steps)] != steps}
     return Document(document.name, value, {**kept, steps: source}), steps
 
@@ -104,13 +104,13 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _replaced(tree: Value, steps: Steps, value: Value, source: str) -> Value:
+def _replace_value(tree: Value, steps: Steps, value: Value, source: str) -> Value:
     if not steps:
         return value
     if tree is not None and not isinstance(tree, dict):
         raise SpecError(f"{source}: the job file has no mapping to hold `{steps[0]}`; set the whole value instead")
     held, step = tree or {}, str(steps[0])
-    return {**held, step: _replaced(held.get(step), steps[1:], value, source)}
+    return {**held, step: _replace_value(held.get(step), steps[1:], value, source)}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Resolver:
 
     def text(self, text: str, steps: Steps) -> str:
         """What is no path."""
-        expanded = self._expanded(text, steps)
+        expanded = self._expand_text(text, steps)
         if len(expanded) != 1:
             raise self.error(steps, f"{text!r} is a range of {len(expanded)}; name one day")
         return expanded[0]
@@ -153,16 +153,16 @@ class _Resolver:
 
     def words(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
         """Variables expanded in what is no path; a range makes several words of one."""
-        return tuple(one for index, text in enumerate(texts) for one in self._expanded(text, (*steps, index)))
+        return tuple(one for index, text in enumerate(texts) for one in self._expand_text(text, (*steps, index)))
 
     def _expand(self, text: str, steps: Steps) -> list[str]:
         """Paths. One of nothing but empty variables would mean what the key means where it is left out."""
-        expanded = self._expanded(text, steps)
+        expanded = self._expand_text(text, steps)
         if text and not all(expanded):
             raise self.error(steps, f"nothing is left of {text!r}, as its variables are empty; give them values")
         return [self.path(one, steps) for one in expanded]
 
-    def _expanded(self, text: str, steps: Steps) -> list[str]:
+    def _expand_text(self, text: str, steps: Steps) -> list[str]:
         try:
             return expand_variables(text, self.variables)
         except SpecError as error:
@@ -172,7 +172,7 @@ class _Resolver:
         return SpecError(f"{self.layer.document.place(steps)}: {path_text(steps)}: {what}")
 
 
-def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
+def _resolve_job(job: Job, layer: Layer, given: dict[str, str]) -> Job:
     resolver = _Resolver(layer, {**job.vars, **given})
     if job.program:
         _refuse_unheeded(resolver)
@@ -180,13 +180,13 @@ def _resolved(job: Job, layer: Layer, given: dict[str, str]) -> Job:
         job,
         name=resolver.text(job.name, ("name",)),
         vars=resolver.variables,
-        data=_resolved_data(job.data, resolver),
-        environment=_resolved_environment(job.environment, resolver),
-        model=_resolved_model(job.model, resolver),
+        data=_resolve_data(job.data, resolver),
+        environment=_resolve_environment(job.environment, resolver),
+        model=_resolve_model(job.model, resolver),
         program=resolver.local(job.program, ("program",)),
-        args=_resolved_args(job, resolver),
+        args=_resolve_args(job, resolver),
         on_end=resolver.words(job.on_end, ("on_end",)),
-        checkpoint=_resolved_checkpoint(job.checkpoint, resolver),
+        checkpoint=_resolve_checkpoint(job.checkpoint, resolver),
         export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
     )
 
@@ -201,7 +201,7 @@ def _refuse_unheeded(resolver: _Resolver) -> None:
                 raise resolver.error((section, key), f"a `program` heeds nothing of `{section}`; pass it in `args`")
 
 
-def _resolved_data(data: Data, resolver: _Resolver) -> Data:
+def _resolve_data(data: Data, resolver: _Resolver) -> Data:
     return msgspec.structs.replace(
         data,
         schema=resolver.one(data.schema, ("data", "schema")),
@@ -210,7 +210,7 @@ def _resolved_data(data: Data, resolver: _Resolver) -> Data:
     )
 
 
-def _resolved_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpoint:
+def _resolve_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpoint:
     """The sources of a warm start are in the order of preference, so a range of dates, oldest first, is none."""
     steps, warm = ("checkpoint", "warm_start"), checkpoint.warm
     if warm is not None:
@@ -220,7 +220,7 @@ def _resolved_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpo
     return msgspec.structs.replace(checkpoint, dir=resolver.one(checkpoint.dir, ("checkpoint", "dir")), warm_start=warm)
 
 
-def _resolved_environment(environment: Environment, resolver: _Resolver) -> Environment:
+def _resolve_environment(environment: Environment, resolver: _Resolver) -> Environment:
     python, steps = environment.python, ("environment", "python")
     files = enumerate(environment.files)
     return msgspec.structs.replace(
@@ -230,7 +230,7 @@ def _resolved_environment(environment: Environment, resolver: _Resolver) -> Envi
     )
 
 
-def _resolved_model(model: Model, resolver: _Resolver) -> Model:
+def _resolve_model(model: Model, resolver: _Resolver) -> Model:
     steps = ("model", "entry")
     if not model.entry:
         if model.kind == "entry":
@@ -243,7 +243,7 @@ def _resolved_model(model: Model, resolver: _Resolver) -> Model:
     return msgspec.structs.replace(model, kind="entry", entry=f"{resolver.local(path, steps)}:{function}")
 
 
-def _resolved_args(job: Job, resolver: _Resolver) -> tuple[str, ...]:
+def _resolve_args(job: Job, resolver: _Resolver) -> tuple[str, ...]:
     if job.args and not job.program:
         raise resolver.error(("args",), "`args` are arguments of `program`, and the job has none; remove them")
     return resolver.words(job.args, ("args",))

@@ -10,7 +10,7 @@ _JOB_ID = re.compile(r"(application|local)_[0-9]+_[0-9]+")
 _NAME = re.compile(r"(?!\.*\Z)[^/\\\x00-\x1f\x7f]{1,255}")
 
 
-def checked_job_id(text: str) -> str:
+def check_job_id(text: str) -> str:
     """`text` if it is a job's id (`application_1700000000000_0001`, `local_…`). Raises `SpecError` otherwise."""
     if not _JOB_ID.fullmatch(text):
         raise SpecError(
@@ -19,7 +19,7 @@ def checked_job_id(text: str) -> str:
     return text
 
 
-def checked_name(text: str, where: str) -> str:
+def check_name(text: str, where: str) -> str:
     """`text` if it is the name of an entry of a directory: of what a file names, nothing else is opened or deleted.
 
     Raises `DataError`, which begins with `where`.
@@ -60,7 +60,7 @@ class JobPaths:
     @property
     def dir(self) -> str:
         """The job's directory."""
-        return f"{self.root.rstrip('/')}/{checked_job_id(self.job_id)}"
+        return f"{self.root.rstrip('/')}/{check_job_id(self.job_id)}"
 
     @property
     def job(self) -> str:
@@ -148,7 +148,7 @@ class JobPaths:
 
         Jobs that shared one would take each other's checkpoints for their own.
         """
-        return f"{directory.rstrip('/')}/{checked_job_id(self.job_id)}" if directory else f"{self.dir}/checkpoints"
+        return f"{directory.rstrip('/')}/{check_job_id(self.job_id)}" if directory else f"{self.dir}/checkpoints"
 
     @property
     def export(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, inspect
 
 from afo.errors import SpecError
-from afo.formats.type_text import allowed
+from afo.formats.type_text import describe_type
 
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = ("chief", "worker", "ps", "evaluator")
@@ -37,7 +37,7 @@ def check_ranges(section: Struct) -> None:
     for name, limits in _ranges(type(section)):
         value = getattr(section, name)
         if value is not None and not (math.isfinite(value) and _holds(value, limits)):
-            raise SpecError(f"{type(section).__name__}: `{name}` is {value!r}; allowed: {allowed(limits)}")
+            raise SpecError(f"{type(section).__name__}: `{name}` is {value!r}; allowed: {describe_type(limits)}")
 
 
 @functools.cache

@@ -29,13 +29,13 @@ def smoke_job(job: Job, limit: int) -> Job:
         roles={role: _single(spec) if role == "worker" else spec for role, spec in job.roles.items()},
         data=replace(job.data, epochs=1, wait_for=""),
         checkpoint=replace(job.checkpoint, dir=""),
-        export=replace(job.export, dir="", checkpoint=_exported(job), require={}),
+        export=replace(job.export, dir="", checkpoint=_choose_checkpoint(job), require={}),
         restart=Restart(chief=_NO_RESTARTS, worker=_NO_RESTARTS, ps=_NO_RESTARTS, evaluator=_NO_RESTARTS),
         on_end=(),
     )
 
 
-def _exported(job: Job) -> Literal["last", "best"] | None:
+def _choose_checkpoint(job: Job) -> Literal["last", "best"] | None:
     """The last one, which waits for no evaluation. With early stopping, of which a model's callbacks may say the same,
     as the job says."""
     return job.export.checkpoint if job.train.early_stop else "last"

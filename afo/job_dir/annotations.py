@@ -26,29 +26,29 @@ class Annotations(Struct, frozen=True, kw_only=True):
 
     def version(self) -> str:
         """Tells whether somebody else has changed them since."""
-        return hashlib.sha256(encoded(self)).hexdigest()[:16]
+        return hashlib.sha256(encode(self)).hexdigest()[:16]
 
 
 NONE = Annotations()
 
 
-def encoded(annotations: Annotations) -> bytes:
+def encode(annotations: Annotations) -> bytes:
     """The file."""
     return msgspec.json.encode(annotations, order="deterministic")
 
 
-def decoded(data: bytes, where: str) -> Annotations:
+def decode(data: bytes, where: str) -> Annotations:
     """Of the file `where`. Raises `Malformed`, also for more than anybody may write."""
     if len(data) > MOST_BYTES:
         raise Malformed(f"{where}: larger than {MOST_BYTES >> 10} KiB")
     found = decoding.from_json(data, Annotations, where)
     try:
-        return checked(found)
+        return check_limits(found)
     except UsageError as error:
         raise Malformed(f"{where}: {error}") from error
 
 
-def checked(annotations: Annotations) -> Annotations:
+def check_limits(annotations: Annotations) -> Annotations:
     """The same, if it keeps to the bounds. Raises `UsageError`."""
     if len(annotations.notes) > MOST_NOTES:
         raise UsageError(f"the notes have {len(annotations.notes):,} characters; allowed are {MOST_NOTES:,}")
@@ -73,7 +73,7 @@ def _check_tag(key: str, value: str) -> None:
         )
 
 
-def tagged(tags: Mapping[str, str], changes: tuple[str, ...]) -> dict[str, str]:
+def change_tags(tags: Mapping[str, str], changes: tuple[str, ...]) -> dict[str, str]:
     """`tags` with `KEY=VALUE` set and those of `KEY-` removed, in this order. Raises `UsageError`."""
     found = dict(tags)
     for change in changes:

@@ -67,12 +67,12 @@ def snapshot(job: Job) -> CodeSnapshot:
     return CodeSnapshot(files=tuple(files), left_out=len(found) - len(files))
 
 
-def encoded(code: CodeSnapshot) -> bytes:
+def encode_snapshot(code: CodeSnapshot) -> bytes:
     """The file."""
     return msgspec.json.encode(code)
 
 
-def decoded(data: bytes, where: str) -> CodeSnapshot:
+def decode_snapshot(data: bytes, where: str) -> CodeSnapshot:
     """Of the file `where`. Raises `Malformed`, also for one of over MOST_BYTES."""
     if len(data) > MOST_BYTES:
         raise decoding.Malformed(f"{where}: larger than {MOST_BYTES >> 20} MiB")
@@ -82,7 +82,7 @@ def decoded(data: bytes, where: str) -> CodeSnapshot:
     return code
 
 
-def compared(found: Mapping[str, CodeSnapshot | None]) -> tuple[list[CodeDifference] | None, str]:
+def compare_snapshots(found: Mapping[str, CodeSnapshot | None]) -> tuple[list[CodeDifference] | None, str]:
     """Files that differ, None where that is not known, and what cannot be told, or ''. By job what was kept of it."""
     known = {job_id: code for job_id, code in found.items() if code is not None}
     if not known:

@@ -12,7 +12,7 @@ from afo.formats import decoding
 MOST_REASON, MOST_BYTES = 500, 8 << 10
 
 
-def encoded(user: str, reason: str) -> bytes:
+def encode(user: str, reason: str) -> bytes:
     """The file."""
     return msgspec.json.encode(KillRequested(user=user, reason=reason[:MOST_REASON]))
 

@@ -106,7 +106,7 @@ class Lineage(Struct, frozen=True, kw_only=True):
     before: Ancestry
 
 
-def applied(files: Iterable[InputFile], positions: Iterable[Iterable[int]]) -> tuple[AppliedFile, ...]:
+def list_applied(files: Iterable[InputFile], positions: Iterable[Iterable[int]]) -> tuple[AppliedFile, ...]:
     """The files that were begun. `positions`: (epoch, count, xor) of each file, in the order of the files."""
     rows = ((file, tuple(int(value) for value in row)) for file, row in zip(files, positions, strict=False))
     return tuple(
@@ -122,7 +122,7 @@ def totals_of(files: Iterable[AppliedFile]) -> Totals:
     return Totals(len({file.url for file in listed}), sum(file.count for file in listed))
 
 
-def continued(lineage: Lineage, manifest_url: str, final: bool, evaluation: Evaluation | None) -> Ancestry:
+def derive_ancestry(lineage: Lineage, manifest_url: str, final: bool, evaluation: Evaluation | None) -> Ancestry:
     """The ancestry of a job that begins with the model of `lineage`."""
     metrics = evaluation.metrics if evaluation else {}
     parent = msgspec.structs.replace(lineage.own, manifest=manifest_url, final=final, metrics=metrics)

@@ -100,7 +100,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     def call(self, inputs: Any, weights: Any = None) -> Any:
         """ids [...] → [..., output_dim], or, with a combiner, ids [B, n] → [B, output_dim]."""
         if self.combiner is not None:
-            return self._pooled(inputs, weights)
+            return self._pool(inputs, weights)
         if weights is not None:
             raise ModelError(f"embedding `{self.name}` is called with weights and has no `combiner` to use them")
         if not self.is_remote:
@@ -139,7 +139,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         """Whether the rows have a constraint in a job."""
         return self.is_remote and self.trainable and self.embeddings_constraint is not None
 
-    def bounded(self, rows: Any, step: Any) -> Any:
+    def constrain(self, rows: Any, step: Any) -> Any:
         """Rows [n, output_dim] after `step` updates: Keras constrains after each, so first values stay as they are."""
         if not self.is_bounded:
             return rows
@@ -160,14 +160,14 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
             raise ModelError(f"embedding `{self.name}` lives on parameter servers and was called outside of the job")
         return lookup
 
-    def _pooled(self, inputs: Any, weights: Any) -> Any:
+    def _pool(self, inputs: Any, weights: Any) -> Any:
         ids = tf.convert_to_tensor(inputs)
         self._check_ids(ids)
         counts = tf.not_equal(ids, "" if ids.dtype == tf.string else 0) if self.mask_zero else None
         weights = None if weights is None else tf.ensure_shape(tf.cast(weights, tf.float32), ids.shape)
         if not self.is_remote:
             return pool(super().call(ids), str(self.combiner), counts, weights)
-        return tf.cast(self._lookup.pooled(self, keys_of(ids), counts, weights), self.compute_dtype)
+        return tf.cast(self._lookup.pool(self, keys_of(ids), counts, weights), self.compute_dtype)
 
     def _check_ids(self, ids: Any) -> None:
         if len(ids.shape) != 2:

@@ -15,7 +15,7 @@ class Lookup(ABC):
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows of the table of `layer` (an `Embedding`): int64 [...] → float32 [..., output_dim]."""
 
-    def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
+    def pool(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
         """The rows of ids [B, n] as the layer's combiner makes one of them: float32 [B, output_dim].
 
         `counts` [B, n]: which ids count at all, None: all; `weights` [B, n]: what each counts, None: 1.

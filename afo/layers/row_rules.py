@@ -31,13 +31,13 @@ def require_summed(regularizer: Callable[[Any], Any], layer: str, dim: int) -> N
 def require_by_row(constraint: Callable[[Any], Any], layer: str, dim: int) -> None:
     """Raises ModelError unless it makes of each row [dim] another one, whatever the other rows are: tried on a few."""
 
-    def bounded(rows: Any) -> Any:
+    def constrain(rows: Any) -> Any:
         return np.asarray(constraint(tf.constant(rows)))
 
     def both(first: Any, second: Any) -> Any:
         return np.concatenate([first, second])
 
-    if not _goes_by_parts(bounded, both, f"embedding `{layer}`: its `embeddings_constraint`", dim):
+    if not _goes_by_parts(constrain, both, f"embedding `{layer}`: its `embeddings_constraint`", dim):
         raise ModelError(
             f"embedding `{layer}` has an `embeddings_constraint` that bounds a row by the others (MaxNorm, UnitNorm"
             " and MinMaxNorm go along axis=0 unless told), and a step knows those of its batch alone; give it"

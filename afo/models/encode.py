@@ -55,7 +55,7 @@ class Encoder:
         """`features`: name → [B, values] of int64, string or float32."""
         size = tf.shape(next(iter(features.values())))[0]
         dense, features = self._dense(features, size)
-        places, hashes = self._found(features)
+        places, hashes = self._place_and_hash(features)
         return Encoded(
             ids=self._ids(hashes, places, size),
             crosses=self._crosses(hashes, size),
@@ -67,22 +67,22 @@ class Encoder:
         """The same for a layout that is `hashed`."""
         size = tf.shape(next(iter(features.values())))[0]
         dense, features = self._dense(features, size)
-        places, hashes = self._found(features)
+        places, hashes = self._place_and_hash(features)
         keys = [
             places[column.feature] if column.how != "hash" else _key(column, features, hashes)
             for column in self._layout.sparse
         ]
-        crosses = [_bounded(hashed, cross.buckets) for cross, hashed in self._combined(hashes)]
+        crosses = [_to_bucket(hashed, cross.buckets) for cross, hashed in self._hash_crosses(hashes)]
         return EncodedKeys(tuple(keys), tuple(crosses), dense, self._shares(features, size))
 
-    def counted(self, column: Sparse, features: dict[str, Any]) -> tuple[Any, Any]:
+    def weigh_values(self, column: Sparse, features: dict[str, Any]) -> tuple[Any, Any]:
         """Which values of a list are no padding, bool [B, values], and what they weigh; None each: all, and 1."""
         if column.pooling is None:
             return None, None
         counts = tf.not_equal(features[column.feature], _padding(features[column.feature], column.pooling))
         return counts, features[column.pooling.weights] if column.pooling.weights else None
 
-    def _found(self, features: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _place_and_hash(self, features: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Places of the features that are not hashed, and hashes of all."""
         columns = self._layout.sparse
         places = {c.feature: self._place(c, features[c.feature]) for c in columns if c.how != "hash"}
@@ -90,11 +90,11 @@ class Encoder:
 
     def _dense(self, features: dict[str, Any], size: Any) -> tuple[Any, dict[str, Any]]:
         """The dense inputs, and the features with no value that is missing or beyond its bounds."""
-        bounded = features | {c.feature: _bounded_values(c, features[c.feature]) for c in self._layout.dense}
+        bounded = features | {c.feature: _clip_values(c, features[c.feature]) for c in self._layout.dense}
         parts = [part for column in self._layout.dense for part in _dense(column, bounded, features)]
-        return _joined(parts, size, tf.float32), bounded
+        return _concat(parts, size, tf.float32), bounded
 
-    def _combined(self, hashes: dict[str, Any]) -> list[tuple[Cross, Any]]:
+    def _hash_crosses(self, hashes: dict[str, Any]) -> list[tuple[Cross, Any]]:
         """Each cross and the hash of what it combines, uint64 [B, 1]."""
         sparse = self._layout.sparse
         return [
@@ -120,13 +120,13 @@ class Encoder:
         if self._hashed:
             hashed = tf.concat([hashes[column.feature] for column in self._hashed], axis=1)
             parts.insert(0, tf.cast(hashed % tf.constant(self._buckets), tf.int64))
-        return _joined(parts, size, tf.int64) + tf.constant(self._offsets)
+        return _concat(parts, size, tf.int64) + tf.constant(self._offsets)
 
     def _crosses(self, hashes: dict[str, Any], size: Any) -> Any:
         layout = self._layout
-        combined = [hashed for _, hashed in self._combined(hashes)]
+        combined = [hashed for _, hashed in self._hash_crosses(hashes)]
         buckets = np.array([cross.buckets for cross in layout.crosses], np.uint64)
-        places = tf.cast(_joined(combined, size, tf.uint64) % tf.constant(buckets), tf.int64)
+        places = tf.cast(_concat(combined, size, tf.uint64) % tf.constant(buckets), tf.int64)
         return places + tf.constant(np.array(layout.cross_offsets, np.int64))
 
     def _place(self, column: Sparse, values: Any) -> Any:
@@ -144,7 +144,7 @@ class _Vocabulary:
     def __init__(self, column: Sparse) -> None:
         self._is_string = column.is_string
         values = tf.constant(column.vocabulary, tf.string if column.is_string else tf.int64)
-        hashes = self._signed(values).numpy()
+        hashes = self._hash_values(values).numpy()
         self._order = np.argsort(hashes)
         self._sorted = hashes[self._order]
         if np.unique(hashes).size < hashes.size:
@@ -152,14 +152,14 @@ class _Vocabulary:
 
     def place(self, values: Any) -> Any:
         """Place of each value in the vocabulary, its length for one that is not in it."""
-        hashes = tf.reshape(self._signed(values), [-1])
+        hashes = tf.reshape(self._hash_values(values), [-1])
         known = tf.constant(self._sorted)
         nearest = tf.minimum(tf.searchsorted(known, hashes), len(self._sorted) - 1)
         found = tf.gather(known, nearest) == hashes
         places = tf.where(found, tf.gather(tf.constant(self._order, tf.int64), nearest), len(self._sorted))
         return tf.reshape(places, tf.shape(values))
 
-    def _signed(self, values: Any) -> Any:
+    def _hash_values(self, values: Any) -> Any:
         hashed = hashing.hash_strings(values) if self._is_string else hashing.hash_integers(values)
         return tf.bitcast(hashed, tf.int64)
 
@@ -168,15 +168,15 @@ def _key(column: Sparse, features: dict[str, Any], hashes: dict[str, Any]) -> An
     """int64 key of a hashed column: an id is its own."""
     if column.buckets == 0 and not column.is_string:
         return features[column.feature]
-    return _bounded(hashes[column.feature], column.buckets)
+    return _to_bucket(hashes[column.feature], column.buckets)
 
 
-def _bounded(hashed: Any, buckets: int) -> Any:
+def _to_bucket(hashed: Any, buckets: int) -> Any:
     """int64 of a uint64 hash."""
     return tf.cast(hashed % tf.constant(buckets, tf.uint64), tf.int64) if buckets else tf.bitcast(hashed, tf.int64)
 
 
-def _joined(parts: list[Any], size: Any, dtype: Any) -> Any:
+def _concat(parts: list[Any], size: Any, dtype: Any) -> Any:
     return tf.concat(parts, axis=1) if parts else tf.zeros([size, 0], dtype)
 
 
@@ -187,7 +187,7 @@ def _hashes(column: Sparse, values: Any, places: dict[str, Any]) -> Any:
     return hashing.hash_strings(values) if column.is_string else hashing.hash_integers(values)
 
 
-def _bounded_values(column: Dense, values: Any) -> Any:
+def _clip_values(column: Dense, values: Any) -> Any:
     """The values with what stands for NaN, clipped."""
     if column.stand_in is not None:
         values = tf.where(tf.math.is_nan(values), column.stand_in, values)

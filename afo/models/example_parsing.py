@@ -32,7 +32,7 @@ Parse = Callable[[Any, Mapping[str, Reading]], dict[str, Any]]
 
 def fastest() -> Parse:
     """Ours where this process can have it."""
-    return parse_by_tensorflow if library.loaded_if_there() is None else parse
+    return parse_by_tensorflow if library.load_if_present() is None else parse
 
 
 def parse(records: Any, readings: Mapping[str, Reading]) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def parse(records: Any, readings: Mapping[str, Reading]) -> dict[str, Any]:
 def parse_by_tensorflow(records: Any, readings: Mapping[str, Reading]) -> dict[str, Any]:
     """By `tf.io.parse_example` and what TensorFlow has for lists."""
     parsed = tf.io.parse_example(records, {name: _config(each) for name, each in readings.items()})
-    return {name: _padded(parsed[name], each) if each.any_length else parsed[name] for name, each in readings.items()}
+    return {
+        name: _pad_lists(parsed[name], each) if each.any_length else parsed[name] for name, each in readings.items()
+    }
 
 
 def _config(reading: Reading) -> Any:
@@ -60,7 +62,7 @@ def _config(reading: Reading) -> Any:
     return tf.io.FixedLenFeature([len(reading.fill)], reading.dtype, default)
 
 
-def _padded(ragged: Any, reading: Reading) -> Any:
+def _pad_lists(ragged: Any, reading: Reading) -> Any:
     """[B, values] of a list of values for each record. (`to_tensor` forgets the width if all lists are empty.)"""
     values = tf.concat([ragged.values, tf.constant(reading.fill[:1], ragged.dtype)], axis=0)
     places = tf.range(len(reading.fill), dtype=tf.int64)

@@ -199,7 +199,7 @@ def layout_of(schema: Schema, model: Model) -> Layout:
     sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
     has_wide, has_deep = model.parts != "deep", model.parts != "wide"
     hashed = model.embedding.storage == "hash_table"
-    buckets = model.wide.cross_buckets or _unbounded(hashed)
+    buckets = model.wide.cross_buckets or _default_buckets(hashed)
     crosses = [_cross(names, sparse, buckets) for names in model.wide.crosses]
     return Layout(
         sparse=sparse,
@@ -217,7 +217,7 @@ def layout_of(schema: Schema, model: Model) -> Layout:
 def _sparse(feature: Feature, model: Model) -> Sparse:
     how: Literal["hash", "vocabulary", "boundaries"] = "hash"
     hashed = model.embedding.storage == "hash_table"
-    buckets = feature.hash_buckets or model.embedding.hash_buckets or _unbounded(hashed)
+    buckets = feature.hash_buckets or model.embedding.hash_buckets or _default_buckets(hashed)
     if feature.kind == "dense":
         how, buckets = "boundaries", len(feature.buckets) + 1
     elif feature.vocab:
@@ -234,7 +234,7 @@ def _sparse(feature: Feature, model: Model) -> Sparse:
     )
 
 
-def _unbounded(hashed: bool) -> int:
+def _default_buckets(hashed: bool) -> int:
     """Buckets where nobody says how many."""
     return 0 if hashed else DEFAULT_BUCKETS
 

@@ -53,8 +53,8 @@ class RecordParser:
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
         # The weight may be a feature as well; that decides on its shape then.
-        parsed = self._parsed(records, self._outputs | self._inputs)
-        return Parsed(self._chosen(parsed), *self._known(records, parsed))
+        parsed = self._parse_records(records, self._outputs | self._inputs)
+        return Parsed(self._select_inputs(parsed), *self._extract_outputs(records, parsed))
 
     def inputs(self, records: Any, by: Parse = parse_by_tensorflow) -> dict[str, Any]:
         """The features alone, of `records` (string [B]) that need hold neither label nor weight.
@@ -69,21 +69,21 @@ class RecordParser:
         The ids are all 0 where the job names no feature for them.
         """
         name = self._data.sample_id
-        parsed = self._parsed(records, self._inputs | ({} if name is None else {name: _one("int64")}))
+        parsed = self._parse_records(records, self._inputs | ({} if name is None else {name: _one("int64")}))
         keys = tf.zeros(tf.shape(records), tf.int64) if name is None else parsed[name][:, 0]
-        return self._chosen(parsed), keys
+        return self._select_inputs(parsed), keys
 
     def outputs(self, records: Any) -> Parsed:
         """Labels, weight and identity, without the features: what it takes to choose among `records` (string [B])."""
-        return Parsed({}, *self._known(records, self._parsed(records, self._outputs)))
+        return Parsed({}, *self._extract_outputs(records, self._parse_records(records, self._outputs)))
 
-    def _parsed(self, records: Any, readings: dict[str, Reading]) -> dict[str, Any]:
+    def _parse_records(self, records: Any, readings: dict[str, Reading]) -> dict[str, Any]:
         return (self._parse or fastest())(records, readings)
 
-    def _chosen(self, parsed: dict[str, Any]) -> dict[str, Any]:
+    def _select_inputs(self, parsed: dict[str, Any]) -> dict[str, Any]:
         return {name: parsed[name] for name in self._inputs}
 
-    def _known(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _extract_outputs(self, records: Any, parsed: dict[str, Any]) -> tuple[Any, Any, Any]:
         data = self._data
         labels = _zeros_and_ones(tf.concat([tf.cast(parsed[name], tf.float32) for name in data.labels], axis=1))
         weight = tf.ones_like(labels[:, 0])

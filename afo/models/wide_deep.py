@@ -13,7 +13,7 @@ CLIP = 5.0
 EPSILON = 1e-6
 
 
-def standardised(dense: Any, statistics: Any) -> Any:
+def standardise(dense: Any, statistics: Any) -> Any:
     """Dense values [B, n] with mean 0 and variance 1 by `statistics` [3, n]: samples, sum, sum of squares."""
     samples = tf.maximum(statistics[0], 1.0)
     mean = statistics[1] / samples
@@ -23,7 +23,7 @@ def standardised(dense: Any, statistics: Any) -> Any:
 
 
 def batch_statistics(dense: Any) -> Any:
-    """What `standardised` needs to know of a batch, float64 [3, n]; sums over batches add up."""
+    """What `standardise` needs to know of a batch, float64 [3, n]; sums over batches add up."""
     wide = tf.cast(dense, tf.float64)
     size, features = tf.cast(tf.shape(wide)[0], tf.float64), tf.shape(wide)[1]
     return tf.stack([tf.fill([features], size), tf.reduce_sum(wide, axis=0), tf.reduce_sum(wide**2, axis=0)])
@@ -36,14 +36,14 @@ def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any, 
     the model lacks that part), `dense` [B, n] standardised, `vector` all dense weights as `Layout.weights` places them,
     `shares` [B, ids] what each id counts with (`Encoded.shares`; used only where a feature is a list of values).
     """
-    together = None if embeddings is None else pooled(layout, embeddings, shares)
+    together = None if embeddings is None else pool_embeddings(layout, embeddings, shares)
     linear = None if wide is None else linear_sum(layout, wide, shares)
     return log_odds(layout, together, linear, dense, vector)
 
 
 def log_odds(layout: Layout, embeddings: Any, linear: Any, dense: Any, vector: Any) -> Any:
-    """Log odds [B]: as `logits`, of what is `pooled` [B, features * dim] and the `linear_sum` [B] already."""
-    weights = unpacked(layout, vector)
+    """Log odds [B]: as `logits`, of what `pool_embeddings` [B, features * dim] and `linear_sum` [B] gave."""
+    weights = unpack_weights(layout, vector)
     total = weights["bias"] + tf.zeros([tf.shape(dense)[0]])
     if linear is not None:
         total += linear
@@ -59,7 +59,7 @@ def linear_sum(layout: Layout, wide: Any, shares: Any) -> Any:
     return tf.reduce_sum(wide, axis=1)
 
 
-def pooled(layout: Layout, embeddings: Any, shares: Any) -> Any:
+def pool_embeddings(layout: Layout, embeddings: Any, shares: Any) -> Any:
     """[B, features * dim]: a list counts as its combiner says, another feature of several values with their mean."""
     if layout.has_lists:
         embeddings *= shares[:, :, tf.newaxis]
@@ -73,7 +73,7 @@ def pooled(layout: Layout, embeddings: Any, shares: Any) -> Any:
     return tf.concat(by_feature, axis=1)
 
 
-def unpacked(layout: Layout, vector: Any) -> dict[str, Any]:
+def unpack_weights(layout: Layout, vector: Any) -> dict[str, Any]:
     """The dense weights by name."""
     parts = tf.split(vector, [weight.size for weight in layout.weights])
     return {weight.name: tf.reshape(part, weight.shape) for weight, part in zip(layout.weights, parts, strict=True)}

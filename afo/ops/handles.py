@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def unordered(handle: Any) -> Any:
+def run_independently(handle: Any) -> Any:
     """`handle`, for which nothing else waits.
 
     TensorFlow runs stateful operations without a resource among their inputs one after another. For handles on several

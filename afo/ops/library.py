@@ -81,7 +81,7 @@ def load_for_job() -> None:
 
 
 @functools.cache
-def loaded_if_there() -> Any | None:
+def load_if_present() -> Any | None:
     """As `load`; None where they cannot run, for callers that can do without them. Says why on stderr, once."""
     try:
         return load()

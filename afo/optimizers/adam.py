@@ -46,15 +46,15 @@ class AdamRule:
         options, (mean, square, steps) = self._options, slots
         added = tf.raw_ops.ResourceScatterAdd(resource=steps, indices=rows, updates=tf.ones_like(gradient[:, 0]))
         count = tf.raw_ops.ResourceGather(resource=steps, indices=rows, dtype=gradient.dtype)
-        new_mean, set_mean = _moved(mean, rows, gradient, options.beta_1)
-        new_square, set_square = _moved(square, rows, tf.square(gradient), options.beta_2)
+        new_mean, set_mean = _update_mean(mean, rows, gradient, options.beta_1)
+        new_square, set_square = _update_mean(square, rows, tf.square(gradient), options.beta_2)
         length = options.learning_rate * rate * tf.sqrt(1 - options.beta_2**count) / (1 - options.beta_1**count)
         change = length[:, tf.newaxis] * new_mean / (tf.sqrt(new_square) + options.epsilon)
         moved = tf.raw_ops.ResourceScatterSub(resource=variable, indices=rows, updates=change)
         return tf.group(*(each for each in (added, set_mean, set_square, moved) if each is not None))
 
 
-def _moved(slot: Any, rows: Any, value: Any, keep: float) -> tuple[Any, Any]:
+def _update_mean(slot: Any, rows: Any, value: Any, keep: float) -> tuple[Any, Any]:
     """Rows of a running mean after one more value, and the operation that writes them."""
     before = tf.raw_ops.ResourceGather(resource=slot, indices=rows, dtype=value.dtype)
     after = before + (1 - keep) * (value - before)

@@ -20,7 +20,7 @@ class Clipping(NamedTuple):
         """Whether there is a limit."""
         return any(limit is not None for limit in self)
 
-    def bounded(self, values: Any) -> Any:
+    def clip_values(self, values: Any) -> Any:
         """A gradient with no element beyond `value`; what is not finite stays so, that the step may fail by it."""
         if self.value is None:
             return values

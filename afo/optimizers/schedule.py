@@ -20,22 +20,22 @@ def rate_at(schedule: Schedule, step: Any, first_step: Any = 0) -> Any:
     """
     rate: Any = 1.0
     if schedule.decay != "none":
-        rate = tf.maximum(_decayed(schedule, tf.maximum(step - schedule.warmup_steps, 0)), schedule.floor)
+        rate = tf.maximum(_decay_factor(schedule, tf.maximum(step - schedule.warmup_steps, 0)), schedule.floor)
     if schedule.warmup_steps:
         # The first update has a rate above zero, the last of the warm-up the full one.
         rate = rate * tf.minimum(tf.cast(step + 1, tf.float32) / schedule.warmup_steps, 1.0)
     if schedule.cooldown and schedule.steps:
-        rate = rate * _cooled(schedule.steps, schedule.cooldown, step - first_step)
+        rate = rate * _cooldown_factor(schedule.steps, schedule.cooldown, step - first_step)
     return rate
 
 
-def _cooled(steps: int, share: float, step: Any) -> Any:
+def _cooldown_factor(steps: int, share: float, step: Any) -> Any:
     """Falls from 1 to `COOLED` over the last `share` of a job's steps, and stays there."""
     left = tf.clip_by_value((steps - tf.cast(step, tf.float32)) / (steps * share), 0.0, 1.0)
     return COOLED + (1 - COOLED) * left
 
 
-def _decayed(schedule: Schedule, step: Any) -> Any:
+def _decay_factor(schedule: Schedule, step: Any) -> Any:
     """What is left after `step` updates since the warm-up, without regard to the floor of an exponential."""
     passed = tf.cast(step, tf.float32) / schedule.decay_steps
     if schedule.decay == "exponential":

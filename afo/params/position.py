@@ -93,7 +93,7 @@ class Position:
         return self._handles[variable.name]
 
 
-def reported(positions: Any) -> tuple[tuple[int, int, int, int], ...]:
+def list_positions(positions: Any) -> tuple[tuple[int, int, int, int], ...]:
     """(row, epoch, count, unsigned xor) of every split that was begun."""
     return tuple(
         (row, int(epoch), int(count), int(xor) % 2**64)

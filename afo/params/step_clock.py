@@ -29,14 +29,14 @@ class StepClock:
             return  # the clock of another machine was ahead
         self._ticks.append((now, step))
         if len(self._ticks) > MOST_TICKS:
-            self._ticks = _thinned(self._ticks)
+            self._ticks = _thin_ticks(self._ticks)
 
     def step_at(self, time: float) -> int:
         """The last step that is known to have been made by then; 0 before all ticks."""
         return max((step for when, step in self._ticks if when <= time), default=0)
 
 
-def _thinned(ticks: list[tuple[float, int]]) -> list[tuple[float, int]]:
+def _thin_ticks(ticks: list[tuple[float, int]]) -> list[tuple[float, int]]:
     """The first, the last, and of the others so many that no gap is longer than a part of its age."""
     now, kept = ticks[-1][0], ticks[:1]
     for tick, following in pairwise(ticks[1:]):

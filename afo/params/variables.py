@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.ops.handles import unordered
+from afo.ops.handles import run_independently
 
 #: Values read or written by one operation when whole variables move: 16 MiB of float32.
 CHUNK_VALUES = 4 * 1024 * 1024
@@ -56,7 +56,7 @@ class PsVariable:
         """Its resource handle."""
         with tf.device(self.device):
             dtype = tf.as_dtype(self.dtype)
-            return unordered(tf.raw_ops.VarHandleOp(dtype=dtype, shape=self.shape, shared_name=self.name))
+            return run_independently(tf.raw_ops.VarHandleOp(dtype=dtype, shape=self.shape, shared_name=self.name))
 
     @property
     def chunk_rows(self) -> int:
@@ -126,7 +126,7 @@ class VariableIo:
             with tf.device(variable.device):
                 tf.raw_ops.AssignVariableOp(resource=handle, value=content)
 
-        return _traced(assign, tf.TensorSpec(variable.shape, variable.dtype))
+        return _trace(assign, tf.TensorSpec(variable.shape, variable.dtype))
 
     @cached_property
     def _read(self) -> Any:
@@ -138,7 +138,7 @@ class VariableIo:
                 value = read_value(handle, variable.dtype)
             return on_client(value)
 
-        return _traced(read)
+        return _trace(read)
 
     @cached_property
     def _gather(self) -> Any:
@@ -150,7 +150,7 @@ class VariableIo:
                 value = gather_rows(handle, rows, variable.dtype)
             return on_client(value)
 
-        return _traced(gather, tf.TensorSpec([None], tf.int64))
+        return _trace(gather, tf.TensorSpec([None], tf.int64))
 
     @cached_property
     def _slice(self) -> Any:
@@ -162,7 +162,7 @@ class VariableIo:
                 value = gather_rows(handle, tf.range(start, stop), variable.dtype)
             return on_client(value)
 
-        return _traced(part, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
+        return _trace(part, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
 
     @cached_property
     def _scatter(self) -> Any:
@@ -174,9 +174,9 @@ class VariableIo:
                 tf.raw_ops.ResourceScatterUpdate(resource=handle, indices=rows, updates=values)
 
         values = tf.TensorSpec([None, *variable.shape[1:]], variable.dtype)
-        return _traced(scatter, tf.TensorSpec([None], tf.int64), values)
+        return _trace(scatter, tf.TensorSpec([None], tf.int64), values)
 
 
-def _traced(function: Callable[..., Any], *signature: Any) -> Any:
+def _trace(function: Callable[..., Any], *signature: Any) -> Any:
     """Traced once and for all: such a function belongs to one variable, and TensorFlow need not warn of retracing."""
     return tf.function(function, autograph=False).get_concrete_function(*signature)

@@ -51,7 +51,7 @@ def listen_place(address: str) -> str:
     return f"{own if own.version == 6 else f'::ffff:{own}'} {port}"
 
 
-def preloaded(already: str) -> str:
+def extend_preload(already: str) -> str:
     """LD_PRELOAD with the library behind what is there `already`. Raises `Unsupported` where it cannot be preloaded."""
     if not _LIBRARY.exists():
         raise Unsupported(f"this installation of afo has no {_LIBRARY.name}; install the manylinux wheel, or with g++")

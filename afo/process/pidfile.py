@@ -32,7 +32,7 @@ def start(command: list[str], lock: Path, *, env: Mapping[str, str], stdout: Pat
     The caller is its parent and should reap it. Raises `OSError`.
     """
     appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    descriptor = _opened(lock)
+    descriptor = _open_lock(lock)
     try:
         # The lock belongs to the open file, which the process inherits: held from now on, without a gap.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +52,7 @@ def start(command: list[str], lock: Path, *, env: Mapping[str, str], stdout: Pat
         os.close(descriptor)
 
 
-def _opened(lock: Path) -> int:
+def _open_lock(lock: Path) -> int:
     """The lock file, above `_LOCK_FD`: glibc before 2.29 lets exec close a descriptor that is copied onto itself."""
     lowest = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -110,7 +110,7 @@ def send_signal(lock: Path, number: signal.Signals) -> None:
     deadline = time.monotonic() + _NOTED_S
     while alive(lock):
         pid = pid_of(lock)
-        if pid is not None and _signalled(pid, lock, number):
+        if pid is not None and _send_signal(pid, lock, number):
             return
         if time.monotonic() > deadline:
             words = "names none" if pid is None else f"names process {pid}, which is not the one"
@@ -118,7 +118,7 @@ def send_signal(lock: Path, number: signal.Signals) -> None:
         time.sleep(0.01)
 
 
-def _signalled(pid: int, lock: Path, number: signal.Signals) -> bool:
+def _send_signal(pid: int, lock: Path, number: signal.Signals) -> bool:
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:

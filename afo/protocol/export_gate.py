@@ -42,7 +42,7 @@ def falls(before: Mapping[str, float], now: Mapping[str, float], most: int) -> t
     return tuple(sorted((each for each in found if each.size > 0), key=lambda each: (-each.size, each.feature))[:most])
 
 
-def compared(
+def add_drops(
     metrics: Mapping[str, float], coverage: Mapping[str, float],
     before: Mapping[str, float], coverage_before: Mapping[str, float],
 ) -> dict[str, float]:  # fmt: skip
@@ -58,7 +58,7 @@ def compared(
 
 def check(require: Mapping[str, str], metrics: Mapping[str, float], worst: Sequence[Fall]) -> tuple[Check, ...]:
     """Every bound of `export.require` against the metrics of one evaluation; `worst` are its largest falls."""
-    return tuple(_checked(name, Bound.parse(text), metrics, worst) for name, text in require.items())
+    return tuple(_check_metric(name, Bound.parse(text), metrics, worst) for name, text in require.items())
 
 
 def refusals(checks: Iterable[Check]) -> list[str]:
@@ -66,7 +66,7 @@ def refusals(checks: Iterable[Check]) -> list[str]:
     return [each.text for each in checks if not each.passed]
 
 
-def _checked(name: str, bound: Bound, metrics: Mapping[str, float], worst: Sequence[Fall]) -> Check:
+def _check_metric(name: str, bound: Bound, metrics: Mapping[str, float], worst: Sequence[Fall]) -> Check:
     if name not in metrics:
         if name.split("/")[0] in DROPS:
             return Check(name, True, f"{name}: there is no earlier model to compare with")

@@ -23,7 +23,7 @@ class TaskEnvironment(Struct, frozen=True):
     #: Names that must not reach the process, however they came into the container.
     removed: tuple[str, ...]
 
-    def applied_to(self, inherited: Mapping[str, str]) -> dict[str, str]:
+    def apply_to(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The whole environment, as `execve` gets it."""
         kept = {name: value for name, value in inherited.items() if not _is_private(name) and name not in self.removed}
         return {**kept, **self.variables}

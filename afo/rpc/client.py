@@ -112,7 +112,7 @@ class AmClient:
                 return self._once(method, request)
             except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
-                    raise _given_up(error, self._url) from error
+                    raise _no_answer_error(error, self._url) from error
             time.sleep(delay)
             delay = min(2 * delay, 2.0)
 
@@ -123,12 +123,12 @@ class AmClient:
             send = channel.unary_unary(f"/{wire.SERVICE}/{method}")
             reply = send(body, timeout=self._call_s)
         except grpc.RpcError as error:
-            raise self._translated(cast(grpc.Call, error), channel) from error
+            raise self._translate_error(cast(grpc.Call, error), channel) from error
         except ValueError as error:  # so gRPC says that another thread, whose call had failed, closed it in between
             raise ClusterUnreachable("the connection was dropped because of another call") from error
         return wire.decode(reply, wire.METHODS[method][1])
 
-    def _translated(self, error: grpc.Call, channel: grpc.Channel) -> AfoError:
+    def _translate_error(self, error: grpc.Call, channel: grpc.Channel) -> AfoError:
         code = error.code()
         kind = _ERROR_OF.get(code, ProtocolError)
         if kind is ClusterUnreachable:
@@ -160,7 +160,7 @@ def _words(details: str) -> str:
     return f"{_STRANGER} ({details})" if "handshake failed" in details or "CERTIFICATE" in details else details
 
 
-def _given_up(error: ClusterUnreachable, url: str) -> AfoError:
+def _no_answer_error(error: ClusterUnreachable, url: str) -> AfoError:
     """For good: a stranger may have been where the Application Master is no more, but not for so long."""
     kind = PermissionDenied if _STRANGER in str(error) else ClusterUnreachable
     return kind(f"the Application Master does not answer ({url}): {error}")

@@ -18,7 +18,7 @@ from afo.hadoop import auth_to_local, conf, delegation_tokens, kerberos
 from afo.job import Job, Section
 from afo.job.layering import KEY as DEFAULTS
 from afo.job.layering import Layer
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.site.history import HistorySite
 from afo.site.limits import NO_LIMITS, Limits, check_limits
 
@@ -110,7 +110,7 @@ class Config:
 
 def runtime_of(job_id: str) -> RuntimeName:
     """The runtime that gave out this id."""
-    return "yarn" if checked_job_id(job_id).startswith("application_") else "local"
+    return "yarn" if check_job_id(job_id).startswith("application_") else "local"
 
 
 def load_config(runtime: str | None = None) -> Config:

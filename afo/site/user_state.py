@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from afo.errors import AfoError, NotFound, unwritable
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.rpc.wire import new_secret, read_secret
 from afo.storage.private_files import make_private, open_to_others, write_private
 
@@ -46,7 +46,7 @@ class UserState:
 
     def secret_file(self, job_id: str) -> Path:
         """Where this user's copy of a job's secret lies, there or not."""
-        return self.folder / "secrets" / checked_job_id(job_id)
+        return self.folder / "secrets" / check_job_id(job_id)
 
     def keep_secret(self, job_id: str, secret: str) -> None:
         """Keep the secret of a job submitted by this user."""
@@ -88,14 +88,14 @@ class UserState:
     def keep_submission(self, job_id: str, encoded: bytes) -> None:
         """Keep what was submitted, an encoded `afo.protocol.am_config.AmConfig`; the newest 100 stay."""
         folder = self.folder / "submissions"
-        self._write(folder / checked_job_id(job_id), encoded.decode())
+        self._write(folder / check_job_id(job_id), encoded.decode())
         for file in sorted(folder.iterdir(), key=_age)[:-_KEPT]:
             file.unlink(missing_ok=True)
 
     def submission(self, job_id: str) -> bytes | None:
         """What this user submitted as `job_id`, None if that was elsewhere or long ago."""
         try:
-            return (self.folder / "submissions" / checked_job_id(job_id)).read_bytes()
+            return (self.folder / "submissions" / check_job_id(job_id)).read_bytes()
         except OSError:
             return None
 

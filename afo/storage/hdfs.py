@@ -61,13 +61,13 @@ def _as_in_a_token(address: str, tokens: str) -> str:
     StorageError for a file that cannot be read.
     """
     written = os.stat(tokens).st_mtime_ns if os.path.exists(tokens) else 0
-    return _found_in_tokens(address, tokens, written)
+    return _match_token_service(address, tokens, written)
 
 
 @functools.lru_cache(maxsize=64)
-def _found_in_tokens(address: str, tokens: str, written: int) -> str:
+def _match_token_service(address: str, tokens: str, written: int) -> str:
     del tokens, written  # which are replaced as one, when new ones are obtained
-    services = {token.service for token in delegation_tokens.given() if token.kind == delegation_tokens.HDFS}
+    services = {token.service for token in delegation_tokens.load_tokens() if token.kind == delegation_tokens.HDFS}
     host, colon, port = address.rpartition(":")
     if not services or not colon or address in services:
         return address
@@ -93,7 +93,7 @@ class HdfsFiles:
     def _where(self) -> str:
         return self._address or conf.setting("fs.defaultFS") or "(fs.defaultFS is not set)"
 
-    def _bounded(self, what: str, path: str, function: Callable[[], T]) -> T:
+    def _call_once(self, what: str, path: str, function: Callable[[], T]) -> T:
         """Runs one call of hdfs-native: with a deadline, and with its errors translated."""
         try:
             return deadline.call(CALL_SECONDS, function)
@@ -102,9 +102,9 @@ class HdfsFiles:
                 raise
             raise translate(error, what, self._prefix + path, self._where) from error
 
-    def _repeated(self, what: str, path: str, function: Callable[[], T]) -> T:
+    def _call_patiently(self, what: str, path: str, function: Callable[[], T]) -> T:
         """The same for a call that may be made twice, as long as this process waits for a file system."""
-        return patiently(lambda: self._bounded(what, path, function))
+        return patiently(lambda: self._call_once(what, path, function))
 
     @property
     def _native(self) -> hdfs_native.Client:
@@ -130,7 +130,7 @@ class HdfsFiles:
         patience_s = LEASE_SECONDS if patience_s is None else patience_s
         end = time.monotonic() + patience_s
         while True:
-            reader, size = self._repeated("read", path, lambda: self._open(path))
+            reader, size = self._call_patiently("read", path, lambda: self._open(path))
             if len(reader) >= size:
                 return io.BufferedReader(_HdfsReader(self, path, reader), buffer_size=BLOCK)
             if time.monotonic() > end:
@@ -168,7 +168,7 @@ class HdfsFiles:
             writer.write(data)
             _close_durably(writer)
 
-        self._bounded("append to", path, append)
+        self._call_once("append to", path, append)
 
     def take_over(self, path: str) -> None:
         """Closes a file for its writer, which is dead or must be stopped: it cannot write to it any more.
@@ -177,7 +177,7 @@ class HdfsFiles:
         """
         end = time.monotonic() + LEASE_SECONDS
         self.info(path)
-        while not self._bounded("take over", path, lambda: self._native.recover_lease(path)):
+        while not self._call_once("take over", path, lambda: self._native.recover_lease(path)):
             if time.monotonic() > end:
                 raise StorageError(
                     f"cannot take over {self._prefix + path}: its lease is not ended after {LEASE_SECONDS:g} s"
@@ -185,13 +185,13 @@ class HdfsFiles:
             time.sleep(_POLL_SECONDS * 5)
 
     def info(self, path: str) -> FileInfo:
-        return self._info(self._repeated("look at", path, lambda: self._native.get_file_info(path)))
+        return self._info(self._call_patiently("look at", path, lambda: self._native.get_file_info(path)))
 
     def list_dir(self, path: str) -> list[FileInfo]:
         def list_dir() -> list[hdfs_native.FileStatus]:
             return list(self._native.list_status(path))
 
-        found = [self._info(status) for status in self._repeated("list", path, list_dir)]
+        found = [self._info(status) for status in self._call_patiently("list", path, list_dir)]
         # The NameNode answers for a file with the file itself.
         if [each.url for each in found] == [self._prefix + path] and not found[0].is_dir:
             raise StorageError(f"cannot list {self._prefix + path}: it is not a directory")
@@ -203,15 +203,15 @@ class HdfsFiles:
 
     def make_dirs(self, path: str, mode: int | None) -> None:
         permission = 0o755 if mode is None else mode
-        self._repeated("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
+        self._call_patiently("make directory", path, lambda: self._native.mkdirs(path, permission, create_parent=True))
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        existed: bool = self._repeated("delete", path, lambda: self._native.delete(path, recursive))
+        existed: bool = self._call_patiently("delete", path, lambda: self._native.delete(path, recursive))
         return existed
 
     def rename(self, source: str, destination: str) -> None:
         what = f"{source} to {self._prefix + destination}"
-        self._bounded("rename", what, lambda: self._native.rename(source, destination, overwrite=True))
+        self._call_once("rename", what, lambda: self._native.rename(source, destination, overwrite=True))
 
 
 class _HdfsReader(io.RawIOBase):
@@ -248,7 +248,7 @@ class _HdfsReader(io.RawIOBase):
         size = max(0, min(size, 2 * BLOCK, self._size - self._at))
         if not size:
             return b""
-        data: bytes = self._files._repeated("read", self._path, lambda: self._range(size))
+        data: bytes = self._files._call_patiently("read", self._path, lambda: self._range(size))
         self._at += len(data)
         return data
 
@@ -278,20 +278,20 @@ class _HdfsSink:
         self._overwrite = overwrite
         self._temporary = temporary_name(path)
         options = hdfs_native.WriteOptions(overwrite=False, create_parent=True, permission=mode)
-        self._writer = files._bounded("write", path, lambda: files._native.create(self._temporary, options))
+        self._writer = files._call_once("write", path, lambda: files._native.create(self._temporary, options))
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._files._bounded("write", self._path, lambda: self._writer.write(data))
+        self._files._call_once("write", self._path, lambda: self._writer.write(data))
 
     def commit(self) -> None:
-        self._files._bounded("write", self._path, lambda: _close_durably(self._writer))
+        self._files._call_once("write", self._path, lambda: _close_durably(self._writer))
         rename = functools.partial(self._files._native.rename, self._temporary, self._path, overwrite=self._overwrite)
-        self._files._bounded("write", self._path, rename)
+        self._files._call_once("write", self._path, rename)
 
     def discard(self) -> None:
         # The error that led here is the one to report. A cluster that does not answer keeps the temporary file.
         try:
-            self._files._bounded("discard", self._path, self._writer.close)
+            self._files._call_once("discard", self._path, self._writer.close)
         except ClusterUnreachable:
             return
         except AfoError:

@@ -31,7 +31,7 @@ _LOOK = "look at"
 
 
 @contextmanager
-def translated(what: str, path: str) -> Iterator[None]:
+def translate_errors(what: str, path: str) -> Iterator[None]:
     """The one place where errors of the operating system become afo's."""
     try:
         yield
@@ -54,7 +54,7 @@ def _translate(error: OSError, what: str, path: str) -> AfoError:
     return kind(f"cannot {what} {path}: {error.strerror or error}")
 
 
-def described(url: str, status: os.stat_result) -> FileInfo:
+def describe_file(url: str, status: os.stat_result) -> FileInfo:
     """What is known of a file of this machine."""
     is_dir = stat.S_ISDIR(status.st_mode)
     size, owner = 0 if is_dir else status.st_size, _user(status.st_uid)
@@ -74,19 +74,19 @@ class LocalFiles:
 
     def open_input(self, path: str, patience_s: float | None) -> BinaryIO:
         """Waits for nobody: what was written can be read, and what is no regular file is refused."""
-        with translated("read", path):
+        with translate_errors("read", path):
             return local_input(path, open_descriptor)
 
     def create(self, path: str, *, overwrite: bool, mode: int | None) -> _LocalSink:
         if os.path.isdir(path):
             raise StorageError(f"cannot write {path}: it is a directory")
         self.make_dirs(posixpath.dirname(path), None)
-        with translated("write", path):
+        with translate_errors("write", path):
             return _LocalSink(path, overwrite=overwrite, mode=mode)
 
     def append(self, path: str, data: bytes) -> None:
         self.make_dirs(posixpath.dirname(path), None)
-        with translated("append to", path):
+        with translate_errors("append to", path):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             with os.fdopen(descriptor, "ab") as file:
                 if not os.fstat(descriptor).st_size:
@@ -101,26 +101,26 @@ class LocalFiles:
         self.info(path)
 
     def info(self, path: str) -> FileInfo:
-        with translated(_LOOK, path):
-            return described(self._prefix + path, os.stat(path))
+        with translate_errors(_LOOK, path):
+            return describe_file(self._prefix + path, os.stat(path))
 
     def list_dir(self, path: str) -> list[FileInfo]:
         found: list[FileInfo] = []
-        with translated("list", path), os.scandir(path) as entries:
+        with translate_errors("list", path), os.scandir(path) as entries:
             for entry in entries:
                 # Gone between listing and stat, or a dangling link: not there.
                 with suppress(FileNotFoundError):
-                    found.append(described(self._prefix + entry.path, entry.stat()))
+                    found.append(describe_file(self._prefix + entry.path, entry.stat()))
         return found
 
     def make_dirs(self, path: str, mode: int | None) -> None:
-        with translated("make directory", path):
+        with translate_errors("make directory", path):
             if os.path.isdir(path):
                 return
             os.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        with translated("delete", path):
+        with translate_errors("delete", path):
             if not os.path.lexists(path):
                 return False
             if os.path.islink(path) or not os.path.isdir(path):
@@ -132,7 +132,7 @@ class LocalFiles:
             return True
 
     def rename(self, source: str, destination: str) -> None:
-        with translated("rename", f"{source} to {destination}"):
+        with translate_errors("rename", f"{source} to {destination}"):
             os.replace(source, destination)
 
 
@@ -144,15 +144,15 @@ class _LocalSource(io.FileIO):
         self._path = path
 
     def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed's Buffer is wider
-        with translated("read", self._path):
+        with translate_errors("read", self._path):
             return super().readinto(buffer)
 
     def readall(self) -> bytes:
-        with translated("read", self._path):
+        with translate_errors("read", self._path):
             return super().readall()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        with translated("read", self._path):
+        with translate_errors("read", self._path):
             return super().seek(offset, whence)
 
 
@@ -167,13 +167,13 @@ class _LocalSink:
         self._file = os.fdopen(os.open(self._temporary, flags, 0o666 if mode is None else mode), "wb", buffering=0)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        with translated("write", self._path):
+        with translate_errors("write", self._path):
             rest = memoryview(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
 
     def commit(self) -> None:
-        with translated("write", self._path):
+        with translate_errors("write", self._path):
             os.fsync(self._file.fileno())
             self._file.close()
             if self._overwrite:

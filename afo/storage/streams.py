@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from afo.errors import StorageError
 from afo.storage.backend import BLOCK, temporary_name
-from afo.storage.local import translated
+from afo.storage.local import translate_errors
 
 #: Streams of one file, and bytes of it for each at least: opening it takes as long as reading a few blocks.
 STREAMS, _WORTH_ONE = 4, 4 * BLOCK
@@ -26,7 +26,7 @@ def copy_here(opened: Callable[[], BinaryIO], target: str, part: tuple[int, int]
 
     Raises what reading raises, and StorageError.
     """
-    with opened() as source, _named_when_whole(target) as descriptor:
+    with opened() as source, _replace_when_whole(target) as descriptor:
         copying = _Copying(part or (0, source.seek(0, os.SEEK_END)), descriptor, target)
         # This thread is one of them: a small file takes no other.
         with ThreadPoolExecutor(STREAMS, "afo-stream") as threads:
@@ -67,7 +67,7 @@ class _Copying:
             raise
 
     def _write(self, data: bytes, at: int) -> None:
-        with translated("write", self._target):
+        with translate_errors("write", self._target):
             rest = memoryview(data)
             while rest:
                 written = os.pwrite(self._descriptor, rest, at)
@@ -85,14 +85,14 @@ def _read(source: BinaryIO, size: int) -> bytes:
 
 
 @contextmanager
-def _named_when_whole(target: str) -> Iterator[int]:
+def _replace_when_whole(target: str) -> Iterator[int]:
     temporary = temporary_name(os.path.abspath(target))
-    with translated("write", target):
+    with translate_errors("write", target):
         os.makedirs(os.path.dirname(temporary), exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         yield descriptor
-        with translated("write", target):
+        with translate_errors("write", target):
             os.replace(temporary, target)
     except BaseException:
         with suppress(FileNotFoundError):

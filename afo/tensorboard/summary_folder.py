@@ -15,7 +15,7 @@ from msgspec import Struct
 from afo import storage
 from afo.errors import ClusterUnreachable, NoSpaceLeft, NotFound, PermissionDenied, StillOpen, StorageError
 from afo.events.event_tail import PATIENCE_S
-from afo.storage.local import local_input, translated
+from afo.storage.local import local_input, translate_errors
 from afo.storage.url import LOCAL, parse
 
 #: Of one job: bytes that are copied, event files, and levels of directories below its summaries.
@@ -70,7 +70,7 @@ class SummaryFolder:
     def _here(self) -> Iterator[_EventFile]:
         """On this machine, where anything may be exchanged for a link while it is looked at."""
         path = Path(parse(self._url).path)
-        with translated("list, not following links,", str(path)), _directory(path.parent) as job:
+        with translate_errors("list, not following links,", str(path)), _directory(path.parent) as job:
             for place, folders, names, folder in os.fwalk(path.name, onerror=self._unread, dir_fd=job):
                 below = Path(place).relative_to(path.name)
                 if len(below.parts) >= MAX_DEPTH:
@@ -107,7 +107,11 @@ class SummaryFolder:
         """Write into the copy in place: TensorBoard has it open and would not see a file renamed over it."""
         target = self.path / file.place
         target.parent.mkdir(parents=True, exist_ok=True)
-        with file.open() as source, translated("write", str(target)), target.open("r+b" if begun else "wb") as copy:
+        with (
+            file.open() as source,
+            translate_errors("write", str(target)),
+            target.open("r+b" if begun else "wb") as copy,
+        ):
             source.seek(begun)
             copy.seek(begun)
             while copy.tell() < end and (data := source.read(min(_BLOCK, end - copy.tell()))):
@@ -142,8 +146,8 @@ def _opener(name: str, folder: int) -> Callable[[], BinaryIO]:
     # Not to wait for a pipe that has taken the file's place.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-    def opened() -> BinaryIO:
-        with translated("read", name):
+    def open_file() -> BinaryIO:
+        with translate_errors("read", name):
             try:
                 file = local_input(name, lambda _path, _flags: os.open(name, flags, dir_fd=folder))
             except OSError as error:
@@ -155,4 +159,4 @@ def _opener(name: str, folder: int) -> Callable[[], BinaryIO]:
             raise NotFound(f"cannot read {name}: it is no plain file")
         return file
 
-    return opened
+    return open_file

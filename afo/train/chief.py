@@ -12,7 +12,7 @@ from afo.checkpoint.save import CheckpointWriter
 from afo.checkpoint.warm_start import rules_of
 from afo.logs.task_log import LOG, one_line
 from afo.params.parameters import Parameters
-from afo.params.position import reported
+from afo.params.position import list_positions
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.export import export, select_manifest
@@ -82,7 +82,7 @@ class Chief:
             self._saved_at = time.monotonic()
 
     def _is_to_be_evaluated(self, step: int) -> bool:
-        return self._eval_every is not None and self._eval_every.passed(self._eval_step, step)
+        return self._eval_every is not None and self._eval_every.is_passed(self._eval_step, step)
 
     def finish(self, progress: Progress) -> int:
         """The last checkpoint and, out of it or of the best, the SavedModel; returns the steps of all workers.
@@ -134,7 +134,7 @@ class Chief:
             generation=setup.task.generation,
             step=saved.step,
             manifest=saved.url,
-            positions=reported(saved.positions),
+            positions=list_positions(saved.positions),
             final=final,
             hash_tables=saved.hash_tables,
             servers=saved.servers,

@@ -10,7 +10,7 @@ from afo.errors import NotFound
 from afo.formats.units import Interval
 from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
-from afo.protocol.export_gate import compared, falls
+from afo.protocol.export_gate import add_drops, falls
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.offline.scoring import Scorer
@@ -29,13 +29,13 @@ def run(setup: Setup) -> None:
     evaluator, every = Evaluator(setup), setup.job.train.eval_every
     measured: Found | None = None
     while measured is None or not measured.final:
-        waiting = awaited(find_manifests(setup.task.checkpoint_url), measured, every)
+        waiting = choose_checkpoints(find_manifests(setup.task.checkpoint_url), measured, every)
         newest = waiting[-1] if waiting else None
         if newest is None:
             setup.progress.report(Progress(phase="waiting"))
             time.sleep(POLL_S)
             continue
-        passed_over = _passed_over(waiting, measured) if every.steps is not None else []
+        passed_over = _list_passed_over(waiting, measured) if every.steps is not None else []
         try:
             evaluator.measure(newest, len(passed_over))
         except NotFound:
@@ -47,14 +47,14 @@ def run(setup: Setup) -> None:
     setup.progress.report(Progress(phase="done", step=measured.step), now=True)
 
 
-def awaited(found: list[Found], measured: Found | None, every: Interval) -> list[Found]:
+def choose_checkpoints(found: list[Found], measured: Found | None, every: Interval) -> list[Found]:
     """Checkpoints to measure after `measured`, oldest first: those that pass a multiple, and the final one."""
     newer = [each for each in found if measured is None or each.age > measured.age]
     passing = every.passing(measured.step if measured else 0, (each.step for each in newer))
     return [each for each, passes in zip(newer, passing, strict=True) if passes or each.final]
 
 
-def _passed_over(waiting: list[Found], measured: Found | None) -> list[Found]:
+def _list_passed_over(waiting: list[Found], measured: Found | None) -> list[Found]:
     """Those before the newest, which the log names. Of the ones before the first look an evaluator that died may have
     measured some.
     """
@@ -84,7 +84,7 @@ class Evaluator:
         setup = self._setup
         setup.progress.report(Progress(phase="evaluating", step=found.step), now=True)
         with CheckpointReader(found.url, setup.work_dir) as reader:
-            model, lineage = self._loaded(reader), reader.manifest.lineage
+            model, lineage = self._load_model(reader), reader.manifest.lineage
         evaluation = self._scorer.evaluate(
             model,
             self._files,
@@ -95,7 +95,7 @@ class Evaluator:
         before = lineage.before.evaluation if lineage else None
         self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}), passed_over)
 
-    def _loaded(self, reader: CheckpointReader) -> LocalModel:
+    def _load_model(self, reader: CheckpointReader) -> LocalModel:
         """One model for all checkpoints: with a new one for each the process would grow."""
         if self._model is None:
             self._model = self._setup.model.local(reader)
@@ -105,7 +105,7 @@ class Evaluator:
 
     def _report(self, found: Found, now: Evaluation, before: Evaluation, passed_over: int) -> None:
         """`before`: of the model that the training was warm-started from."""
-        values = compared(now.metrics, now.coverage, before.metrics, before.coverage)
+        values = add_drops(now.metrics, now.coverage, before.metrics, before.coverage)
         measured = ", ".join(f"{name} {value:.6g}" for name, value in now.metrics.items())
         LOG.info("step %s: %s", f"{found.step:,}", one_line(measured))
         self._summaries.write(found.step, {f"eval/{name}": value for name, value in values.items()})

@@ -14,7 +14,7 @@ from afo.checkpoint.manifest import Refusal, parse_name, write_refusal
 from afo.checkpoint.restore import CheckpointReader
 from afo.errors import GateRefused
 from afo.job import RowType, TableKind
-from afo.job.paths import checked_name
+from afo.job.paths import check_name
 from afo.models.example_parsing import Parse, parse, parse_by_tensorflow
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
@@ -91,7 +91,7 @@ def _send(local: Path, url: str, source: Exported) -> None:
 
 def _beside(url: str, source: Exported) -> str:
     """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
-    owner = checked_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
+    owner = check_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
     return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 

@@ -20,7 +20,7 @@ _AROUND = re.compile(r"\s+File |\t|Graph execution error|Detected at|<stack|\d+ 
 _NUMBERED = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
 
 
-def explained(
+def explain_failure(
     error: tf.errors.OpError, model: Model, parameters: Parameters, batch: Any, step: int,
     files: Iterable[str], entry: str,
 ) -> AfoError | None:  # fmt: skip

@@ -7,10 +7,10 @@ from afo.checkpoint.metadata import Origin
 from afo.checkpoint.restore import CheckpointReader, from_newest_complete, restore
 from afo.checkpoint.warm_start import open_source, take_over
 from afo.job import WarmStart
-from afo.job_dir.lineage import Ancestry, continued
+from afo.job_dir.lineage import Ancestry, derive_ancestry
 from afo.logs.task_log import LOG, one_line
 from afo.params.parameters import Parameters
-from afo.params.position import reported
+from afo.params.position import list_positions
 from afo.params.variables import VariableIo
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
@@ -25,9 +25,9 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     report = m.ReadyReport(task=setup.id, generation=setup.task.generation)
     if reply.restore:
         setup.progress.report(Progress(phase="restoring"), now=True)
-        restored, step, passed_over = _restored(setup, parameters, reply.restore, reply.kept)
+        restored, step, passed_over = _restore_checkpoint(setup, parameters, reply.restore, reply.kept)
         origin.resume(reply.first_step)
-        positions = reported(VariableIo(parameters.positions).read()) if reply.kept else ()
+        positions = list_positions(VariableIo(parameters.positions).read()) if reply.kept else ()
         return replace(report, restored=restored, step=step, positions=positions, passed_over=passed_over)
     setup.progress.report(Progress(phase="initializing"), now=True)
     setup.model.initialize(parameters)
@@ -38,7 +38,7 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     return _warm_started(setup, parameters, origin, warm, report)
 
 
-def _restored(
+def _restore_checkpoint(
     setup: Setup, parameters: Parameters, manifest_url: str, kept: tuple[int, ...]
 ) -> tuple[str, int, tuple[str, ...]]:
     """Out of `manifest_url`, or the newest complete checkpoint before it; all but the servers in `kept`.
@@ -76,4 +76,4 @@ def _ancestry(reader: CheckpointReader) -> Ancestry:
     evaluation = read_evaluation(reader.url)
     if manifest.lineage is None:
         return Ancestry(evaluation=evaluation)
-    return continued(manifest.lineage, reader.url, manifest.final, evaluation)
+    return derive_ancestry(manifest.lineage, reader.url, manifest.final, evaluation)

@@ -13,7 +13,7 @@ from afo.trainable.model_protocol import Computed, Model
 MARK = "afo: loss or gradients are not finite"
 
 
-def required(computed: Computed) -> Computed:
+def require_finite(computed: Computed) -> Computed:
     """The same values, which exist only if loss, gradients and changes of the state are finite."""
     values = [computed.loss, computed.vector, *(each.values for each in computed.rows)]
     values += [each for each in computed.added if each.dtype.is_floating]
@@ -58,7 +58,7 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
         gradients = {f"gradient of table `{each.table.name}`": each.values for each in computed.rows} | asked
         gradients |= _by_weight("gradient of", parameters, computed.vector)
         groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
-        return [{name: _counted(value) for name, value in group.items()} for group in groups]
+        return [{name: _count_not_finite(value) for name, value in group.items()} for group in groups]
 
     signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), batch)
     for group in tf.function(look, [signature], autograph=False)(batch):
@@ -73,7 +73,7 @@ def _by_weight(prefix: str, parameters: Parameters, vector: Any) -> dict[str, An
     return {f"{prefix} `{weight.name}`": part for weight, part in zip(parameters.weights, parts, strict=True)}
 
 
-def _counted(values: Any) -> tuple[Any, Any]:
+def _count_not_finite(values: Any) -> tuple[Any, Any]:
     """How many of the first axis hold something that is not finite, and how many there are."""
     wrong = tf.reduce_any(~tf.math.is_finite(values), axis=list(range(1, len(values.shape))))
     return tf.reduce_sum(tf.cast(wrong, tf.int32)), tf.size(wrong)

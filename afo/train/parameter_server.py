@@ -16,7 +16,7 @@ def run(setup: Setup) -> None:
     if setup.job.model.embedding.storage == "hash_table":
         library.load_for_job()
     else:
-        library.loaded_if_there()  # the workers' functions, which every server is told of, may name our parser
+        library.load_if_present()  # the workers' functions, which every server is told of, may name our parser
     try:
         server = tf.distribute.Server(
             tf.train.ClusterSpec({"ps": list(task.ps)}), job_name="ps", task_index=task.index, start=True

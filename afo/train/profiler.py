@@ -36,21 +36,21 @@ def profile_on_request(work_dir: str, steps: Steps = None) -> None:
 def _answer(folder: Path, steps: Steps) -> None:
     answered = 0
     while True:
-        wanted = _wanted(folder)
+        wanted = _read_request(folder)
         if wanted is not None and wanted.number != answered:
             answered = wanted.number
-            json_file.write_private(folder / DONE, _profiled(folder, wanted, steps))
+            json_file.write_private(folder / DONE, _take_profile(folder, wanted, steps))
         time.sleep(_POLL_S)
 
 
-def _wanted(folder: Path) -> Wanted | None:
+def _read_request(folder: Path) -> Wanted | None:
     try:
         return json_file.read(folder / WANTED, Wanted)
     except (NotFound, SpecError):
         return None
 
 
-def _profiled(folder: Path, wanted: Wanted, steps: Steps) -> Done:
+def _take_profile(folder: Path, wanted: Wanted, steps: Steps) -> Done:
     place = folder / FOLDER / str(wanted.number)
     try:
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)

@@ -37,12 +37,12 @@ class Splits:
         self.urls[reply.split] = reply.url
         skip = 0
         if reply.resume:
-            epoch, count, _ = self._stored(reply.split)
+            epoch, count, _ = self._read_position(reply.split)
             skip = count if epoch == reply.epoch else 0
         LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(part_name(reply.url, reply.part)))
         return from_nearer_by(Lease(reply.split, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
 
-    def applied(self, splits: Any, positions: Any) -> None:
+    def note_applied(self, splits: Any, positions: Any) -> None:
         """Remember the positions [S, 3] of `splits` [S] that a step has written."""
         for split, (epoch, count, xor) in zip(splits, positions, strict=True):
             self._applied[int(split)] = (int(epoch), int(count), int(xor))
@@ -53,7 +53,7 @@ class Splits:
         epoch, count, xor = self._applied.get(lease.split, (None, 0, 0))
         if epoch != lease.epoch:
             # Nothing was left of it to apply: what is known of it stands with the model.
-            epoch, count, xor = self._stored(lease.split)
+            epoch, count, xor = self._read_position(lease.split)
         if epoch != lease.epoch:
             count = xor = 0
         self._setup.master.ack_split(
@@ -72,7 +72,7 @@ class Splits:
         if self._holding.get(lease.split) == lease.epoch:
             del self._holding[lease.split]
 
-    def _stored(self, split: int) -> Position:
+    def _read_position(self, split: int) -> Position:
         """A split's position as the model on the parameter servers holds it."""
         # One of them, not all: a job may have tens of thousands of files.
         epoch, count, xor = self._positions.read_rows([split])[0]

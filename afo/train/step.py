@@ -61,7 +61,7 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
     def step(batch: Prepared, first_step: Any) -> StepResult:
         exchange = Exchange(parameters)
         position = Position(parameters, batch.origin)
-        computed = nan_check.required(model.compute(batch.inputs, exchange, position.state, position.step))
+        computed = nan_check.require_finite(model.compute(batch.inputs, exchange, position.state, position.step))
         rate = model.rate(position.step, first_step, batch.origin.epochs)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)

@@ -18,7 +18,7 @@ from afo.ops import library
 from afo.params import variables
 from afo.params.parameters import Parameter, Parameters
 from afo.protocol.offline_task import NumberedFile, Trial
-from afo.train.failed_step import explained
+from afo.train.failed_step import explain_failure
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function
 
@@ -44,7 +44,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
     Raises what a worker would: SpecError, ModelError, Unsupported, DataError, NotFinite.
     """
     variables.keep_here()
-    library.loaded_if_there()
+    library.load_if_present()
     parameters = parts.model.parameters(1, len(files))
     prepare = prepare_function(parts.model, parts.parser, 1)
     step = step_function(parts.model, parameters, prepare)
@@ -92,5 +92,5 @@ def _reason(
     files: Sequence[NumberedFile],
 ) -> Exception:  # fmt: skip
     names = [files[int(split)].url for split in batch.inputs.origin.files]
-    found = explained(error, parts.model, parameters, batch.inputs, 1, names, parts.job.model.entry)
+    found = explain_failure(error, parts.model, parameters, batch.inputs, 1, names, parts.job.model.entry)
     return error if found is None else found

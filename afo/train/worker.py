@@ -14,7 +14,7 @@ from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
-from afo.train.failed_step import explained
+from afo.train.failed_step import explain_failure
 from afo.train.setup import Setup
 from afo.train.split_client import Splits
 from afo.train.step import StepResult, prepare_function, step_function
@@ -133,23 +133,23 @@ class Worker:
     def _apply(self, batch: Batch) -> None:
         """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""
         if batch.size:
-            result = self._stepped(batch)
+            result = self._run_step(batch)
             before, self._step = (int(each) for each in result.steps.numpy())
             # The first step of a process sets its functions up on the servers, which takes as long as many steps.
             if self._samples:
                 self._staleness = _running(self._staleness, self._step - before - 1)
             self._loss = _running(self._loss, float(result.loss))
-            self._splits.applied(result.files.numpy(), result.positions.numpy())
+            self._splits.note_applied(result.files.numpy(), result.positions.numpy())
             self._samples += batch.size
         for ended in batch.ended:
             self._splits.acknowledge(ended)
 
-    def _stepped(self, batch: Batch) -> StepResult:
+    def _run_step(self, batch: Batch) -> StepResult:
         """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
         try:
             return self._train_step(batch.inputs, self._first_step)  # type: ignore[no-any-return]  # TensorFlow is untyped
         except tf.errors.InvalidArgumentError as error:
-            reason = explained(
+            reason = explain_failure(
                 error, self._setup.model, self._parameters, batch.inputs, int(self._global_step.read()) + 1,
                 [self._splits.urls[int(split)] for split in batch.inputs.origin.files], self._setup.job.model.entry,
             )  # fmt: skip

@@ -70,26 +70,26 @@ class AskedTables:
                 runs = [Run(number) for number in range(len(near))]
                 self._rows[kind] = TableExchange(group, near, keys, runs, insert=True, wire=of_wire)
             if parts.far:
-                self._sums[kind] = self._pooled(group, kind, first, lists, of_wire)
+                self._sums[kind] = self._pool_lists(group, kind, first, lists, of_wire)
 
     @property
     def values(self) -> list[list[Any]]:
         """What gradients are taken of."""
         return [each.values for each in self._exchanges]
 
-    def looked_up(self, samples: Samples) -> tuple[Any, Any]:
+    def look_up(self, samples: Samples) -> tuple[Any, Any]:
         """[B, features * dim] and [B]; None for a part that the model lacks."""
         layout, near = self._parts.whole, self._parts.of_rows
         size, counts = tf.shape(samples.label)[0], [column.values for column in near.sparse]
         embeddings = linear = None
         if layout.has_deep:
-            rows = self._joined("deep", counts, size, layout.dim)
-            embeddings = self._in_order(wide_deep.pooled(near, rows, samples.shares))
+            rows = self._join_rows("deep", counts, size, layout.dim)
+            embeddings = self._in_order(wide_deep.pool_embeddings(near, rows, samples.shares))
         if layout.has_wide:
-            rows = self._joined("wide", counts + [1] * len(near.crosses), size, 1)[:, :, 0]
+            rows = self._join_rows("wide", counts + [1] * len(near.crosses), size, 1)[:, :, 0]
             linear = wide_deep.linear_sum(near, rows, samples.shares)
             if "wide" in self._sums:
-                linear += tf.add_n(self._sums["wide"].pooled())[:, 0]
+                linear += tf.add_n(self._sums["wide"].pool())[:, 0]
         return embeddings, linear
 
     def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
@@ -100,7 +100,7 @@ class AskedTables:
     def _exchanges(self) -> list[TableExchange | PooledExchange]:
         return [*self._rows.values(), *self._sums.values()]
 
-    def _pooled(self, group: TableGroup, kind: str, first: int, lists: Lists, wire: Any) -> PooledExchange:
+    def _pool_lists(self, group: TableGroup, kind: str, first: int, lists: Lists, wire: Any) -> PooledExchange:
         runs = []
         for number, place in enumerate(self._parts.far):
             pooling = self._parts.whole.sparse[place].pooling
@@ -110,22 +110,22 @@ class AskedTables:
         tables = [first + place for place in self._parts.far]
         return PooledExchange(group, tables, lists.keys, lists.bags, runs, insert=True, wire=wire)
 
-    def _joined(self, kind: str, counts: list[int], size: Any, dim: int) -> Any:
+    def _join_rows(self, kind: str, counts: list[int], size: Any, dim: int) -> Any:
         """The rows of all ids, `counts` of each run in a sample, side by side: [B, sum of the counts, dim]."""
         exchange, shape = self._rows.get(kind), [size, sum(counts), dim]
         if exchange is None:
             return tf.zeros(shape)
         if 1 in counts or len(counts) == 1:
-            return tf.reshape(exchange.joined(), shape)
+            return tf.reshape(exchange.concat(), shape)
         # Side by side the operation has what belongs to one id of the feature with the fewest.
-        parts = zip(exchange.pooled(), counts, strict=True)
+        parts = zip(exchange.pool(), counts, strict=True)
         return tf.concat([tf.reshape(rows, [size, count, dim]) for rows, count in parts], axis=1)
 
     def _in_order(self, near: Any) -> Any:
         """[B, features * dim] in the order of the layout, of the features whose rows came, [B, n * dim], and sums."""
         if "deep" not in self._sums:
             return near
-        dim, sums = self._parts.whole.dim, iter(self._sums["deep"].pooled())
+        dim, sums = self._parts.whole.dim, iter(self._sums["deep"].pool())
         found: list[Any] = []
         first = 0
         for is_far, places in groupby(range(len(self._parts.whole.sparse)), lambda place: place in self._parts.far):

@@ -29,7 +29,7 @@ from afo.params import initialize
 from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.params.step_exchange import Exchange
 from afo.params.variables import read_value
-from afo.trainable.gradient_clipping import clipped
+from afo.trainable.gradient_clipping import clip_gradients
 from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.keras_initializers import draw_of
 from afo.trainable.layer_exchange import ways_of
@@ -58,7 +58,7 @@ class EntryModel:
         self.labels = job.data.labels
         self._schema, self._job = schema, job
         self._own = OwnModule(schema, job)
-        self._optimizer = self._chosen()
+        self._optimizer = self._choose_optimizer()
         self._rule = rule_of(self._optimizer.choice)
 
     @property
@@ -123,7 +123,7 @@ class EntryModel:
         own, variables = self._own, self._own.variables
         vector = exchange.vector()
         variables.assign(vector, state, step)
-        tables = self._asked(inputs.features, exchange)
+        tables = self._ask_servers(inputs.features, exchange)
         asked = [] if tables is None else tables.values
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([variables.trained, asked])
@@ -136,14 +136,14 @@ class EntryModel:
         weights, rows, found = tape.gradient(loss, [variables.trained, lookup.rows, asked], self._part(inputs, loss))
         computed = Computed(
             loss=loss,
-            rows=lookup.summed(rows),
-            vector=_joined(variables.trained, weights),
+            rows=lookup.sum_gradients(rows),
+            vector=_join_gradients(variables.trained, weights),
             added=tuple(after - before for after, before in zip(variables.state, state, strict=True)),
             embeddings=() if tables is None else tables.gradients(found),
-            moved=variables.moved(vector),
-            moved_rows=lookup.moved(),
+            moved=variables.measure_moves(vector),
+            moved_rows=lookup.measure_moves(),
         )
-        return clipped(computed, variables.weights, self._optimizer.clipping)
+        return clip_gradients(computed, variables.weights, self._optimizer.clipping)
 
     def numbers(self, inputs: Inputs) -> dict[str, Any]:
         """The dense features that the model reads, labels and weight."""
@@ -167,7 +167,7 @@ class EntryModel:
         own, exchange = self._own, Exchange(parameters)
         state = [read_value(each.handle(), each.dtype) for each in parameters.state]
         own.variables.assign(exchange.vector(), state, 0)
-        tables = self._asked(inputs.features, exchange)
+        tables = self._ask_servers(inputs.features, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             if tables is not None:
                 tables.open()
@@ -186,7 +186,7 @@ class EntryModel:
             return tf.ones_like(loss)
         return tf.cast(share_of_batch(inputs.weight, self._job.data.batch_size), loss.dtype)
 
-    def _asked(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
+    def _ask_servers(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
         """One question to each server for all hash tables; None where there are none, or nobody is asked."""
         calls, group = self._own.foreseen(features), exchange.parameters.embeddings
         if group is None or not calls:
@@ -222,7 +222,7 @@ class EntryModel:
         found: Filter | None = layer.filter
         return self._job.model.embedding.filter if found is None else found
 
-    def _chosen(self) -> Compiled:
+    def _choose_optimizer(self) -> Compiled:
         options, compiled = self._job.optimizer, getattr(self._own.module, "optimizer", None)
         callbacks = self._own.callbacks
         if options.deep is None and compiled is not None:
@@ -275,17 +275,19 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self.resources = resources(own.module)
         dense = {each.name: form.dense(own.rows(reader, each)) for each in parameters.tables}
         # TensorFlow tracks a dictionary as it is when it is assigned.
-        self.tables = dense | {name: form.hashed(rows, absent[name]) for name, rows in self._hashed(reader).items()}
+        self.tables = dense | {
+            name: form.make_hash_table(rows, absent[name]) for name, rows in self._read_hash_tables(reader).items()
+        }
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
         self._assign(reader)
         for each in self._parameters.tables:
             self.tables[each.name].load(self._own.rows(reader, each))
-        for name, rows in self._hashed(reader).items():
+        for name, rows in self._read_hash_tables(reader).items():
             self.tables[name].load(rows)
 
-    def _hashed(self, reader: CheckpointReader) -> dict[str, Rows]:
+    def _read_hash_tables(self, reader: CheckpointReader) -> dict[str, Rows]:
         dims = {each.name: each.layer.output_dim for each in self._own.embeddings if each.hashed}
         return reader.hash_tables(dims) if dims else {}
 
@@ -311,7 +313,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
             return self._own.probabilities(features)
 
 
-def _joined(variables: list[Any], gradients: list[Any]) -> Any:
+def _join_gradients(variables: list[Any], gradients: list[Any]) -> Any:
     """The gradient of the dense vector; none where the loss does not depend on a weight."""
     parts = [
         tf.zeros([variable.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])

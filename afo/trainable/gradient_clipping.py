@@ -11,14 +11,14 @@ from afo.optimizers.clipping import Clipping
 from afo.trainable.model_protocol import Computed, TableGradients
 
 
-def clipped(computed: Computed, weights: Sequence[Weight], clipping: Clipping) -> Computed:
+def clip_gradients(computed: Computed, weights: Sequence[Weight], clipping: Clipping) -> Computed:
     """As `clipping` limits them: of each weight of the dense vector, and of each table the rows that the batch names.
 
     Rows of hash tables must have come themselves, not as sums.
     """
     if not clipping.clips:
         return computed
-    computed = _each(computed, clipping.bounded)
+    computed = _each(computed, clipping.clip_values)
     factors = clipping.factors(_squares(computed, weights))
     if not factors:
         return computed

@@ -67,14 +67,14 @@ class HashedLookup:
     def open(self) -> None:
         """To be called where the gradients' tape watches the values."""
         for calls, exchange in self._asked:
-            for call, answer in zip(calls, exchange.pooled(), strict=True):
+            for call, answer in zip(calls, exchange.pool(), strict=True):
                 self._waiting.setdefault(id(call.layer), []).append((call, answer))
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows [..., output_dim]. The step fails if these are other ids than were foreseen."""
         foreseen, rows = self._waiting[id(layer)].pop(0)
         with tf.control_dependencies([_same(layer, "ids", foreseen.ids, ids)]):
-            return shaped(tf.identity(rows), ids, layer)
+            return reshape_rows(tf.identity(rows), ids, layer)
 
     def distinct(self, layer: Any) -> Any:
         """The different rows of this layer's table, [n, output_dim]; of one that is not pooled on the servers."""
@@ -85,10 +85,10 @@ class HashedLookup:
         return tf.zeros([0, layer.output_dim])
 
     def is_pooled(self, layer: Any) -> bool:
-        """Whether the servers send the sums of this layer, which `pooled` returns."""
+        """Whether the servers send the sums of this layer, which `pool` returns."""
         return id(layer) in self._ways and self._ways[id(layer)].is_pooled
 
-    def pooled(self, layer: Any, ids: Any, weights: Any) -> Any:
+    def pool(self, layer: Any, ids: Any, weights: Any) -> Any:
         """Sums [B, output_dim]. The step fails if these are other ids or weights than were foreseen."""
         foreseen, sums = self._waiting[id(layer)].pop(0)
         checks = [_same(layer, "ids", foreseen.ids, ids)]
@@ -126,6 +126,6 @@ def all_within(layer: Any, ids: Any) -> Any:
     return tf.debugging.Assert(fits, [text, lowest, "and", highest], name="ids_are_rows")
 
 
-def shaped(rows: Any, ids: Any, layer: Any) -> Any:
+def reshape_rows(rows: Any, ids: Any, layer: Any) -> Any:
     result = tf.reshape(rows, tf.concat([tf.shape(ids), [layer.output_dim]], axis=0))
     return tf.ensure_shape(result, [*ids.shape, layer.output_dim])

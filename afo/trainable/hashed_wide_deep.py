@@ -34,7 +34,7 @@ from afo.trainable.wide_deep_model import (
     Samples,
     WideDeepModel,
     samples_of,
-    standardised_by_all,
+    standardise_batch,
     total_weight_of,
     weighted_loss,
 )
@@ -89,13 +89,13 @@ class HashedWideDeepModel(WideDeepModel):
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own, dense = standardised_by_all(inputs.samples, state)
+        own, dense = standardise_batch(inputs.samples, state)
         parts = split_layout(self._layout, self._job, exchange.parameters.servers)
         asked = AskedTables(parts, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([vector, asked.values])
-            embeddings, linear = asked.looked_up(inputs.samples)
+            embeddings, linear = asked.look_up(inputs.samples)
             log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
             loss = weighted_loss(inputs.samples, log_odds)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
@@ -114,7 +114,7 @@ class HashedWideDeepModel(WideDeepModel):
     def _lists(self, encoded: EncodedKeys, parsed: Parsed, parts: SplitLayout, servers: int) -> Lists:
         columns = [self._layout.sparse[place] for place in parts.far]
         bags = [
-            bag_of(encoded.keys[place], *self._encoder.counted(column, parsed.features))
+            bag_of(encoded.keys[place], *self._encoder.weigh_values(column, parsed.features))
             for place, column in zip(parts.far, columns, strict=True)
         ]
         keys = unique_keys([bag.ids for bag in bags], range(len(bags)), servers)

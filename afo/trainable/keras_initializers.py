@@ -27,23 +27,23 @@ def draw_of(layer: Any, servers: int, seed: int) -> Draw:
         return lambda shape, number: initializer(shape, dtype="float32")
     if isinstance(initializer, _RANDOM):
         kind, config = type(initializer), initializer.get_config()
-        return lambda shape, number: _drawn(kind, {**config, "seed": _seed(initializer, seed, number)}, shape)
+        return lambda shape, number: _draw(kind, {**config, "seed": _seed(initializer, seed, number)}, shape)
     if isinstance(initializer, keras.initializers.VarianceScaling):
-        return lambda shape, number: _scaled(initializer, layer, _seed(initializer, seed, number), shape)
+        return lambda shape, number: _draw_part(initializer, layer, _seed(initializer, seed, number), shape)
     whole = tf.cast(initializer((layer.input_dim, layer.output_dim), dtype="float32"), tf.float32)
     return lambda shape, number: whole[number % servers :: servers]
 
 
-def _drawn(kind: Any, config: dict[str, Any], shape: tuple[int, ...]) -> Any:
+def _draw(kind: Any, config: dict[str, Any], shape: tuple[int, ...]) -> Any:
     return kind.from_config(config)(shape, dtype="float32")
 
 
-def _scaled(initializer: Any, layer: Any, seed: int, shape: tuple[int, ...]) -> Any:
+def _draw_part(initializer: Any, layer: Any, seed: int, shape: tuple[int, ...]) -> Any:
     """A part of what the initializer would draw for the whole table: its spread goes by the number of all rows."""
     part, whole = (_fan(initializer.mode, rows, layer.output_dim) for rows in (shape[0], layer.input_dim))
     scale = initializer.scale * part / whole
     config = {"scale": scale, "mode": initializer.mode, "distribution": initializer.distribution, "seed": seed}
-    return _drawn(keras.initializers.VarianceScaling, config, shape)
+    return _draw(keras.initializers.VarianceScaling, config, shape)
 
 
 def _fan(mode: str, rows: int, width: int) -> float:

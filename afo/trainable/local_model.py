@@ -70,7 +70,8 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         self._encoder = encoder
         self._dims = dict.fromkeys(layout.deep_tables, layout.dim) | dict.fromkeys(layout.wide_tables, 1)
         self.tables = {
-            name: form.hashed(rows, absent.get(name, 0.0)) for name, rows in reader.hash_tables(self._dims).items()
+            name: form.make_hash_table(rows, absent.get(name, 0.0))
+            for name, rows in reader.hash_tables(self._dims).items()
         }
         self.dense = _variable(reader.whole("dense"))
         self.statistics = _variable(reader.whole("statistics"))
@@ -92,12 +93,12 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         size, layout = tf.shape(encoded.dense)[0], self._layout
         embeddings = wide = None
         if layout.has_deep:
-            embeddings = self._looked_up(layout.deep_tables, encoded.keys, size, layout.dim)
+            embeddings = self._look_up(layout.deep_tables, encoded.keys, size, layout.dim)
         if layout.has_wide:
-            wide = self._looked_up(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
+            wide = self._look_up(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
         return _probabilities(layout, embeddings, wide, encoded, self.dense, self.statistics)
 
-    def _looked_up(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
+    def _look_up(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
         """[B, values of all features, dim]."""
         if not names:
             return tf.zeros([size, 0, dim])
@@ -105,7 +106,7 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
 
 
 def _probabilities(layout: Layout, embeddings: Any, wide: Any, encoded: Any, vector: Any, statistics: Any) -> Any:
-    dense = wide_deep.standardised(encoded.dense, statistics)
+    dense = wide_deep.standardise(encoded.dense, statistics)
     log_odds = wide_deep.logits(layout, embeddings, wide, dense, vector, encoded.shares)
     return tf.sigmoid(log_odds)[:, tf.newaxis]
 

@@ -9,7 +9,7 @@ from afo.errors import ModelError
 from afo.layers.layer_lookup import Lookup
 from afo.params.parameters import Parameter
 from afo.params.step_exchange import Exchange, Route, RowGradient, route
-from afo.trainable.hashed_lookup import HashedLookup, all_within, shaped
+from afo.trainable.hashed_lookup import HashedLookup, all_within, reshape_rows
 
 
 class Named(NamedTuple):
@@ -25,7 +25,7 @@ class Named(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a layer: its ids as it got them, and the rest of what `Lookup.pooled` is given."""
+    """A call of a layer: its ids as it got them, and the rest of what `Lookup.pool` is given."""
 
     layer: Any
     ids: Any
@@ -42,11 +42,11 @@ class Embeddings(Lookup):
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Zeros [..., output_dim]."""
         self.calls.append(Call(layer, ids))
-        return shaped(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
+        return reshape_rows(tf.zeros(tf.size(ids) * layer.output_dim), ids, layer)
 
-    def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
+    def pool(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
         """Zeros [B, output_dim], on which the weights have the part that they have in a job."""
-        found = super().pooled(layer, ids, counts, weights)
+        found = super().pool(layer, ids, counts, weights)
         self.calls[-1] = Call(layer, ids, counts, weights)
         return found
 
@@ -54,7 +54,7 @@ class Embeddings(Lookup):
         """The calls in this graph itself, not in a loop, a condition or a function of it, or in another trace."""
         return [call for call in self.calls if call.ids.graph is graph]
 
-    def named(self) -> tuple[Named, ...]:
+    def name_layers(self) -> tuple[Named, ...]:
         """The layers in the order of their first call; a name stands for one of them alone."""
         found: dict[str, Any] = {}
         for layer in {id(call.layer): call.layer for call in self.calls}.values():
@@ -112,20 +112,20 @@ class ServerLookup(Lookup):
             where = route(tf.identity(flat), len(table.shards))
         # The gradient is taken of each id's own copy and summed afterwards: quicker than through tf.gather.
         pulled = self._exchange.rows(table, where.rows)
-        bounded = layer.bounded(pulled, self._step)
+        bounded = layer.constrain(pulled, self._step)
         rows = tf.gather(bounded, where.places)
         self._tape.watch(rows)
         moved = tf.gather(bounded - pulled, where.places) if layer.is_bounded else None
         self._asked.append(_Asked(layer, table, flat, where, rows, moved))
-        return shaped(rows, ids, layer)
+        return reshape_rows(rows, ids, layer)
 
-    def pooled(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
+    def pool(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
         """On the servers, or of rows that came."""
         self._require_own_graph(layer)
         if self._hashed is not None and self._hashed.is_pooled(layer):
-            sums = self._hashed.pooled(layer, ids, weights)
+            sums = self._hashed.pool(layer, ids, weights)
             return sums if layer.trainable else tf.stop_gradient(sums)
-        return super().pooled(layer, ids, counts, weights)
+        return super().pool(layer, ids, counts, weights)
 
     def distinct(self, layer: Any) -> Any:
         """What their gradients are taken of."""
@@ -146,15 +146,15 @@ class ServerLookup(Lookup):
         """What the calls answered, in their order: what to take gradients of."""
         return [each.rows for each in self._asked]
 
-    def summed(self, gradients: list[Any]) -> tuple[RowGradient, ...]:
+    def sum_gradients(self, gradients: list[Any]) -> tuple[RowGradient, ...]:
         """Gradients of `rows`, summed over equal ids, one of each table; None where the loss does not depend on it."""
         by_table: dict[str, list[tuple[_Asked, Any]]] = {}
         for asked, gradient in zip(self._asked, gradients, strict=True):
             if gradient is not None:
                 by_table.setdefault(asked.table.name, []).append((asked, gradient))
-        return tuple(_summed(calls) for calls in by_table.values())
+        return tuple(_sum_calls(calls) for calls in by_table.values())
 
-    def moved(self) -> tuple[RowGradient, ...]:
+    def measure_moves(self) -> tuple[RowGradient, ...]:
         """By how much constraints moved the rows since they came, one of each table that has one."""
         by_table: dict[str, list[_Asked]] = {}
         for asked in self._asked:
@@ -178,7 +178,7 @@ class LocalLookup(Lookup):
         return self._tables[id(layer)].lookup(ids)
 
 
-def _summed(calls: list[tuple[_Asked, Any]]) -> RowGradient:
+def _sum_calls(calls: list[tuple[_Asked, Any]]) -> RowGradient:
     """The gradient of a table that several calls of its layer may have asked."""
     table, where = calls[0][0].table, _where([asked for asked, _ in calls])
     gradients = tf.concat([tf.convert_to_tensor(gradient) for _, gradient in calls], axis=0)

@@ -49,7 +49,7 @@ class OwnModule:
             specs = feature_specs(schema)
             graph = self._trace(specs)
         #: Its layers whose tables lie on the servers.
-        self.embeddings = self._stored(found.named(), found.within(graph), specs)
+        self.embeddings = self._choose_storage(found.name_layers(), found.within(graph), specs)
         self.variables = OwnVariables(self.module, graph, self.entry)
 
     @property
@@ -148,7 +148,7 @@ class OwnModule:
             for first in range(0, len(rows), BLOCK):
                 block = rows[first : first + BLOCK]
                 with user_code(self.entry):
-                    block[...] = layer.bounded(tf.constant(block), reader.manifest.step).numpy()
+                    block[...] = layer.constrain(tf.constant(block), reader.manifest.step).numpy()
         return rows
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
@@ -183,7 +183,9 @@ class OwnModule:
         within = calls.within(tf.compat.v1.get_default_graph())
         return [call for call in within if id(call.layer) in hashed]
 
-    def _stored(self, layers: tuple[Named, ...], training: list[Call], specs: dict[str, Any]) -> tuple[Named, ...]:
+    def _choose_storage(
+        self, layers: tuple[Named, ...], training: list[Call], specs: dict[str, Any]
+    ) -> tuple[Named, ...]:
         """Which of the layers have a hash table. Raises ModelError for one that must and cannot."""
         wanted = bool(layers) and self._job.model.embedding.storage == "hash_table"
         without = self._calls_without_training(specs) if wanted else []

@@ -36,7 +36,7 @@ class OwnVariables:
         self._entry = entry
         trained, state = _variables(module)
         values = [_value(variable) for variable in trained.values()]
-        assigned = _assigned(graph, values)
+        assigned = _find_assigned(graph, values)
         self._trained = [
             Trained(name, value, variable.constraint, variable.constraint is not None or id(value) in assigned)
             for (name, variable), value in zip(trained.items(), values, strict=True)
@@ -47,7 +47,7 @@ class OwnVariables:
         self.weights, self.state_names = _weights(zip(trained, values, strict=True)), list(state)
         self._check_dtypes()
         for each in self._trained:
-            self._bounded(each, each.value)
+            self._constrain(each, each.value)
 
     @property
     def are_bounded(self) -> bool:
@@ -62,12 +62,12 @@ class OwnVariables:
         for each, part in zip(self._trained, self._parts(vector), strict=True):
             value = tf.reshape(part, each.value.shape)
             each.value.assign(
-                tf.where(step > 0, self._bounded(each, value), value) if each.constraint is not None else value
+                tf.where(step > 0, self._constrain(each, value), value) if each.constraint is not None else value
             )
         for variable, value in zip(self.state, state, strict=True):
             variable.assign(tf.reshape(value, variable.shape))
 
-    def moved(self, vector: Any) -> Any:
+    def measure_moves(self, vector: Any) -> Any:
         """By how much constraints and layers have moved the weights since `vector` was assigned; None: not at all."""
         if not any(each.is_moved for each in self._trained):
             return None
@@ -79,7 +79,7 @@ class OwnVariables:
     def _parts(self, vector: Any) -> Sequence[Any]:
         return tf.split(vector, [weight.size for weight in self.weights]) if self.weights else []
 
-    def _bounded(self, trained: Trained, value: Any) -> Any:
+    def _constrain(self, trained: Trained, value: Any) -> Any:
         if trained.constraint is None:
             return value
         with user_code(self._entry):
@@ -100,16 +100,16 @@ class OwnVariables:
 def _variables(module: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """By name what is trained, and what the model changes by itself; no states of random numbers."""
     if isinstance(module, keras.Model):
-        return _named(module.trainable_weights), _named(module.non_trainable_weights)
+        return _name_variables(module.trainable_weights), _name_variables(module.non_trainable_weights)
     layers = module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer))
     # Those of layers first: a module lists the same ones without their constraints.
     inside = [variable for layer in layers for variable in layer.weights]
     of_layers = {id(_value(variable)): variable for variable in inside}
     every = [of_layers.get(id(variable), variable) for variable in (*module.variables, *inside)]
-    return _named(v for v in every if v.trainable), _named(v for v in every if not v.trainable)
+    return _name_variables(v for v in every if v.trainable), _name_variables(v for v in every if not v.trainable)
 
 
-def _named(variables: Iterable[Any]) -> dict[str, Any]:
+def _name_variables(variables: Iterable[Any]) -> dict[str, Any]:
     """By names that are paths without what TensorFlow and file names cannot have, each variable once."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
@@ -140,7 +140,7 @@ def _weights(variables: Iterable[tuple[str, Any]]) -> tuple[Weight, ...]:
     return tuple(weights)
 
 
-def _assigned(graph: Any, variables: Sequence[Any]) -> set[int]:
+def _find_assigned(graph: Any, variables: Sequence[Any]) -> set[int]:
     """Ids of those that the graph assigns to; all of them where a condition, a loop or a function assigns."""
     functions = graph.as_graph_def().library.function
     if any(node.op in _ASSIGNMENTS for function in functions for node in function.node_def):

@@ -71,7 +71,7 @@ class WideDeepModel:
         self._encoder = Encoder(self._layout)
 
     def parameters(self, servers: int, splits: int) -> Parameters:
-        """Tables `deep` and `wide`; the state is `statistics` [3, dense values], as `wide_deep.standardised` has it."""
+        """Tables `deep` and `wide`; the state is `statistics` [3, dense values], as `wide_deep.standardise` has it."""
         layout, optimizer = self._layout, self._job.optimizer
         deep_rule, wide_rule = rule_of(optimizer.deep_or_default), rule_of(optimizer.wide)
         tables: list[Parameter] = []
@@ -107,11 +107,11 @@ class WideDeepModel:
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own, dense = standardised_by_all(inputs.samples, state)
+        own, dense = standardise_batch(inputs.samples, state)
         pulled = _Pulled(inputs, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             # The gradients are taken of each id's own copy and summed afterwards: quicker than through tf.gather.
-            looked_up = self._looked_up(inputs, pulled)
+            looked_up = self._spread_rows(inputs, pulled)
             present = [value for value in looked_up if value is not None]
             tape.watch(present)
             loss = weighted_loss(inputs.samples, self._log_odds(looked_up, dense, inputs.samples.shares))
@@ -119,7 +119,7 @@ class WideDeepModel:
         gradients = Looked(*(None if value is None else next(found) for value in looked_up))
         return Computed(
             loss=loss / total_weight_of(inputs.samples),
-            rows=pulled.summed(inputs, gradients),
+            rows=pulled.sum_gradients(inputs, gradients),
             vector=self._mean_gradient(inputs.samples, gradients.vector),
             added=(own,),
         )
@@ -154,7 +154,7 @@ class WideDeepModel:
         """Divide the gradient of `weighted_loss` by the weight of a whole batch whose samples weigh as these do."""
         return summed / (total_weight_of(samples) / share_of_batch(samples.label, self._job.data.batch_size))
 
-    def _looked_up(self, inputs: Inputs, pulled: "_Pulled") -> Looked:
+    def _spread_rows(self, inputs: Inputs, pulled: "_Pulled") -> Looked:
         layout, size = self._layout, tf.shape(inputs.samples.label)[0]
 
         def spread(values: Any, places: Any, shape: list[Any]) -> Any:
@@ -177,10 +177,10 @@ def samples_of(encoded: Encoded | EncodedKeys, parsed: Parsed) -> Samples:
     return Samples(encoded.dense, encoded.shares, parsed.labels[:, 0], parsed.weight)
 
 
-def standardised_by_all(samples: Samples, state: tuple[Any, ...]) -> tuple[Any, Any]:
+def standardise_batch(samples: Samples, state: tuple[Any, ...]) -> tuple[Any, Any]:
     """The batch's own statistics, and its dense values by these and all that were seen before."""
     own = wide_deep.batch_statistics(samples.dense)
-    return own, wide_deep.standardised(samples.dense, state[0] + own)
+    return own, wide_deep.standardise(samples.dense, state[0] + own)
 
 
 def weighted_loss(samples: Samples, log_odds: Any) -> Any:
@@ -202,7 +202,7 @@ class _Pulled:
     def __init__(self, inputs: Inputs, exchange: Exchange) -> None:
         self._id_sizes = [tf.size(rows) for rows in inputs.ids.rows]
         self._cross_sizes = [tf.size(rows) for rows in inputs.crosses.rows]
-        self._rows: dict[str, tuple[Any, ...]] = _placed(inputs.ids, inputs.crosses)
+        self._rows: dict[str, tuple[Any, ...]] = _place_rows(inputs.ids, inputs.crosses)
         self._tables = {each.name: each for each in exchange.parameters.tables}
         self.embeddings = self.linear = self.crosses = None
         if "deep" in self._tables:
@@ -212,7 +212,7 @@ class _Pulled:
             self.linear, self.crosses = self._apart(values)
         self.vector = exchange.vector()
 
-    def summed(self, inputs: Inputs, gradients: Looked) -> tuple[RowGradient, ...]:
+    def sum_gradients(self, inputs: Inputs, gradients: Looked) -> tuple[RowGradient, ...]:
         """Gradients of each different id, summed over the samples."""
         found = []
         if gradients.embeddings is not None:
@@ -232,7 +232,7 @@ class _Pulled:
         return tf.concat(parts[0::2], axis=0), tf.concat(parts[1::2], axis=0)
 
 
-def _placed(ids: Route, crosses: Route) -> dict[str, tuple[Any, ...]]:
+def _place_rows(ids: Route, crosses: Route) -> dict[str, tuple[Any, ...]]:
     """The rows of both tables on their servers. Those of the ids are sent once: they are the same in both."""
     deep, wide = [], []
     for task, (id_rows, cross_rows) in enumerate(zip(ids.rows, crosses.rows, strict=True)):

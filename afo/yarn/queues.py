@@ -105,7 +105,7 @@ def _use(queue: Mapping[str, Any]) -> QueueUse:
 
     def first(kind: type[_T], *names: str) -> _T | None:
         found = next((queue[name] for name in names if queue.get(name) is not None), None)
-        return None if found is None else typed(found, kind)
+        return None if found is None else convert_answer(found, kind)
 
     return QueueUse(
         guaranteed=first(Resource, "minEffectiveCapacity", "steadyFairResources", "minResources"),
@@ -121,16 +121,16 @@ def _use(queue: Mapping[str, Any]) -> QueueUse:
 def _pending(queue: Mapping[str, Any]) -> Resource | None:
     """Over all node labels. The fair scheduler tells the demand, which holds what is used already."""
     if demand := queue.get("demandResources"):
-        wanted, used = typed(demand, Resource), typed(queue.get("usedResources"), Resource)
+        wanted, used = convert_answer(demand, Resource), convert_answer(queue.get("usedResources"), Resource)
         return Resource(memory=max(0, wanted.memory - used.memory), vcores=max(0, wanted.vcores - used.vcores))
     labels = (queue.get("resources") or {}).get("resourceUsagesByPartition") or []
-    parts = [typed(each.get("pending"), Resource) for each in labels]
+    parts = [convert_answer(each.get("pending"), Resource) for each in labels]
     if not parts:
         return None
     return Resource(memory=sum(part.memory for part in parts), vcores=sum(part.vcores for part in parts))
 
 
-def typed(value: object, kind: type[_T]) -> _T:
+def convert_answer(value: object, kind: type[_T]) -> _T:
     """A part of an answer as `kind`. Raises `ProtocolError`."""
     try:
         return msgspec.convert(value, kind)

@@ -19,7 +19,7 @@ from afo.formats.decoding import UNDECODABLE
 from afo.hadoop import conf, delegation_tokens
 from afo.hadoop.spnego import Negotiation
 from afo.process.hosts import host_port
-from afo.yarn.queues import Queue, Resource, Scheduler, leaves, typed
+from afo.yarn.queues import Queue, Resource, Scheduler, convert_answer, leaves
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
@@ -125,11 +125,11 @@ class ResourceManager:
             nodes = self.nodes()
             return Resource(memory=max((each.memory for each in nodes), default=0),
                             vcores=max((each.vcores for each in nodes), default=0))  # fmt: skip
-        return typed(answer.get("maximum-resource-capability"), Resource)
+        return convert_answer(answer.get("maximum-resource-capability"), Resource)
 
     def application(self, application_id: str) -> Application:
         """One application."""
-        return typed(self._get(f"apps/{application_id}").get("app"), Application)
+        return convert_answer(self._get(f"apps/{application_id}").get("app"), Application)
 
     def applications(self, tag: str) -> list[Application]:
         """Those that YARN remembers and that bear `tag`."""
@@ -148,7 +148,7 @@ class ResourceManager:
     def _list(self, path: str, key: str, kind: type[_T]) -> list[_T]:
         wrapped = next(iter(self._get(path).values()), None)
         # Nothing found is written `{"apps": null}`, `{"apps": {}}` or `{"apps": ""}`, by version.
-        return typed(wrapped.get(key, []) if isinstance(wrapped, dict) else [], list[kind])  # type: ignore[valid-type]
+        return convert_answer(wrapped.get(key, []) if isinstance(wrapped, dict) else [], list[kind])  # type: ignore[valid-type]
 
     def _get(self, path: str) -> dict[str, Any]:
         return self._request("GET", path, None)
@@ -170,7 +170,7 @@ class ResourceManager:
                 text = response.read()
         except urllib.error.HTTPError as error:
             with error:
-                raise _translated(url, error) from error
+                raise _translate_error(url, error) from error
         except PermissionDenied:
             raise
         except OSError as error:
@@ -223,7 +223,7 @@ def _object(text: bytes, url: str) -> dict[str, Any]:
         raise ClusterUnreachable(f"{url} answers, but not as a ResourceManager does: {error}") from error
 
 
-def _translated(url: str, error: urllib.error.HTTPError) -> AfoError:
+def _translate_error(url: str, error: urllib.error.HTTPError) -> AfoError:
     try:
         words = msgspec.json.decode(error.read())["RemoteException"]["message"]
     except (*UNDECODABLE, KeyError, TypeError):

@@ -83,7 +83,7 @@ def submit_plan(
     directory, `interpreter` the Python that runs where the job names none.
     Raises `SpecError` for a name that cannot be used in a container, naming its place in the job file.
     """
-    planned = [_planned(path, f"$.environment.files[{number}]") for number, path in enumerate(files)]
+    planned = [_plan_file(path, f"$.environment.files[{number}]") for number, path in enumerate(files)]
     names = [file.name for file in planned]
     for number, name in enumerate(names):
         if name in names[:number]:
@@ -120,7 +120,7 @@ def _with_code_sent(job: Job, planned: list[PlannedFile]) -> tuple[Job, list[Pla
     for file in planned:
         if file.source == code.path or (file.archive and code.path.startswith(file.source)):
             return with_own_code(job, file.name + code.path.removeprefix(file.source.rstrip("/"))), []
-    sent = _planned(code.path, code.where)
+    sent = _plan_file(code.path, code.where)
     if any(file.name == sent.name for file in planned):
         raise SpecError(f"{code.where}: `environment.files` has another file called {sent.name!r}; rename one")
     return with_own_code(job, sent.name), [sent]
@@ -174,7 +174,7 @@ def application_spec(plan: SubmitPlan, sources: Mapping[str, str], largest: int)
     Raises `SpecError` for tags that YARN refuses.
     """
     job = plan.config.job
-    files = dict(_localised(plan, sources))
+    files = dict(_localise_files(plan, sources))
     return {
         "name": job.name,
         "queue": job.queue,
@@ -235,7 +235,7 @@ def _child_script(interpreter: str) -> str:
     )
 
 
-def _localised(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _localise_files(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     archives = {file.name for file in plan.files if file.archive}
     private = (*PRIVATE, KEYTAB) if plan.config.principal else PRIVATE
     for name in (*private, SCHEMA, *(file.name for file in plan.files)):
@@ -250,7 +250,7 @@ def _localised(plan: SubmitPlan, sources: Mapping[str, str]) -> Iterator[tuple[s
         )
 
 
-def _planned(path: str, where: str) -> PlannedFile:
+def _plan_file(path: str, where: str) -> PlannedFile:
     folder = path.endswith("/")
     name = path.rstrip("/").rsplit("/", 1)[-1]
     if not name or _UNSAFE_NAME.search(name):

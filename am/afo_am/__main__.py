@@ -26,7 +26,7 @@ from afo.yarn.submission import KEYTAB
 from afo_am.core.core import Core
 from afo_am.engine.driver import Driver
 from afo_am.engine.journal import Journal, await_room
-from afo_am.engine.metrics import served
+from afo_am.engine.metrics import serve_metrics
 from afo_am.engine.replay import read_earlier
 from afo_am.engine.tokens import TokenKeeper
 from afo_am.runtime import make_runtime
@@ -94,7 +94,7 @@ def _run(config: AmConfig, tokens: TokenKeeper) -> None:
     runtime = make_runtime(config, paths)
     driver = Driver(core, Journal(paths, am_attempt, incarnation, earlier.last_seq), runtime, paths)
     host = advertised_host(config.runtime)
-    handlers = {**dict.fromkeys(METHODS, tokens.noted(driver.ask)), "Tokens": tokens.give}
+    handlers = {**dict.fromkeys(METHODS, tokens.wrap_handler(driver.ask)), "Tokens": tokens.give}
     server = RpcServer(
         handlers, read_secret(config.secret_file), host, threads=_RPC_THREADS, connections=_connections(config)
     )
@@ -142,7 +142,7 @@ def _metrics(config: AmConfig, driver: Driver, host: str) -> Iterator[str]:
     if not config.job.am.metrics:
         yield ""
         return
-    with served(driver.status, host) as address:
+    with serve_metrics(driver.status, host) as address:
         yield address
 
 

@@ -63,7 +63,7 @@ class FakeRuntime:
         paths = JobPaths(self.submitted[-1][0].jobs_root, self.job_id)
         Path(paths.verdict).write_bytes(msgspec.json.encode(self.verdict()))
 
-    def marked(self, mark: str) -> str | None:
+    def find_marked(self, mark: str) -> str | None:
         """The runtime knows nothing of jobs beyond their directories."""
         return None
 

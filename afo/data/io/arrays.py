@@ -23,20 +23,20 @@ def empty(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     return memory[start : start + size].view(kind).reshape(shape)
 
 
-def taken(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+def take_rows(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     """The rows of these numbers, each of which there must be."""
     # With a mode that raises numpy would fill an array of its own first.
     return np.take(values, rows, axis=0, out=empty((len(rows), *values.shape[1:]), values.dtype), mode="clip")
 
 
-def filled(shape: Sequence[int], value: float, dtype: DTypeLike) -> NDArray[Any]:
+def fill_array(shape: Sequence[int], value: float, dtype: DTypeLike) -> NDArray[Any]:
     """This value everywhere."""
     values = empty(shape, dtype)
     values.fill(value)
     return values
 
 
-def concatenated(parts: Sequence[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
+def concatenate(parts: Sequence[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
     """One behind the other along an axis."""
     shape = list(parts[0].shape)
     shape[axis] = sum(part.shape[axis] for part in parts)

@@ -10,9 +10,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from afo.data.feature import Feature, Kind
-from afo.data.io.arrays import concatenated, filled, taken
+from afo.data.io.arrays import concatenate, fill_array, take_rows
 from afo.data.io.bad_records import misfit_of_label
-from afo.data.io.parquet import Column, batches, column, opened
+from afo.data.io.parquet import Column, batches, column, open_parquet
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data
@@ -68,32 +68,32 @@ def column_blocks(
     """
     blocks = _Reader(file, schema, data, refuse).blocks()
     if data.shuffle.buffer > 1:
-        blocks = mixed(blocks, data.shuffle.buffer, seed)
-    return rebatched(blocks, skip, size)
+        blocks = shuffle_rows(blocks, data.shuffle.buffer, seed)
+    return rebatch(blocks, skip, size)
 
 
-def mixed(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns]:
+def shuffle_rows(blocks: Iterable[Columns], buffer: int, seed: int) -> Iterator[Columns]:
     """All rows in another order: each waits among `buffer` others until it is drawn."""
     random = np.random.default_rng(seed)
     pool: Columns | None = None
     for block in _pieces(blocks, _MIXED_ROWS):
-        pool = block if pool is None else _joined([pool, block])
+        pool = block if pool is None else _concatenate_blocks([pool, block])
         drawn = random.permutation(len(pool.weight))
         surplus = max(0, len(drawn) - buffer)
         if surplus:
-            yield _drawn(pool, drawn[:surplus])
-            pool = _drawn(pool, drawn[surplus:])
+            yield _select_rows(pool, drawn[:surplus])
+            pool = _select_rows(pool, drawn[surplus:])
     if pool is not None:
-        yield _drawn(pool, random.permutation(len(pool.weight)))
+        yield _select_rows(pool, random.permutation(len(pool.weight)))
 
 
 def _pieces(blocks: Iterable[Columns], size: int) -> Iterator[Columns]:
     for block in blocks:
         for start in range(0, len(block.weight), size):
-            yield _cut(block, start, start + size)
+            yield _slice_rows(block, start, start + size)
 
 
-def rebatched(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Columns]:
+def rebatch(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Columns]:
     """All rows but the first `skip`, `size` at once; fewer in the last block.
 
     Only blocks that hold rows of two given ones are copied.
@@ -104,31 +104,31 @@ def rebatched(blocks: Iterable[Columns], skip: int, size: int) -> Iterator[Colum
         count, start = len(block.weight), min(skip, len(block.weight))
         skip -= start
         while count - start >= lacking:
-            yield _joined([*waiting, _cut(block, start, start + lacking)])
+            yield _concatenate_blocks([*waiting, _slice_rows(block, start, start + lacking)])
             start += lacking
             waiting, lacking = [], size
         if start < count:
-            waiting.append(_cut(block, start, count))
+            waiting.append(_slice_rows(block, start, count))
             lacking -= count - start
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate_blocks(waiting)
 
 
-def _cut(block: Columns, start: int, stop: int) -> Columns:
+def _slice_rows(block: Columns, start: int, stop: int) -> Columns:
     return block.map(lambda values: values[start:stop])
 
 
-def _drawn(block: Columns, rows: NDArray[np.int64]) -> Columns:
-    return block.map(lambda values: taken(values, rows))
+def _select_rows(block: Columns, rows: NDArray[np.int64]) -> Columns:
+    return block.map(lambda values: take_rows(values, rows))
 
 
-def _joined(blocks: list[Columns]) -> Columns:
+def _concatenate_blocks(blocks: list[Columns]) -> Columns:
     if len(blocks) == 1:
         return blocks[0]
     names = blocks[0].features
     return Columns(
-        {name: concatenated([each.features[name] for each in blocks]) for name in names},
-        *(concatenated(parts) for parts in zip(*(each[1:] for each in blocks), strict=True)),
+        {name: concatenate([each.features[name] for each in blocks]) for name in names},
+        *(concatenate(parts) for parts in zip(*(each[1:] for each in blocks), strict=True)),
     )
 
 
@@ -149,13 +149,13 @@ class _Reader:
     def blocks(self) -> Iterator[Columns]:
         """The rows that fit."""
         start = 0
-        with opened(self._url, self._path) as file:
+        with open_parquet(self._url, self._path) as file:
             self._check(file.schema_arrow.names)
             for batch in batches(file, {*self._schema.names, *self._outputs}):
                 block, misfits = self._block(batch, start)
                 for row in misfits:
                     self._refuse(f"{self._url}: row {start + row}: {self._reason(batch, int(row))}")
-                yield _drawn(block, np.delete(np.arange(batch.num_rows), misfits)) if len(misfits) else block
+                yield _select_rows(block, np.delete(np.arange(batch.num_rows), misfits)) if len(misfits) else block
                 start += batch.num_rows
 
     def _check(self, names: list[str]) -> None:
@@ -169,25 +169,25 @@ class _Reader:
         features = {each.name: column(batch, each, self._url) for each in self._schema.features}
         outputs = {name: self._output(batch, name) for name in self._outputs}
         masks = [each.fits for each in (*features.values(), *outputs.values()) if each.fits is not None]
-        labels = [outputs[name].values for name in self._labels] or [filled((rows, self._width), 0, np.float32)]
+        labels = [outputs[name].values for name in self._labels] or [fill_array((rows, self._width), 0, np.float32)]
         block = Columns(
             features={name: each.values for name, each in features.items()},
-            labels=labels[0] if len(labels) == 1 else concatenated(labels, axis=1),
-            weight=outputs[self._weight].values[:, 0] if self._weight else filled((rows,), 1, np.float32),
-            key=outputs[ids].values[:, 0] if ids else concatenated([np.arange(start, start + rows)]),
-            file=filled((rows,), 0 if ids else self._file, np.int64),
+            labels=labels[0] if len(labels) == 1 else concatenate(labels, axis=1),
+            weight=outputs[self._weight].values[:, 0] if self._weight else fill_array((rows,), 1, np.float32),
+            key=outputs[ids].values[:, 0] if ids else concatenate([np.arange(start, start + rows)]),
+            file=fill_array((rows,), 0 if ids else self._file, np.int64),
         )
         return block, np.flatnonzero(~np.logical_and.reduce(masks)) if masks else np.empty(0, np.intp)
 
     def _output(self, batch: Any, name: str) -> Column:
-        """As `_required`; a label that is neither 0 nor 1 does not fit either."""
-        found = self._required(batch, name, self._kind(name))
+        """As `_read_required`; a label that is neither 0 nor 1 does not fit either."""
+        found = self._read_required(batch, name, self._kind(name))
         if name not in self._labels:
             return found
         right = np.isin(found.values[:, 0], (0, 1))
         return found if right.all() else Column(found.values, right if found.fits is None else found.fits & right)
 
-    def _required(self, batch: Any, name: str, kind: Kind) -> Column:
+    def _read_required(self, batch: Any, name: str, kind: Kind) -> Column:
         """A column of one value in every row; others do not fit."""
         found = column(batch, Feature(name=name, kind=kind), self._url)
         array = batch.column(name)
@@ -204,7 +204,7 @@ class _Reader:
                 count = len(value) if isinstance(value, list) else 1
                 return f"column `{feature.name}` holds {count} values where the schema's shape needs {feature.size}"
         for name in self._outputs:
-            if not _fits(self._required(one, name, self._kind(name))):
+            if not _fits(self._read_required(one, name, self._kind(name))):
                 return f"it lacks a value of `{name}`"
         wrong = next(name for name in self._labels if not _fits(self._output(one, name)))
         return misfit_of_label(wrong, one.column(wrong)[0].as_py())

@@ -40,7 +40,7 @@ class Deflater:
         return b"" if self._engine is None else self._engine.flush()
 
 
-def inflated(file: BinaryIO, name: str, compression: Literal["none", "gzip", "zlib"]) -> BinaryIO:
+def inflate(file: BinaryIO, name: str, compression: Literal["none", "gzip", "zlib"]) -> BinaryIO:
     """The uncompressed bytes of `file`; reading raises DataError where they are damaged or cut off."""
     if compression == "none":
         return file

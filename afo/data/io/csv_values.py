@@ -36,7 +36,7 @@ def first_values(
         first = next(file.url for file in files if not csv_format.is_csv(file.url))
         raise DataError(f"some files are CSV and {first} is none; look at them one after the other")
     if True in kinds:
-        yield from _typed(
+        yield from _convert_cells(
             [(file.url, cells) for file in files for cells in _first_cells(file.url, records, csv_format)]
         )
         return
@@ -61,7 +61,7 @@ def _first_cells(url: str, most: int, csv_format: CsvFormat) -> Iterator[_Cells]
             yield {name: values for name, values in found.items() if values}
 
 
-def _typed(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, dict[str, Values]]]:
+def _convert_cells(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, dict[str, Values]]]:
     found: dict[str, _Fit] = {}
     for _, cells in rows:
         for name, values in cells.items():
@@ -74,11 +74,11 @@ def _typed(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, dict[str, 
 
 def _wider(fit: _Fit, value: str) -> _Fit:
     """What both are, whatever the order in which values come."""
-    both = {fit, _fit(value)}
+    both = {fit, _classify_value(value)}
     return next(each for each in ("bytes", "float", "code", "int64") if each in both)
 
 
-def _fit(value: str) -> _Fit:
+def _classify_value(value: str) -> _Fit:
     """`code`: digits that a number would not give back, leading zeros or more than 64 bits: an id, no quantity."""
     if _CODE.fullmatch(value) or (_DIGITS.fullmatch(value) and integer(value) is None):
         return "code"

@@ -35,7 +35,7 @@ def encode_columns(columns: Mapping[str, Column]) -> list[bytes]:
     if count == 0:
         return []
     entries = [_entry(name, column, count) for name, column in sorted(columns.items())]
-    return _split(_prefixed(0x0A, _joined(entries), count))
+    return _split(_add_prefix(0x0A, _join_parts(entries), count))
 
 
 def _entry(name: str, column: Column, count: int) -> _Part:
@@ -49,19 +49,19 @@ def _entry(name: str, column: Column, count: int) -> _Part:
     else:
         raise DataError(f"feature `{name}`: columns are int64 or float32, given {values.dtype}")
     key = name.encode()
-    listed = _prefixed(0x0A, packed, count)
-    value = _prefixed(0x12, _prefixed(kind << 3 | 2, listed, count), count)
+    listed = _add_prefix(0x0A, packed, count)
+    value = _add_prefix(0x12, _add_prefix(kind << 3 | 2, listed, count), count)
     head = np.frombuffer(b"\x0a" + _varint(len(key)) + key, np.uint8)
-    return _prefixed(0x0A, _joined([_whole(np.broadcast_to(head, (count, head.size))), value]), count)
+    return _add_prefix(0x0A, _join_parts([_whole(np.broadcast_to(head, (count, head.size))), value]), count)
 
 
-def _prefixed(tag: int, body: _Part, count: int) -> _Part:
+def _add_prefix(tag: int, body: _Part, count: int) -> _Part:
     """The body behind its tag and length."""
     tags = _whole(np.full((count, 1), tag, np.uint8))
-    return _joined([tags, _varints(body[2].view(np.uint64)[:, None]), body])
+    return _join_parts([tags, _varints(body[2].view(np.uint64)[:, None]), body])
 
 
-def _joined(parts: list[_Part]) -> _Part:
+def _join_parts(parts: list[_Part]) -> _Part:
     lengths = np.sum([part[2] for part in parts], axis=0)
     data = np.concatenate([part[0] for part in parts], axis=1)
     if all(part[1] is None for part in parts):

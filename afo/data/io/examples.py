@@ -38,7 +38,7 @@ def first_examples(
 
         names = None if only is None else only.__contains__
         return list(islice(parquet.rows(name, names, url), count))
-    found = islice(_decoded(url, data.compression, only, damaged, name, part), count)
+    found = islice(_decode_records(url, data.compression, only, damaged, name, part), count)
     return list(found)
 
 
@@ -52,7 +52,7 @@ def validate_first(schema: Schema, records: list[dict[str, Values]], data: Data,
     schema.validate_against(records, source)
 
 
-def _decoded(
+def _decode_records(
     url: str,
     compression: Compression,
     only: Collection[str] | None,

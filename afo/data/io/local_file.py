@@ -21,7 +21,7 @@ class LocalFile(NamedTuple):
         return cls(Path(url.removeprefix("file://")), is_copy=False)
 
     @classmethod
-    def copied(cls, url: str, path: Path, part: ByteRange | None = None) -> "LocalFile":
+    def download(cls, url: str, path: Path, part: ByteRange | None = None) -> "LocalFile":
         """A copy at `path`; of a part, which lies in it where it lies in the file. Raises as `afo.storage.download`."""
         storage.download(url, str(path), part)
         return cls(path, is_copy=True)
@@ -40,7 +40,7 @@ def is_local(url: str) -> bool:
 @contextmanager
 def local_file(url: str, scratch: Path) -> Iterator[Path]:
     """The path of a file; one that is not local is copied to `scratch` and deleted afterwards."""
-    file = LocalFile.of(url) if is_local(url) else LocalFile.copied(url, scratch)
+    file = LocalFile.of(url) if is_local(url) else LocalFile.download(url, scratch)
     try:
         yield file.path
     finally:

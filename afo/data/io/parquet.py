@@ -64,7 +64,7 @@ class Column(NamedTuple):
 
 
 @contextmanager
-def opened(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
+def open_parquet(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
     """A Parquet file, read at `path` if given. Raises DataError by the name `url` when it is none or damaged."""
     with storage.open_input(path or url) as file:
         try:
@@ -76,7 +76,7 @@ def opened(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
 
 def facts(url: str) -> tuple[int, str]:
     """Rows of a file and the compression of its first column, as its footer says. Raises DataError."""
-    with opened(url) as file:
+    with open_parquet(url) as file:
         footer = file.metadata
         first = footer.row_group(0) if footer.num_row_groups else None
         compression = first.column(0).compression if first is not None and first.num_columns else "NONE"
@@ -85,13 +85,13 @@ def facts(url: str) -> tuple[int, str]:
 
 def unread_columns(url: str) -> dict[str, str]:
     """Columns that can be no features, and their types. Raises DataError."""
-    with opened(url) as file:
+    with open_parquet(url) as file:
         return {field.name: str(field.type) for field in file.schema_arrow if kind_of_type(field.type) is None}
 
 
 def copy_rows(url: str, count: int, target: str) -> None:
     """The first `count` rows as a new file `target`, which appears when it is whole. Raises DataError."""
-    with opened(url) as file, storage.open_output(target) as output:
+    with open_parquet(url) as file, storage.open_output(target) as output:
         left = count
         with pq.ParquetWriter(pa.PythonFile(output, mode="w"), file.schema_arrow) as writer:
             for batch in file.iter_batches(_rows_at_once(file.metadata, file.schema_arrow.names), use_threads=False):
@@ -139,10 +139,10 @@ def column(batch: pa.RecordBatch, feature: Feature, url: str) -> Column:
     array = batch.column(place)
     if feature.size == 1 and not array.null_count and not is_list(array.type):
         return Column(_of_kind(array, feature, url).reshape(-1, 1))
-    return _padded(array, feature, url)
+    return _pad_lists(array, feature, url)
 
 
-def _padded(array: pa.Array, feature: Feature, url: str) -> Column:
+def _pad_lists(array: pa.Array, feature: Feature, url: str) -> Column:
     values, size = _defaults(feature, len(array)), feature.size
     flat, lengths = _flat(array, feature, url)
     starts = np.cumsum(lengths) - lengths
@@ -185,7 +185,7 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
             f"{url}: column `{feature.name}` holds {array.type} values where the schema needs {feature.kind}"
         )
     if array.type == target and not array.null_count:
-        return _viewed(array)
+        return _to_numpy(array)
     default = feature.defaults()[0]
     try:
         if pa.types.is_dictionary(array.type):
@@ -199,10 +199,10 @@ def _of_kind(array: pa.Array, feature: Feature, url: str) -> Any:
         filled = pc.fill_null(array, default.encode() if isinstance(default, str) else default)
     except pa.ArrowException as error:
         raise DataError(f"{url}: column `{feature.name}`: {str(error).partition(chr(10))[0]}") from error
-    return _viewed(filled)
+    return _to_numpy(filled)
 
 
-def _viewed(array: pa.Array) -> Any:
+def _to_numpy(array: pa.Array) -> Any:
     """An array without null as numpy has it: of numbers the same memory, which `to_numpy` would call read-only."""
     if not pa.types.is_primitive(array.type) or not len(array):
         return array.to_numpy(zero_copy_only=False)
@@ -238,7 +238,7 @@ def rows(url: str, only: Callable[[str], bool] | None = None, path: str = "") ->
 
     Of columns that `only` refuses no values are read, as if their lists were empty. Raises DataError.
     """
-    with opened(url, path) as file:
+    with open_parquet(url, path) as file:
         kinds = {field.name: kind for field in file.schema_arrow if (kind := kind_of_type(field.type))}
         read = [name for name in kinds if only is None or only(name)]
         unread: dict[str, Values] = {name: [] for name in kinds.keys() - set(read)}

@@ -48,7 +48,7 @@ def record_blocks(source: RecordSource, order: Order) -> Iterator[Any]:
     """Tensors of strings [n]. Raises DataError, with the offset in the file, for what cannot be read or left out."""
     given = source.data.compression if source.part is None else "none"
     compression = compression_of(source.path) if given == "auto" else given
-    operations = library.loaded_if_there()
+    operations = library.load_if_present()
     if operations is not None:
         return _by_operation(operations, source, order, compression)
     return _ByTensorflow(source, order, _COMPRESSION[compression])
@@ -79,7 +79,7 @@ class _ByTensorflow:
         self._order = order
         self._given = order.skip
         self._is_whole = True
-        self._blocks = self._arranged(
+        self._blocks = self._batch_records(
             tf.data.TFRecordDataset(source.path, compression, _READ_BUFFER)
             if source.part is None
             else self._by_ours(None)
@@ -97,7 +97,7 @@ class _ByTensorflow:
         self._given += int(block.shape[0])
         return block
 
-    def _arranged(self, records: Any) -> Iterator[Any]:
+    def _batch_records(self, records: Any) -> Iterator[Any]:
         """Blocks of a dataset of all good records, in the order, without those that were given already."""
         order = self._order
         if order.buffer > 1:
@@ -118,7 +118,7 @@ class _ByTensorflow:
         for damaged in skipped:
             refuse(str(damaged))
         self._is_whole = False
-        self._blocks = self._arranged(self._by_ours([]))
+        self._blocks = self._batch_records(self._by_ours([]))
 
     def _by_ours(self, skipped: list[DataError] | None) -> Any:
         """Our own reader knows parts of files, and goes on after damaged records."""

@@ -42,7 +42,7 @@ class RecordIndex(NamedTuple):
     offsets: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """As it lies in a file."""
         entries = np.stack([self.offsets, self.numbers], axis=1).astype(_ENTRY).tobytes()
         content = _HEAD.pack(_MAGIC, self.size, self.records) + entries
@@ -78,7 +78,7 @@ class IndexBuilder:
         self._size += length
         self._records += 1
 
-    def built(self) -> RecordIndex:
+    def build(self) -> RecordIndex:
         """The index of these records."""
         entries = np.array(self._entries, np.int64).reshape(-1, 2)
         return RecordIndex(self._size, self._records, entries[:, 0], entries[:, 1])
@@ -91,7 +91,7 @@ def index_url(url: str) -> str:
 
 def write_index(url: str, index: RecordIndex) -> None:
     """Puts the index beside its file, atomically."""
-    storage.write_bytes(index_url(url), index.encoded())
+    storage.write_bytes(index_url(url), index.encode())
 
 
 def read_index(url: str, size: int) -> RecordIndex:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal, Self
 import google_crc32c
 
 from afo import storage
-from afo.data.io.compression import Compression, Deflater, detect, inflated
+from afo.data.io.compression import Compression, Deflater, detect, inflate
 from afo.data.io.record_index import IndexBuilder, RecordIndex, index_url, write_index
 from afo.errors import DataError
 from afo.storage.url import ByteRange
@@ -87,7 +87,7 @@ class RecordWriter:
 
     def _renew_index(self) -> None:
         if self._index is not None:
-            write_index(self._url, self._index.built())
+            write_index(self._url, self._index.build())
         else:
             storage.delete(index_url(self._url))
 
@@ -122,7 +122,7 @@ def compression_of(url: str) -> Literal["none", "gzip", "zlib"]:
 def locate(url: str, record: bytes, compression: Compression = "auto", part: ByteRange | None = None) -> int | None:
     """Offset of the first record of a file, or a part of it, that holds these bytes; None if there is none."""
     with storage.open_input(url) as file:
-        return next((offset for offset, each in _framed(file, url, compression, [], part) if each == record), None)
+        return next((offset for offset, each in _read_frames(file, url, compression, [], part) if each == record), None)
 
 
 def read_stream(
@@ -133,14 +133,14 @@ def read_stream(
     part: ByteRange | None = None,
 ) -> Iterator[bytes]:
     """As `read_records`, from an open seekable file that errors call `name`."""
-    return (record for _, record in _framed(file, name, compression, skipped, part))
+    return (record for _, record in _read_frames(file, name, compression, skipped, part))
 
 
-def _framed(
+def _read_frames(
     file: BinaryIO, name: str, compression: Compression, skipped: list[DataError] | None, part: ByteRange | None = None
 ) -> Iterator[tuple[int, bytes]]:
     """Records with their offsets in the file. A part begins with a record and ends with one, or that is an error."""
-    source = _opened(file, name, compression) if part is None else _Part(file, part)
+    source = _decompress(file, name, compression) if part is None else _Part(file, part)
     offset = 0 if part is None else part.begin
     while (header := source.read(HEADER.size)) or (part is not None and offset != part.end):
         size = _length(header, name, offset, part)
@@ -149,7 +149,7 @@ def _framed(
         whole = HEADER.size + size + _CRC.size
         if len(tail) < _CRC.size:
             present = HEADER.size + len(record) + len(tail)
-            raise _cut_off(name, offset, f"{present} of its {whole} bytes", part)
+            raise _truncation_error(name, offset, f"{present} of its {whole} bytes", part)
         if masked_crc(record) == _CRC.unpack(tail)[0]:
             yield offset, record
         else:
@@ -176,8 +176,8 @@ class _Part:
         return data
 
 
-def _opened(file: BinaryIO, name: str, compression: Compression) -> BinaryIO:
-    return inflated(file, name, _detect(file) if compression == "auto" else compression)
+def _decompress(file: BinaryIO, name: str, compression: Compression) -> BinaryIO:
+    return inflate(file, name, _detect(file) if compression == "auto" else compression)
 
 
 def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
@@ -200,7 +200,7 @@ def _hint(header: bytes) -> str:
 
 def _length(header: bytes, name: str, offset: int, part: ByteRange | None) -> int:
     if len(header) < HEADER.size:
-        raise _cut_off(name, offset, f"{len(header)} of the {HEADER.size} bytes of its header", part)
+        raise _truncation_error(name, offset, f"{len(header)} of the {HEADER.size} bytes of its header", part)
     size: int
     size, crc = HEADER.unpack(header)
     if masked_crc(header[:8]) != crc:
@@ -214,7 +214,7 @@ def _length(header: bytes, name: str, offset: int, part: ByteRange | None) -> in
     return size
 
 
-def _cut_off(name: str, offset: int, present: str, part: ByteRange | None) -> DataError:
+def _truncation_error(name: str, offset: int, present: str, part: ByteRange | None) -> DataError:
     place = f"{name}: record at offset {offset}"
     if part is None:
         return DataError(f"{place} is cut off: {present} are there; copy or write the file again")
@@ -248,7 +248,7 @@ def index_records(url: str) -> RecordIndex:
         while header := file.read(HEADER.size):
             length = HEADER.size + _length(header, url, offset, None) + _CRC.size
             if offset + length > size:
-                raise _cut_off(url, offset, f"{size - offset} of its {length} bytes", None)
+                raise _truncation_error(url, offset, f"{size - offset} of its {length} bytes", None)
             file.seek(offset := offset + length)
             builder.add(length)
-    return builder.built()
+    return builder.build()

@@ -46,7 +46,7 @@ class Judge:
         self._bad = bad
         self._parse = parse
 
-    def computed(self, function: Callable[[Any], Any], block: Any, lease: Lease, path: Path) -> Any:
+    def compute(self, function: Callable[[Any], Any], block: Any, lease: Lease, path: Path) -> Any:
         """What `function` makes of a block, without the records that cannot be parsed. Raises DataError if none may be.
 
         `path` is where the split's file lies.
@@ -54,12 +54,12 @@ class Judge:
         try:
             return function(as_tensors(block))
         except tf.errors.InvalidArgumentError as error:
-            keep = self.kept(block, lease, path)
+            keep = self.check_records(block, lease, path)
             if keep.all():
                 raise misfit([lease.url], error) from error
             return function(tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, keep), block))
 
-    def kept(self, block: Any, lease: Lease, path: Path) -> NDArray[np.bool_]:
+    def check_records(self, block: Any, lease: Lease, path: Path) -> NDArray[np.bool_]:
         """Which records of a block can be parsed [n]; the others are counted. Raises DataError if none may be."""
         keep = sound(self._parse, as_tensors(block))
         if not keep.all():

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.io.arrays import as_tensor, concatenated, taken
+from afo.data.io.arrays import as_tensor, concatenate, take_rows
 from afo.data.io.bad_records import NONE, Tally
 from afo.data.pipeline.split_reader import Lease
 
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
         """Records in it."""
         return len(self.left_out)
 
-    def cut(self, start: int, stop: int | None = None) -> "Piece":
+    def slice(self, start: int, stop: int | None = None) -> "Piece":
         """Some of its records."""
         block = tf.nest.map_structure(lambda values: values[start:stop], self.block)
         return Piece(self.lease, block, self.left_out[start:stop], self.xor[start:stop])
@@ -97,7 +97,7 @@ class Carry:
         return ended._replace(left_out=ended.left_out + left_out, xor=ended.xor ^ xor)
 
 
-def sifted(piece: Piece, keep: NDArray[np.bool_], identity: _Int64s, carry: Carry) -> Piece:
+def filter_records(piece: Piece, keep: NDArray[np.bool_], identity: _Int64s, carry: Carry) -> Piece:
     """The records to `keep` [n]; the others, of hashed ids `identity` [n], go to the next kept one or into `carry`."""
     counts = np.cumsum(piece.left_out + ~keep)
     xors = np.bitwise_xor.accumulate(piece.xor ^ np.where(keep, 0, identity))
@@ -142,8 +142,8 @@ class Pending:
                 ended.append(item)
                 continue
             if item.size > most:
-                self._items.appendleft(item.cut(most))
-                item = item.cut(0, most)
+                self._items.appendleft(item.slice(most))
+                item = item.slice(0, most)
             pieces.append(self.taken.into(item))
             most -= item.size
             self.size -= item.size
@@ -155,7 +155,7 @@ def size_of(block: Any) -> int:
     return int(tf.nest.flatten(block)[0].shape[0])
 
 
-def joined(pieces: list[Piece]) -> tuple[Any, Origins]:
+def join_pieces(pieces: list[Piece]) -> tuple[Any, Origins]:
     """All records as one block of tensors, and where they come from."""
     block = tf.nest.map_structure(lambda *parts: _whole(parts), *(piece.block for piece in pieces))
     sizes = [piece.size for piece in pieces]
@@ -173,11 +173,11 @@ def as_tensors(block: Any) -> Any:
 
 
 def _rows(values: Any, rows: _Int64s) -> Any:
-    return taken(values, rows) if isinstance(values, np.ndarray) else tf.gather(values, rows)
+    return take_rows(values, rows) if isinstance(values, np.ndarray) else tf.gather(values, rows)
 
 
 def _whole(parts: tuple[Any, ...]) -> Any:
     """One tensor of all parts, a copy only where there are several."""
     if isinstance(parts[0], np.ndarray):
-        return as_tensor(parts[0] if len(parts) == 1 else concatenated(parts))
+        return as_tensor(parts[0] if len(parts) == 1 else concatenate(parts))
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)

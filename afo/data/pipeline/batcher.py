@@ -21,7 +21,7 @@ import tensorflow as tf
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.examples import first_examples, validate_first
 from afo.data.pipeline.bad_record_locator import Judge
-from afo.data.pipeline.batch_fragments import Carry, Ended, Origins, Pending, Piece, joined
+from afo.data.pipeline.batch_fragments import Carry, Ended, Origins, Pending, Piece, join_pieces
 from afo.data.pipeline.record_filter import Sieve, require_bad
 from afo.data.pipeline.split_fetcher import Fetched, NextSplit, SplitFetcher
 from afo.data.pipeline.split_reader import Lease, SplitReader
@@ -78,13 +78,13 @@ class TrainingInput:
 
     def get(self, timeout_s: float) -> Batch | Literal["wait", "end"]:
         """The next batch; `wait` if there was none in time, `end` when the data is over. Raises what reading raised."""
-        before = self._batcher.stages.spent()
+        before = self._batcher.stages.seconds()
         try:
             item = self._batcher.batches.get(timeout=timeout_s)
         except queue.Empty:
             return "wait"
         finally:
-            self.waited += self._batcher.stages.spent() - before
+            self.waited += self._batcher.stages.seconds() - before
         if isinstance(item, BaseException):
             raise item
         return item
@@ -181,10 +181,10 @@ class _Batcher(threading.Thread):
         reader = self._reader(lease._replace(skip=0), path, BadRecords(self._data.max_bad_records, named=0))
         left = lease.skip
         while left > 0 and (block := reader.next_block()) is not None:
-            piece = Piece.whole(lease, block).cut(0, left)
+            piece = Piece.whole(lease, block).slice(0, left)
             left -= piece.size
             nowhere = Carry()
-            self._sieve.sound(self._sieve.sampled(piece, path, nowhere), path, nowhere)
+            self._sieve.sound(self._sieve.sample_negatives(piece, path, nowhere), path, nowhere)
 
     def _check_schema(self, path: Path, lease: Lease) -> None:
         # Damage is the reader's business, who has a budget for it.
@@ -206,11 +206,11 @@ class _Batcher(threading.Thread):
         block = reader.next_block()
         if block is not None:
             piece = Piece.whole(reader.lease, block)
-            self._pending.add(self._sieve.sampled(piece, self._path(reader.lease), self._unsampled))
+            self._pending.add(self._sieve.sample_negatives(piece, self._path(reader.lease), self._unsampled))
             self._open.append(reader)
             return
         self._pending.add_end(self._unsampled.into_end(Ended(reader.lease)))
-        self._fetcher.done()
+        self._fetcher.allow_next()
 
     def _emit(self) -> None:
         pieces, ended = self._pending.take(self._data.batch_size)
@@ -218,19 +218,19 @@ class _Batcher(threading.Thread):
             return
         self.stages.enter("preparing")
         try:
-            inputs = self._prepared(pieces)
+            inputs = self._prepare_pieces(pieces)
         except tf.errors.InvalidArgumentError as error:
             good = [self._sieve.sound(piece, self._path(piece.lease), self._pending.taken) for piece in pieces]
             require_bad(pieces, good, error)
             pieces = [piece for piece in good if piece.size]
-            inputs = self._prepared(pieces)
+            inputs = self._prepare_pieces(pieces)
         ends = tuple(self._pending.taken.into_end(each)._replace(bad=self._bad.pop(each.lease)) for each in ended)
         self._put(Batch(inputs, sum(piece.size for piece in pieces), ends))
         for end in ends:
             self._files.pop(end.lease).file.discard()
 
-    def _prepared(self, pieces: list[Piece]) -> Any:
-        return self._prepare(*joined(pieces)) if pieces else None
+    def _prepare_pieces(self, pieces: list[Piece]) -> Any:
+        return self._prepare(*join_pieces(pieces)) if pieces else None
 
     def _path(self, lease: Lease) -> Path:
         return self._files[lease].file.path

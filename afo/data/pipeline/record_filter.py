@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from afo.data.pipeline.bad_record_locator import Judge, misfit
-from afo.data.pipeline.batch_fragments import Carry, Piece, as_tensors, sifted
+from afo.data.pipeline.batch_fragments import Carry, Piece, as_tensors, filter_records
 from afo.job import Data, NegativeSampling
 from afo.models import hashing
 from afo.models.parser import RecordParser
@@ -29,7 +29,7 @@ class Sieve:
     def __init__(self, data: Data, parser: RecordParser, judge: Judge) -> None:
         self._data, self._parser, self._judge = data, parser, judge
 
-    def sampled(self, piece: Piece, path: Path, carry: Carry) -> Piece:
+    def sample_negatives(self, piece: Piece, path: Path, carry: Carry) -> Piece:
         """The piece without the negatives that are not trained on, which go into `carry`."""
         chosen = self._data.negative_sampling
         if chosen is None or not piece.size:
@@ -39,20 +39,20 @@ class Sieve:
         except tf.errors.InvalidArgumentError as error:
             good = self.sound(piece, path, carry)
             require_bad([piece], [good], error)
-            return self.sampled(good, path, carry)
+            return self.sample_negatives(good, path, carry)
         identity = parsed.identity.numpy()
         keep = sampled_mask(parsed.labels.numpy(), identity, chosen, self._data.shuffle.seed)
-        return sifted(piece, keep, identity, carry)
+        return filter_records(piece, keep, identity, carry)
 
     def sound(self, piece: Piece, path: Path, carry: Carry) -> Piece:
         """The piece without the records that cannot be parsed, which go into `carry`. Raises DataError if none may."""
-        keep = self._judge.kept(piece.block, piece.lease, path)
+        keep = self._judge.check_records(piece.block, piece.lease, path)
         identity = np.zeros(piece.size, np.int64)
         if not keep.all():
             # Its id may be what is wrong with it, so such a record is known by its bytes.
             hashed = hashing.hash_strings(tf.boolean_mask(piece.block, ~keep))
             identity[~keep] = tf.bitcast(hashed, tf.int64).numpy()
-        return sifted(piece, keep, identity, carry)
+        return filter_records(piece, keep, identity, carry)
 
 
 def require_bad(before: list[Piece], after: list[Piece], error: tf.errors.OpError) -> None:
@@ -68,13 +68,13 @@ def sampled_mask(
 
     `labels` [B, labels]; `identity` [B] are hashed sample ids, which `seed` hashes once more.
     """
-    drawn = _mixed(identity.view(np.uint64) ^ np.uint64((seed + 1) * _INCREMENT & _MASK))
+    drawn = _mix_bits(identity.view(np.uint64) ^ np.uint64((seed + 1) * _INCREMENT & _MASK))
     # 53 bits are what a float64 holds exactly.
     share = (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return (labels > 0).any(axis=1) | (share < sampling.keep)
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         values = (values ^ (values >> np.uint64(shift))) * multiplier

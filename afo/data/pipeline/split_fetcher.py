@@ -27,7 +27,7 @@ class SplitFetcher(threading.Thread):
     """Keeps `open_splits` leases at work, and one more on its way when files must be copied here first.
 
     `items` yields Fetched, "wait", "end" or the error that ended this thread. Whoever has read a split to its end
-    calls `done`.
+    calls `allow_next`.
     """
 
     def __init__(self, next_split: NextSplit, scratch: Path, open_splits: int) -> None:
@@ -39,7 +39,7 @@ class SplitFetcher(threading.Thread):
         self._stop_asked = threading.Event()
         self._copies = 0
 
-    def done(self) -> None:
+    def allow_next(self) -> None:
         """A split was read to its end: another may be leased."""
         self._permits.release()
 
@@ -63,7 +63,7 @@ class SplitFetcher(threading.Thread):
         while not self._stop_asked.is_set():
             lease = self._next_split()
             if isinstance(lease, Lease):
-                self.items.put(self._fetched(lease))
+                self.items.put(self._fetch(lease))
                 return "lease"
             self.items.put(lease)
             if lease == "end":
@@ -71,12 +71,12 @@ class SplitFetcher(threading.Thread):
             self._stop_asked.wait(POLL_S)
         return "end"
 
-    def _fetched(self, lease: Lease) -> Fetched:
+    def _fetch(self, lease: Lease) -> Fetched:
         if is_local(lease.url):
             return Fetched(lease, LocalFile.of(lease.url))
         if not self._copies:
             self._permits.release()
         self._copies += 1
         return Fetched(
-            lease, LocalFile.copied(lease.url, self._scratch / f"split-{lease.split}-{self._copies}", lease.part)
+            lease, LocalFile.download(lease.url, self._scratch / f"split-{lease.split}-{self._copies}", lease.part)
         )

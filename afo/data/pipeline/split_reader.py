@@ -66,12 +66,12 @@ class SplitReader:
         try:
             return next(self._blocks, None)
         except DataError as error:
-            raise DataError(self._renamed(str(error))) from error
+            raise DataError(self._name_by_url(str(error))) from error
 
     def _refuse(self, what: str) -> None:
-        self._bad.add(self.lease, self._renamed(what), unread=True)
+        self._bad.add(self.lease, self._name_by_url(what), unread=True)
 
-    def _renamed(self, words: str) -> str:
+    def _name_by_url(self, words: str) -> str:
         """The file by the name the user knows."""
         return words.replace(self._path, self.lease.url)
 
@@ -94,10 +94,10 @@ def from_nearer_by(lease: Lease, data: Data) -> Lease:
         index = read_index(lease.url, storage.info(lease.url).size)
     except (NotFound, DataError):
         return lease
-    return _moved(lease, index)
+    return _skip_by_index(lease, index)
 
 
-def _moved(lease: Lease, index: RecordIndex) -> Lease:
+def _skip_by_index(lease: Lease, index: RecordIndex) -> Lease:
     begin, end = lease.part or ByteRange(0, index.size)
     first = int(np.searchsorted(index.offsets, begin))
     last = int(np.searchsorted(index.offsets, end))

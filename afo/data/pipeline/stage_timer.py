@@ -24,7 +24,7 @@ class Stages:
             self._spent = self._until(now)
             self._stage, self._since = stage, now
 
-    def spent(self) -> InputWait:
+    def seconds(self) -> InputWait:
         """Seconds in each stage, those of the present one included."""
         with self._lock:
             return self._until(time.monotonic())

@@ -29,9 +29,11 @@ def infer_schema(features: Iterable[FeatureReport], looked_at: int) -> tuple[Sch
     described.
     """
     known = {each.name: each for each in features}
-    label = _named(known, _LABEL_NAMES, _is_label)
-    sample_id = _named(known, _SAMPLE_ID_NAMES, lambda each: each.kind == "int64" and each.distinct == looked_at)
-    described, notes = _described((each for each in known.values() if each.name not in (label, sample_id)), looked_at)
+    label = _find_feature(known, _LABEL_NAMES, _is_label)
+    sample_id = _find_feature(known, _SAMPLE_ID_NAMES, lambda each: each.kind == "int64" and each.distinct == looked_at)
+    described, notes = _describe_features(
+        (each for each in known.values() if each.name not in (label, sample_id)), looked_at
+    )
     stored: dict[str, ListKind] = {label: "float"} if label and known[label].kind == "float" else {}
     return Schema(features=described, label=label, sample_id=sample_id, stored=stored), notes  # type: ignore[arg-type]
 
@@ -56,7 +58,7 @@ def infer_for_job(
                 stored[name] = kind
     label = data.labels[0] if len(data.labels) == 1 and data.labels[0] not in stored else None
     others = (each for each in known.values() if each.name not in (*data.labels, data.weight, data.sample_id))
-    described, notes = _described(others, looked_at, transformed)
+    described, notes = _describe_features(others, looked_at, transformed)
     return Schema(features=described, label=label, sample_id=data.sample_id, stored=stored), notes  # type: ignore[arg-type]
 
 
@@ -66,7 +68,7 @@ def text_of(schema: Schema, notes: Iterable[str]) -> str:
     return "".join(f"# {' '.join(plain(note).split())}\n" for note in notes) + schema.to_yaml()
 
 
-def _described(
+def _describe_features(
     features: Iterable[FeatureReport], looked_at: int, transformed: bool = True
 ) -> tuple[tuple[Feature, ...], list[str]]:
     described: list[Feature] = []
@@ -114,7 +116,7 @@ def _has_tail(quantiles: Sequence[float]) -> bool:
     return farthest > _TAIL * (quantiles[-2] - quantiles[1]) and farthest > 1
 
 
-def _named(
+def _find_feature(
     features: dict[str, FeatureReport], names: Iterable[str], fits: Callable[[FeatureReport], bool]
 ) -> str | None:
     """The first of the names that is there and fits."""

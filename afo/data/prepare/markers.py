@@ -52,11 +52,11 @@ def await_markers(
         left = deadline - now()
         if left <= 0:
             raise NotFound(
-                f"$.data.wait_for: {_named(missing)} not there after {limit}, nothing was submitted; see why the data "
-                "are late, or wait longer by `timeouts.data`"
+                f"$.data.wait_for: {_list_names(missing)} not there after {limit}, nothing was submitted; see why the "
+                "data are late, or wait longer by `timeouts.data`"
             )
         if missing != told:
-            tell(f"waiting for {_named(missing)}, up to {limit} in all (`timeouts.data`)")
+            tell(f"waiting for {_list_names(missing)}, up to {limit} in all (`timeouts.data`)")
             told = missing
         sleep(min(POLL_S, left))
         try:
@@ -65,6 +65,6 @@ def await_markers(
             tell(f"waiting still: {error}")
 
 
-def _named(missing: list[str]) -> str:
+def _list_names(missing: list[str]) -> str:
     more = len(missing) - _NAMED
     return ", ".join(missing[:_NAMED]) + (f" and {more} more" if more > 0 else "")

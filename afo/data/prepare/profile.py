@@ -198,22 +198,24 @@ def profile_files(
 
 def profile_splits(train: Sequence[SplitFile], evaluation: Sequence[SplitFile], label: str, look: Look) -> Profile:
     """As `profile_files`, of files that are known."""
-    table = _Table(_spread(train, look.files), look)
-    other = _Table(_spread(evaluation, look.files), look) if evaluation else None
+    table = _Table(_sample_files(train, look.files), look)
+    other = _Table(_sample_files(evaluation, look.files), look) if evaluation else None
     labels = table.label(label) if label else None
     names = [name for name in sorted({*table.columns, *(other.columns if other else ())}) if name != label]
     return Profile(
         records=table.records, evaluation=other.records if other else 0, label=label,
         positive=float(np.mean(labels[np.isfinite(labels)] > 0)) if labels is not None else None,
-        features=tuple(_profiled(name, table, other, labels) for name in names),
+        features=tuple(_profile_feature(name, table, other, labels) for name in names),
     )  # fmt: skip
 
 
-def _spread(files: Sequence[SplitFile], most: int) -> Sequence[SplitFile]:
+def _sample_files(files: Sequence[SplitFile], most: int) -> Sequence[SplitFile]:
     return files[:: -(-len(files) // most)]
 
 
-def _profiled(name: str, table: _Table, other: _Table | None, labels: NDArray[np.float64] | None) -> FeatureProfile:
+def _profile_feature(
+    name: str, table: _Table, other: _Table | None, labels: NDArray[np.float64] | None
+) -> FeatureProfile:
     column = table.columns.get(name) or _Column(name)
     compared = (other.columns.get(name) or _Column(name)) if other else None
     numbers = column.finite

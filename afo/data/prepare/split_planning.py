@@ -26,10 +26,12 @@ def cut_files(files: Iterable[SplitFile], data: Data) -> tuple[SplitFile, ...]:
         return tuple(files)
     most = int(data.split_size) * _MIB
     with ThreadPoolExecutor(_AT_ONCE, "afo-index") as threads:
-        return tuple(split for splits in threads.map(lambda file: _cut(file, most, data), files) for split in splits)
+        return tuple(
+            split for splits in threads.map(lambda file: _cut_file(file, most, data), files) for split in splits
+        )
 
 
-def _cut(file: SplitFile, most: int, data: Data) -> tuple[SplitFile, ...]:
+def _cut_file(file: SplitFile, most: int, data: Data) -> tuple[SplitFile, ...]:
     if file.size <= most or data.compression in ("gzip", "zlib"):
         return (file,)
     try:

@@ -104,7 +104,7 @@ def synthesize(url: str, parameters: SynthParameters, processes: int, on_records
     storage.write_bytes(storage.join(url, "schema.yaml"), schema_of(parameters.teacher).to_yaml().encode())
     truths: list[_Truth] = []
     every = files["train"] + files["eval"]
-    for file, truth in zip(every, _written(every, parameters, processes), strict=True):
+    for file, truth in zip(every, _write_files(every, parameters, processes), strict=True):
         truths.append(truth)
         on_records(file.count)
     answer = _answer(parameters, truths)
@@ -139,7 +139,7 @@ def _plan(url: str, part: Part, parameters: SynthParameters) -> list[_File]:
     ]
 
 
-def _written(files: list[_File], parameters: SynthParameters, processes: int) -> Iterator[_Truth]:
+def _write_files(files: list[_File], parameters: SynthParameters, processes: int) -> Iterator[_Truth]:
     """Writes the files, in processes of their own when there are several, and yields their truths in order."""
     if processes == 1:
         teacher = Teacher(parameters.teacher)

@@ -56,7 +56,7 @@ class Prediction:
         with local_file(file.url, self._scratch / f"scored-{file.number}") as path:
             reader = SplitReader(lease, path, self._data, BATCH, self._schema, self._bad, labelled=False)
             while (block := reader.next_block()) is not None:
-                keys, probabilities = self._judge.computed(self._compute, block, lease, path)
+                keys, probabilities = self._judge.compute(self._compute, block, lease, path)
                 yield keys.numpy(), probabilities.numpy()
 
     def _function(self, model: LocalModel) -> Any:

@@ -37,13 +37,13 @@ class Recount:
     def _local(self, file: NumberedFile) -> LocalFile:
         if is_local(file.url):
             return LocalFile.of(file.url)
-        return LocalFile.copied(file.url, self._scratch / f"recounted-{file.number}", file.part)
+        return LocalFile.download(file.url, self._scratch / f"recounted-{file.number}", file.part)
 
     def _split(self, lease: Lease, path: Path) -> RecountedSplit:
         reader = SplitReader(lease, path, self._data, BATCH, self._schema, self._bad)
         carry, count, xor = Carry(), 0, 0
         while (block := reader.next_block()) is not None:
-            piece = self._sieve.sampled(Piece.whole(lease, block), path, carry)
+            piece = self._sieve.sample_negatives(Piece.whole(lease, block), path, carry)
             if self._bad.may_be:
                 piece = self._sieve.sound(piece, path, carry)
             if piece.size:

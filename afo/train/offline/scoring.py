@@ -56,7 +56,7 @@ class Scorer:
                 lease = Lease(row, 0, file.url)
                 reader = SplitReader(lease, path, self._data, BATCH, self._schema, bad)
                 while (block := reader.next_block()) is not None:
-                    scored = Scored(*(tensor.numpy() for tensor in judge.computed(compute, block, lease, path)))
+                    scored = Scored(*(tensor.numpy() for tensor in judge.compute(compute, block, lease, path)))
                     good += len(scored.labels)
                     yield scored
         bad.judge(good + bad.total, "the files")
@@ -90,7 +90,7 @@ class Scorer:
     def _trace(self, model: LocalModel) -> Any:
         def compute(records: Any) -> tuple[Any, Any, Any]:
             parsed = self._parser(records)
-            return parsed.labels, model.probabilities(parsed.features), held(self._schema, parsed.features)
+            return parsed.labels, model.probabilities(parsed.features), count_held(self._schema, parsed.features)
 
         return tf.function(compute, autograph=False).get_concrete_function(self._parser.signature)
 
@@ -108,7 +108,7 @@ def in_order(data: Data) -> Data:
     return msgspec.structs.replace(data, shuffle=Shuffle(buffer=0), batch_size=BATCH)
 
 
-def held(schema: Schema, features: dict[str, Any]) -> Any:
+def count_held(schema: Schema, features: dict[str, Any]) -> Any:
     """int64 [features of the schema]: of so many of B records some value differs from the feature's default.
 
     `features` [B, values] each. A record that was written without a feature holds its default afterwards.

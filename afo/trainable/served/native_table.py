@@ -15,7 +15,7 @@ import tensorflow as tf
 from afo.embedding.saved_tables import Rows
 from afo.job import ROW_TYPES, RowType
 from afo.ops import library
-from afo.trainable.served.stored_rows import restored, stored, stored_type
+from afo.trainable.served.stored_rows import decode_rows, encode_rows, stored_type
 
 #: Of all tables of this process: a name of its own for each table and each file.
 _numbers = itertools.count()
@@ -83,20 +83,20 @@ def write_file(path: Path, rows: Rows, absent: float, kept: RowType) -> None:
     dim = rows.weights.shape[1]
     kind = stored_type(kept, dim)
     # As a row of its own would be read.
-    [of_absent] = restored(*stored(np.full((1, dim), absent, np.float32), kind))
+    [of_absent] = decode_rows(*encode_rows(np.full((1, dim), absent, np.float32), kind))
     header = _MAGIC + struct.pack("<IIQf", ROW_TYPES.index(kind), dim, len(rows.keys), of_absent[0])
     checksum = google_crc32c.Checksum()
     with path.open("wb") as file:
         file.write(header + struct.pack("<I", google_crc32c.value(header)))
         for first in range(0, len(rows.keys), _PIECE):
-            piece = _packed(rows.keys[first : first + _PIECE], rows.weights[first : first + _PIECE], kind)
+            piece = _pack_rows(rows.keys[first : first + _PIECE], rows.weights[first : first + _PIECE], kind)
             checksum.update(piece)
             file.write(piece)
         file.write(checksum.digest()[::-1])
 
 
-def _packed(keys: Any, weights: Any, kind: RowType) -> bytes:
-    values, scales = stored(weights, kind)
+def _pack_rows(keys: Any, weights: Any, kind: RowType) -> bytes:
+    values, scales = encode_rows(weights, kind)
     parts = [keys] if scales is None else [keys, scales]
     columns = [*(part[:, np.newaxis] for part in parts), values]
     return np.concatenate([np.ascontiguousarray(each).view(np.uint8) for each in columns], axis=1).tobytes()

@@ -28,13 +28,13 @@ class StoredRows(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         super().__init__(name="rows")
         self._rows = stored_type(rows, weights.shape[1])
         shape = tf.TensorShape([None])
-        values, scales = stored(weights, self._rows)
+        values, scales = encode_rows(weights, self._rows)
         self.values = tf.Variable(values, trainable=False, shape=shape.concatenate(values.shape[1:]))
         self.scales = None if scales is None else tf.Variable(scales, trainable=False, shape=shape)
 
     def load(self, weights: Any) -> None:
         """Take other rows, of the same width. Raises DataError as at first."""
-        values, scales = stored(weights, self._rows)
+        values, scales = encode_rows(weights, self._rows)
         self.values.assign(values)
         if self.scales is not None:
             self.scales.assign(scales)
@@ -50,7 +50,7 @@ def stored_type(rows: RowType, dim: int) -> RowType:
     return "bfloat16" if rows == "int8" and dim < _LEAST_INT8_DIM else rows
 
 
-def stored(weights: Any, rows: RowType) -> tuple[Any, Any]:
+def encode_rows(weights: Any, rows: RowType) -> tuple[Any, Any]:
     """Of float32 [n, dim]: the values [n, dim] as `rows`, and the scales [n] of int8, else None.
 
     Raises DataError for int8 of weights that are not finite, which have no scale.
@@ -66,7 +66,7 @@ def stored(weights: Any, rows: RowType) -> tuple[Any, Any]:
     return np.clip(np.rint(exact), -_MOST_CODE, _MOST_CODE).astype(np.int8), scales
 
 
-def restored(values: Any, scales: Any) -> Any:
-    """float32 [n, dim]: what lookups make of what `stored` gave."""
+def decode_rows(values: Any, scales: Any) -> Any:
+    """float32 [n, dim]: what lookups make of what `encode_rows` gave."""
     weights = values.astype(np.float32)
     return weights if scales is None else weights * scales[:, np.newaxis]

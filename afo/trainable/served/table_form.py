@@ -25,7 +25,7 @@ class TableForm(NamedTuple):
     rows: RowType = "float32"
     native_in: Path | None = None
 
-    def hashed(self, rows: Rows, absent: float = 0.0) -> HashTable:
+    def make_hash_table(self, rows: Rows, absent: float = 0.0) -> HashTable:
         """`absent`: the weights of a key without a row. Raises Unsupported where the operations cannot run."""
         if self.native_in is None:
             return FrozenTable(rows, absent, self.rows)

@@ -71,7 +71,7 @@ class ChildRpc:
         if request.address and request.generation == self._context.state.generation and not self._context.state.verdict:
             task.address, task.address_generation = request.address, request.generation
             self._form_generation(task)
-        directive, orders = self._directive(task), self._orders.heard(task, request.orders)
+        directive, orders = self._directive(task), self._orders.confirm_taken(task, request.orders)
         return replace(directive, orders=orders) if orders else directive
 
     def _note_work(self, task: Task, progress: Progress) -> None:
@@ -88,9 +88,9 @@ class ChildRpc:
     def _form_generation(self, task: Task) -> None:
         state = self._context.state
         if not state.cluster:
-            cluster = programs.formed(state, self._context.now)
+            cluster = programs.form_cluster(state, self._context.now)
         else:
-            cluster = {} if state.config.job.restarts_together else programs.moved(state, task)
+            cluster = {} if state.config.job.restarts_together else programs.replace_address(state, task)
         if cluster and (state.cluster or self._gang.is_there()):
             whole = cluster if state.config.job.program else {}
             self._context.record(
@@ -122,7 +122,7 @@ class ChildRpc:
     def _directive_end(self, reason: str) -> m.Directive:
         return m.Directive(action="end", generation=self._context.state.generation, reason=reason)
 
-    def exited(self, report: m.ExitReport) -> m.ExitReply:
+    def report_exit(self, report: m.ExitReport) -> m.ExitReply:
         """A Child's process ended."""
         task = self._context.state.task(report.task)
         registered = task is not None and task.stage is Stage.REGISTERED

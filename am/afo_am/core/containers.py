@@ -21,14 +21,14 @@ class Containers:
     def __init__(self, context: Context, tasks: Lifecycle) -> None:
         self._context, self._tasks = context, tasks
 
-    def placed(self, placed: c.ContainerPlaced) -> None:
+    def record_placement(self, placed: c.ContainerPlaced) -> None:
         """The runtime took a request."""
         self._context.record(ev.ContainerAssigned(task=placed.task, handle=placed.handle))
         task = self._context.state.task(placed.task)
         if task is None or self._context.state.verdict:
             self._context.kill_handle(placed.handle)
 
-    def seen(self, seen: c.ContainersSeen) -> None:
+    def observe_containers(self, seen: c.ContainersSeen) -> None:
         """The runtime listed all containers."""
         by_handle = {task.handle: task for task in self._context.state.tasks.values() if task.handle}
         for info in seen.containers:
@@ -64,7 +64,7 @@ class Containers:
         """How long ago it ended itself: it had waited for so long since it was heard of."""
         return max(0.0, self._context.unheard_s(task) - self._context.state.config.job.timeouts.orphan)
 
-    def failed(self, failed: c.CommandFailed) -> None:
+    def record_refusal(self, failed: c.CommandFailed) -> None:
         """The runtime refuses a container."""
         task = self._context.state.task(failed.task)
         if task is None or task.stage not in LIVE:

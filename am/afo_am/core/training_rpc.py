@@ -58,7 +58,7 @@ class TrainingRpc:
         limit, state = self._context.state.config.job.train.max_steps, self._context.state
         return limit is not None and max(state.step, self._context.rates.step) - state.first_step >= limit
 
-    def acked(self, ack: m.SplitAck) -> m.Empty:
+    def ack_split(self, ack: m.SplitAck) -> m.Empty:
         """A file is applied."""
         task = self._current(ack.task, ack.generation)
         splits = self._context.state.splits
@@ -129,7 +129,7 @@ class TrainingRpc:
         lost = max(0, applied - saved)
         return replace(ready, kept=tuple(state.holders), lost_samples=lost, positions=report.positions, samples=applied)
 
-    def checkpointed(self, report: m.CheckpointReport) -> m.CheckpointReply:
+    def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
         """A manifest is written."""
         task = self._chief_only(report.task, report.generation)
         if report.manifest not in self._context.state.checkpoints:
@@ -141,7 +141,7 @@ class TrainingRpc:
                 )
             )  # fmt: skip
         state = self._context.state
-        return m.CheckpointReply(protected=state.evaluations.protected(state.checkpoint_steps))
+        return m.CheckpointReply(protected=state.evaluations.list_protected(state.checkpoint_steps))
 
     def may_export(self, request: m.ExportRequest) -> m.ExportReply:
         """What the chief may export, once the evaluator has measured the final checkpoint."""
@@ -164,7 +164,7 @@ class TrainingRpc:
             raise PermissionDenied(f"{task_id} is not the chief")
         return task
 
-    def evaluated(self, report: m.EvalReport) -> m.Empty:
+    def report_eval(self, report: m.EvalReport) -> m.Empty:
         """A checkpoint is measured."""
         task = self._current(report.task, report.generation)
         # JSON has no NaN: a metric that is none is left out, or the journal could not be read again.

@@ -53,11 +53,11 @@ def _environment(job: Job, finished: JobFinished, paths: JobPaths) -> dict[str, 
     """The AM's own, with the job's facts; `python` is the interpreter that the AM runs with."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     return {
-        **_inherited(), "PATH": path, "AFO_JOB_ID": paths.job_id, "AFO_JOB_NAME": job.name, "AFO_JOB_DIR": paths.dir,
-        "AFO_JOB_STATE": finished.state, "AFO_JOB_CAUSE": finished.cause,
+        **_inherit_environment(), "PATH": path, "AFO_JOB_ID": paths.job_id, "AFO_JOB_NAME": job.name,
+        "AFO_JOB_DIR": paths.dir, "AFO_JOB_STATE": finished.state, "AFO_JOB_CAUSE": finished.cause,
     }  # fmt: skip
 
 
-def _inherited() -> dict[str, str]:
+def _inherit_environment() -> dict[str, str]:
     """Without the number of a descriptor that the command does not have, and could take for one of its own."""
     return {name: value for name, value in os.environ.items() if name != DESCRIPTOR}

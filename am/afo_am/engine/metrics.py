@@ -26,7 +26,7 @@ class JobMetrics(Collector):
 
 
 @contextmanager
-def served(status: Callable[[], StatusReply], host: str) -> Iterator[str]:
+def serve_metrics(status: Callable[[], StatusReply], host: str) -> Iterator[str]:
     """The address, `host:port`, where `/metrics` is answered meanwhile. Raises `OSError`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobMetrics(status))

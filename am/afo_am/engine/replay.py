@@ -89,7 +89,7 @@ class Replay:
 
     def take(self, line: Line) -> None:
         """The next line."""
-        record = event_log.decode_line(line.content) or self._mended(line)
+        record = event_log.decode_line(line.content) or self._repair(line)
         if record is None:
             self._open.append(line)
             return
@@ -110,8 +110,8 @@ class Replay:
         if self._open:
             self._close(len(self._open), self._open[-1])
 
-    def _mended(self, line: Line) -> Record | UnknownRecord | None:
-        mended = event_log.mended(line.content)
+    def _repair(self, line: Line) -> Record | UnknownRecord | None:
+        mended = event_log.repair_line(line.content)
         record = None if mended is None else event_log.decode_line(mended)
         if record is not None:
             self.damaged.append((line, "one bit of it had flipped; the event is known"))
@@ -157,7 +157,7 @@ def _segments(paths: JobPaths) -> Iterator[str]:
 def _lines(segment: str, data: bytes) -> Iterator[Line]:
     """Of what a crash left of the last one nothing; it is all there if only its newline is not."""
     lines, rest = event_log.split_lines(data)
-    if event_log.decode_line(rest) or event_log.mended(rest):
+    if event_log.decode_line(rest) or event_log.repair_line(rest):
         lines.append(rest)
     offset = 0
     for number, content in enumerate(lines, 1):

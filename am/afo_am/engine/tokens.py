@@ -37,7 +37,7 @@ class TokenKeeper:
 
     def start(self) -> None:
         """Return with fresh tokens where they can be had now; go on in a thread."""
-        self._due = time.monotonic() + self._refreshed()
+        self._due = time.monotonic() + self._refresh()
         self._thread.start()
 
     def stop(self) -> None:
@@ -53,7 +53,7 @@ class TokenKeeper:
             raise NotFound("this job obtains no delegation tokens; YARN's are in the container")
         return m.TokensReply(number=number, content=content)
 
-    def noted(self, handler: Callable[[m.Message], m.Message]) -> Callable[[m.Message], m.Message]:
+    def wrap_handler(self, handler: Callable[[m.Message], m.Message]) -> Callable[[m.Message], m.Message]:
         """The handler of a Child's call, with the number of the newest tokens in the directive that it answers."""
 
         def answer(request: m.Message) -> m.Message:
@@ -64,12 +64,12 @@ class TokenKeeper:
 
     def _run(self) -> None:
         while not self._ending.wait(max(0.0, self._due - time.monotonic())):
-            self._due = time.monotonic() + self._refreshed()
+            self._due = time.monotonic() + self._refresh()
 
-    def _refreshed(self) -> float:
+    def _refresh(self) -> float:
         """Seconds after which to obtain tokens again."""
         try:
-            present = delegation_tokens.given()
+            present = delegation_tokens.load_tokens()
             expiries, obtained = [], []
             for token in present:
                 if token.kind == delegation_tokens.HDFS:

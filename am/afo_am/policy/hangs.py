@@ -41,7 +41,7 @@ class Hangs:
 
     def __init__(self, context: Context, tasks: Lifecycle, orders: Orders) -> None:
         self._context, self._tasks, self._orders = context, tasks, orders
-        orders.listeners.append(self.told)
+        orders.listeners.append(self.record_stall)
         self._seen: dict[m.TaskId, _Seen] = {}
         #: Evaluators whose processes are stopped, since when (monotonic clock).
         self._halted: dict[m.TaskId, float] = {}
@@ -49,7 +49,7 @@ class Hangs:
     def look(self) -> None:
         """Ask for the stacks of what has stood still for `timeouts.hang`."""
         tasks = [task for task in self._context.state.tasks.values() if task.stage is Stage.REGISTERED]
-        self._seen = {task.id: self._updated(task) for task in tasks}
+        self._seen = {task.id: self._update_seen(task) for task in tasks}
         hanging = [task for task in tasks if self._hangs(task)]
         for task in hanging:
             self._ask(task)
@@ -91,7 +91,7 @@ class Hangs:
                 cause, why = _why(seen)
                 self._tasks.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
 
-    def _updated(self, task: Task) -> _Seen:
+    def _update_seen(self, task: Task) -> _Seen:
         before = self._seen.get(task.id)
         if before is not None and not _is_beyond(task.progress, before.progress):
             return before
@@ -113,7 +113,7 @@ class Hangs:
         """Its stacks are on their way, which its Child bounds: they say why it is replaced."""
         return any(each.order.order == seen.order for each in self._orders.open_of(task))
 
-    def told(self, result: m.OrderResult) -> None:
+    def record_stall(self, result: m.OrderResult) -> None:
         """An order came to its end; if it was asked for here, its result is an event."""
         seen = self._seen.get(result.task)
         if seen is None or seen.order != result.order:

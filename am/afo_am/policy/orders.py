@@ -50,7 +50,7 @@ class Orders:
         text = "the Application Master was restarted while this was under way; it may have been carried out"
         for given in list(self._context.state.open_orders.values()):
             self._given[given.order] = _Given(given.task, m.Order(order=given.order, kind=given.kind), taken=True)
-            self.done(m.OrderResult(task=given.task, order=given.order, failed=True, output=text))
+            self.record_result(m.OrderResult(task=given.task, order=given.order, failed=True, output=text))
 
     def place(self, task: Task, kind: m.OrderKind, user: str, argv: tuple[str, ...] = ()) -> int:
         """Give an order to a task; returns its number. Raises `ProtocolError` where it cannot be carried out."""
@@ -81,7 +81,7 @@ class Orders:
 
     # -- Children ----------------------------------------------------------------------------------------------------
 
-    def heard(self, task: Task, taken: tuple[int, ...]) -> tuple[m.Order, ...]:
+    def confirm_taken(self, task: Task, taken: tuple[int, ...]) -> tuple[m.Order, ...]:
         """A Child names what it has taken; returns what it has not."""
         if not self._given:
             return ()
@@ -90,7 +90,7 @@ class Orders:
                 given.taken = True
         return tuple(given.order for given in self.open_of(task.id) if not given.taken)
 
-    def done(self, result: m.OrderResult) -> m.Empty:
+    def record_result(self, result: m.OrderResult) -> m.Empty:
         """A Child carried one out. What nobody asked this incarnation for is dropped."""
         given = self._given.get(result.order)
         if given is not None and given.result is None and given.task == result.task:
@@ -109,7 +109,7 @@ class Orders:
         """An attempt is over, and with it what it was to do."""
         for given in self.open_of(task_id):
             text = f"attempt {task_id.attempt} of {task_id} ended before that was done: {cause}"
-            self.done(m.OrderResult(task=task_id, order=given.order.order, failed=True, output=text))
+            self.record_result(m.OrderResult(task=task_id, order=given.order.order, failed=True, output=text))
 
     def open_of(self, task_id: m.TaskId) -> list[_Given]:
         """Orders of an attempt that are not over, oldest first."""

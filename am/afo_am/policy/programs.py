@@ -13,7 +13,7 @@ from afo_am.state.job_state import JobState
 from afo_am.state.tasks import Stage, Task
 
 
-def formed(state: JobState, now: float) -> dict[Role, tuple[str, ...]]:
+def form_cluster(state: JobState, now: float) -> dict[Role, tuple[str, ...]]:
     """The addresses of the present generation by role; empty while one is missing, or pauses before its restart."""
     for task in state.of_role(*state.config.job.listening):
         if not holds(state, task) and (
@@ -27,7 +27,7 @@ def _address(state: JobState, task: Task) -> str:
     return state.holders[task.id.index].address if holds(state, task) else task.address
 
 
-def moved(state: JobState, task: Task) -> dict[Role, tuple[str, ...]]:
+def replace_address(state: JobState, task: Task) -> dict[Role, tuple[str, ...]]:
     """The present cluster with the address of a task that came back elsewhere; empty if nothing has changed."""
     index = task.id.index
     before = state.cluster.get(task.id.role, ())

@@ -133,7 +133,7 @@ def go_on_without(context: Context, task: Task, cause: str, reason: str) -> bool
 
 def can_be_spared(state: JobState, task: Task, cause: str) -> bool:
     """Whether the job goes on where this task ends with `cause` for good."""
-    spec, wanted, program = state.spec(task.id.role), state.wanted(task.id.role), bool(state.config.job.program)
+    spec, wanted, program = state.spec(task.id.role), state.count_wanted(task.id.role), bool(state.config.job.program)
     if task.id.role == "evaluator":
         return spec.optional
     # What is wrong with data or code would only go on to the next worker.

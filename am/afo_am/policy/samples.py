@@ -22,18 +22,18 @@ def progress_of(state: JobState, rates: Rates) -> float | None:
     """Share of the job's steps that are made, 0 to 1; None where nobody knows how many there will be."""
     if state.trained or (state.splits.finished and state.splits.total):
         return 1.0
-    total = _steps_in_all(state, _made(state, rates))
-    return min(1.0, _made(state, rates) / total) if total else None
+    total = _steps_in_all(state, _count_steps(state, rates))
+    return min(1.0, _count_steps(state, rates) / total) if total else None
 
 
 def seconds_left(state: JobState, rates: Rates, now: float) -> float | None:
     """Until the last step, at the pace of the last minutes; None while there is none."""
-    made, pace = _made(state, rates), rates.steps_per_s(now)
+    made, pace = _count_steps(state, rates), rates.steps_per_s(now)
     total = _steps_in_all(state, made)
     return (total - made) / pace if total and pace and made < total else None
 
 
-def _made(state: JobState, rates: Rates) -> int:
+def _count_steps(state: JobState, rates: Rates) -> int:
     return max(state.step, rates.step) - state.first_step
 
 

@@ -59,9 +59,9 @@ class Stragglers:
         training = [task for task in state.of_role("chief", "worker") if state.ready and _trains(task)]
         kept = self._marks if self._generation == state.generation else {}
         self._generation = state.generation
-        self._marks = {task.id: self._marked(task, kept.get(task.id)) for task in training}
+        self._marks = {task.id: self._add_mark(task, kept.get(task.id)) for task in training}
 
-    def _marked(self, task: Task, marks: deque[_Mark] | None) -> deque[_Mark]:
+    def _add_mark(self, task: Task, marks: deque[_Mark] | None) -> deque[_Mark]:
         samples = task.progress.samples if task.progress else 0
         if marks is None or samples < marks[-1].samples:  # fewer than before: a new process
             marks = deque(maxlen=_LOOKS + 1)

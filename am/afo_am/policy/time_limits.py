@@ -44,11 +44,11 @@ class TimeLimits:
                 self._look_at(task)
         changed = context.rates.changed_at if context.rates.changed_at is not None else context.begun
         if context.state.ready and context.now - changed > timeouts.stall:
-            self._stalled()
+            self._end_stalled_job()
         if context.wall - context.state.started > timeouts.job:
             decide(context, "FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")
 
-    def _stalled(self) -> None:
+    def _end_stalled_job(self) -> None:
         context, limit = self._context, self._context.state.config.job.timeouts.stall
         waits = manual_repair.waiting(context.state, "chief", "worker", "ps")
         if not waits:

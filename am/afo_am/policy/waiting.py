@@ -53,7 +53,7 @@ class Waiting:
             self._asked_at = now
             self._context.command(c.LookAtCluster())
 
-    def seen(self, seen: c.ClusterSeen) -> None:
+    def observe_cluster(self, seen: c.ClusterSeen) -> None:
         """The runtime's picture; the journal hears of it when the reason or the number of missing tasks changes."""
         self._seen, self._seen_at = seen, self._context.now
         lacks = self._lacks()
@@ -77,7 +77,7 @@ class Waiting:
         for task in state.tasks.values():
             waiting[task.id.role] += task.stage is Stage.REQUESTED
         specs = state.config.job.roles
-        return [Lack(role, number, state.wanted(role), specs[role]) for role, number in waiting.items() if number]
+        return [Lack(role, number, state.count_wanted(role), specs[role]) for role, number in waiting.items() if number]
 
 
 class Lack(Struct, frozen=True):
@@ -94,7 +94,7 @@ def sentence(lacks: Sequence[Lack], nodes: Sequence[Node] = (), queue: QueueUse 
     """One line; what is not known is left out. '' when nothing is missing."""
     if not lacks:
         return ""
-    parts = [f"waiting for {_missing(lacks)}", _queue(queue), _free(_allowed(nodes, lacks[0].spec.node_label))]
+    parts = [f"waiting for {_missing(lacks)}", _queue(queue), _free(_filter_nodes(nodes, lacks[0].spec.node_label))]
     return "; ".join(part for part in (*parts, reason(lacks, nodes, queue)) if part)
 
 
@@ -106,7 +106,7 @@ def reason(lacks: Sequence[Lack], nodes: Sequence[Node], queue: QueueUse | None)
 
 def _reason(lack: Lack, nodes: Sequence[Node], queue: QueueUse | None) -> str:
     spec, one, label = lack.spec, f"a {lack.role} ({size(lack.spec)})", lack.spec.node_label
-    allowed = _allowed(nodes, label)
+    allowed = _filter_nodes(nodes, label)
     if nodes and not allowed:
         return f"no node has the label {label}" if label else "every node has a label, and the job asks for none"
     if allowed and spec.memory > (most := max(node.memory for node in allowed)):
@@ -129,9 +129,9 @@ def _no_room(spec: RoleSpec, one: str, nodes: Sequence[Node]) -> str:
 
 def size(spec: RoleSpec) -> str:
     """A container of a role."""
-    gpus = f", {_counted(spec.gpus, 'GPU')}" if spec.gpus else ""
+    gpus = f", {_pluralize(spec.gpus, 'GPU')}" if spec.gpus else ""
     label = f", label {spec.node_label}" if spec.node_label else ""
-    return f"{spec.memory}, {_counted(spec.vcores, 'vcore')}{gpus}{label}"
+    return f"{spec.memory}, {_pluralize(spec.vcores, 'vcore')}{gpus}{label}"
 
 
 def _missing(lacks: Sequence[Lack]) -> str:
@@ -168,10 +168,10 @@ def _free(nodes: Sequence[Node]) -> str:
     best = max(nodes, key=lambda node: (node.memory_free, node.vcores_free))
     if best.memory_free <= 0:
         return "no node has memory free"
-    return f"largest free node {_amount(best.memory_free)} and {_counted(max(0, best.vcores_free), 'vcore')}"
+    return f"largest free node {_amount(best.memory_free)} and {_pluralize(max(0, best.vcores_free), 'vcore')}"
 
 
-def _allowed(nodes: Sequence[Node], label: str) -> list[Node]:
+def _filter_nodes(nodes: Sequence[Node], label: str) -> list[Node]:
     return [node for node in nodes if (label in node.labels if label else not node.labels)]
 
 
@@ -179,5 +179,5 @@ def _amount(memory: int) -> str:
     return str(Memory(memory)) if memory > 0 else "nothing"
 
 
-def _counted(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

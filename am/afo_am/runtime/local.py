@@ -25,7 +25,7 @@ from afo.formats.decoding import UNDECODABLE
 from afo.process import pidfile
 from afo.protocol.child_config import ATTEMPT, CONTAINER, INDEX, ROLE
 from afo.rpc.messages import TaskId
-from afo.storage.local import translated
+from afo.storage.local import translate_errors
 from afo_am.runtime import local_container as container_files
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
 
@@ -60,7 +60,7 @@ class LocalRuntime:
         own = {ROLE: task.role, INDEX: str(task.index), ATTEMPT: str(task.attempt)}
         with self._mutex:
             directory = self._new_directory(f"{task.role}-{task.index}-{task.attempt}")
-            with translated("start a container in", str(directory)):
+            with translate_errors("start a container in", str(directory)):
                 self._started.add(self._start(directory, {**self._env, **own, **env}))
         return directory.name
 
@@ -68,13 +68,13 @@ class LocalRuntime:
         """SIGTERM to the container; it kills what has not ended after its grace by itself."""
         directory = self._containers / handle
         if directory.is_dir():
-            with translated("end the container in", str(directory)):
+            with translate_errors("end the container in", str(directory)):
                 (directory / container_files.CANCEL).touch()
                 pidfile.send_signal(directory / container_files.LOCK, signal.SIGTERM)
 
     def list_containers(self) -> list[ContainerInfo]:
         """All containers of this job, those of earlier incarnations of the AM included."""
-        with self._mutex, translated("look at", str(self._containers)):
+        with self._mutex, translate_errors("look at", str(self._containers)):
             self._reap()
             return [_info(directory) for directory in sorted(self._containers.iterdir())]
 
@@ -94,7 +94,7 @@ class LocalRuntime:
 
     def nodes(self) -> list[Node]:
         """This machine."""
-        with translated("look at", "this machine's memory"):
+        with translate_errors("look at", "this machine's memory"):
             memory = psutil.virtual_memory()
         mib = 1024 * 1024
         total, used = memory.total // mib, (memory.total - memory.available) // mib
@@ -157,7 +157,7 @@ def _info(directory: Path) -> ContainerInfo:
 
 def _exit(path: Path) -> container_files.Exit | None:
     try:
-        with translated("read", str(path)):
+        with translate_errors("read", str(path)):
             return msgspec.json.decode(path.read_bytes(), type=container_files.Exit)
     except NotFound:
         return None

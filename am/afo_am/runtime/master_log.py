@@ -74,10 +74,10 @@ class Relay(threading.Thread):
                     if not data:
                         return
                     self._take(data)
-                elif not self._answered():
+                elif not self._answer_request():
                     sources.remove(self._asked)
 
-    def _answered(self) -> bool:
+    def _answer_request(self) -> bool:
         """False when there is nobody any more to ask."""
         try:
             if not self._asked.recv(1):

@@ -48,30 +48,30 @@ class YarnRuntime:
     def __init__(self) -> None:
         self._attempt = application_attempt()
         skein_channel.direct()
-        self._application = _translated(BoundedApplicationClient.from_current)
+        self._application = _call_skein(BoundedApplicationClient.from_current)
         self._resource_manager: ResourceManager | None = None
 
     def request(self, task: TaskId, env: dict[str, str], *, more_memory: bool = False) -> str:
         """Ask for a container of the task's role; `more_memory` after one that YARN killed for its memory."""
         own = {ROLE: task.role, INDEX: str(task.index), ATTEMPT: str(task.attempt)}
         service = service_name(task.role, more_memory=more_memory)
-        container = _translated(lambda: self._application.add_container(service, env={**own, **env}))
+        container = _call_skein(lambda: self._application.add_container(service, env={**own, **env}))
         return f"{self._attempt}:{container.id}"
 
     def kill(self, handle: str) -> None:
         """Cancel or end a container; YARN sends SIGTERM, and SIGKILL soon after."""
         attempt, _, container = handle.partition(":")
         if attempt == str(self._attempt):
-            _translated(lambda: self._application.kill_container(container))
+            _call_skein(lambda: self._application.kill_container(container))
 
     def list_containers(self) -> list[ContainerInfo]:
         """All containers of this application attempt."""
-        containers = _translated(lambda: self._application.get_containers(states=_ALL_STATES))
+        containers = _call_skein(lambda: self._application.get_containers(states=_ALL_STATES))
         return [self._info(container) for container in containers]
 
     def progress(self, fraction: float) -> None:
         """Shown by YARN."""
-        _translated(lambda: self._application.set_progress(min(max(fraction, 0.0), 1.0)))
+        _call_skein(lambda: self._application.set_progress(min(max(fraction, 0.0), 1.0)))
 
     def finish(self, state: FinalState, diagnostics: str) -> None:
         """End the application attempt.
@@ -81,7 +81,7 @@ class YarnRuntime:
         """
         # skein ends this container with the application, whatever it still has to say.
         master_log.ask_for_copy()
-        _translated(lambda: self._application.shutdown(state, diagnostics))
+        _call_skein(lambda: self._application.shutdown(state, diagnostics))
 
     def nodes(self) -> list[Node]:
         """Machines of the cluster, by the ResourceManager's REST interface."""
@@ -132,7 +132,7 @@ def queue_use(queues: list[Queue], name: str) -> QueueUse | None:
     )
 
 
-def _translated(call: Callable[[], _T]) -> _T:
+def _call_skein(call: Callable[[], _T]) -> _T:
     """The result of a call of skein, its errors as ours."""
     try:
         return call()

@@ -100,7 +100,7 @@ def _split_leased(state: JobState, event: ev.SplitLeased, time: float) -> None:
 def _split_done(state: JobState, event: ev.SplitDone, time: float) -> None:
     state.splits.complete(event.split, event.epoch, event.count, event.xor, event.bad, event.unread)
     state.train_ended = time
-    manual_repair.trained(state, event.task)
+    manual_repair.note_training(state, event.task)
 
 
 def _bad_records_exceeded(state: JobState, event: ev.BadRecordsExceeded, time: float) -> None:
@@ -115,18 +115,18 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
     state.checkpoints[event.manifest] = event.positions
     state.checkpoint_steps[event.manifest] = event.step
     state.newest_manifest = event.manifest
-    manual_repair.saved(state)
+    manual_repair.note_checkpoint(state)
     state.step = max(state.step, event.step)
     if event.final:
         state.final_manifest = event.manifest
 
 
-def _evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
+def _checkpoint_evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
     state.evaluations.take(event)
     state.tasks[event.task.role, event.task.index].repair = None
 
 
-def _noted(state: JobState, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided, time: float) -> None:
+def _note_evaluations(state: JobState, event: ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided, time: float) -> None:
     state.evaluations.note(event)
 
 
@@ -159,7 +159,7 @@ def _process_ended(state: JobState, event: ev.ProcessEnded, time: float) -> None
     _blame(task, event, time)
 
 
-def _told(
+def _leave_unchanged(
     state: JobState,
     event: ev.KillRequested | ev.TaskStalled | ev.TaskAtWork | ev.ContainersAwaited | ev.GangReleased,
     time: float,
@@ -212,7 +212,7 @@ def _charge(state: JobState, task: Task, time: float) -> None:
         state.core_seconds += seconds * spec.vcores
         state.memory_mib_seconds += seconds * spec.memory
         task.running_since = 0.0
-        manual_repair.ran(state, task, seconds)
+        manual_repair.note_run(state, task, seconds)
 
 
 def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> None:
@@ -226,7 +226,7 @@ def _blame(task: Task, event: ev.TaskEnded | ev.ProcessEnded, time: float) -> No
 
 def _count_for_repair(state: JobState, task: Task, event: ev.TaskEnded, time: float) -> None:
     if manual_repair.has_trained(event.progress):
-        manual_repair.trained(state, event.task)
+        manual_repair.note_training(state, event.task)
     if event.cause in NEEDS_REPAIR:
         since, times = (task.repair.since, task.repair.times) if task.repair else (time, 0)
         task.repair = Repair(since, times + 1, event.cause, task.host)
@@ -241,26 +241,26 @@ _APPLY: dict[type, _Apply] = {
     ev.ContainerRunning: _container_running,
     ev.ContainerEnded: _container_ended,
     ev.TaskRegistered: _task_registered,
-    ev.TaskAtWork: _told,
-    ev.ContainersAwaited: _told,
-    ev.GangReleased: _told,
+    ev.TaskAtWork: _leave_unchanged,
+    ev.ContainersAwaited: _leave_unchanged,
+    ev.GangReleased: _leave_unchanged,
     ev.GenerationStarted: _generation_started,
     ev.GenerationEnded: _generation_ended,
     ev.VariablesReady: _variables_ready,
-    ev.WarmStarted: _noted,
+    ev.WarmStarted: _note_evaluations,
     ev.SplitLeased: _split_leased,
     ev.SplitDone: _split_done,
     ev.BadRecordsExceeded: _bad_records_exceeded,
     ev.CheckpointBegun: _checkpoint_begun,
     ev.CheckpointWritten: _checkpoint_written,
-    ev.Evaluated: _evaluated,
-    ev.StoppedEarly: _noted,
-    ev.ExportDecided: _noted,
+    ev.Evaluated: _checkpoint_evaluated,
+    ev.StoppedEarly: _note_evaluations,
+    ev.ExportDecided: _note_evaluations,
     ev.TaskEnded: _task_ended,
     ev.TaskGivenUp: _task_given_up,
     ev.ProcessEnded: _process_ended,
-    ev.KillRequested: _told,
-    ev.TaskStalled: _told,
+    ev.KillRequested: _leave_unchanged,
+    ev.TaskStalled: _leave_unchanged,
     ev.TaskSlow: _task_slow,
     ev.WorkersScaled: _workers_scaled,
     ev.OrderGiven: _order_given,
@@ -268,7 +268,7 @@ _APPLY: dict[type, _Apply] = {
     ev.JobEnding: _job_ending,
     ev.JobFinished: _job_finished,
     ev.Sample: _sample,
-    ev.TasksUsed: _noted,
+    ev.TasksUsed: _note_evaluations,
 }
 #: Events on which nothing that is decided later rests: the state does not change by them, or (`Sample`) only until the
 #: next heartbeat.

@@ -71,7 +71,7 @@ class Evaluations:
         """Whether `train.early_stop` says to end the training."""
         return self.early_stop is not None and self.without_gain >= self.early_stop.patience
 
-    def protected(self, checkpoints: Mapping[str, int]) -> tuple[str, ...]:
+    def list_protected(self, checkpoints: Mapping[str, int]) -> tuple[str, ...]:
         """Manifests that must outlive newer ones; `checkpoints` are all with their steps, oldest first.
 
         The best, and those that were not measured yet and may turn out to be better: the evaluator passes over all

@@ -45,15 +45,15 @@ class GangBackoff:
                 self.releases, self.begun = 0, 0.0
             case ev.AmStarted() if event.am_attempt > self.am_attempt:
                 self.am_attempt = event.am_attempt
-                self._changed(time)
+                self._note_change(time)
             case ev.TaskEnded() if event.cause in WAITS:
                 pass
             case ev.ContainerRunning() | ev.TaskRegistered() | ev.TaskEnded() | ev.GenerationEnded():
-                self._changed(time)
+                self._note_change(time)
             case _:
                 pass
 
-    def _changed(self, time: float) -> None:
+    def _note_change(self, time: float) -> None:
         self.since = max(self.since, time)
 
     def limit(self, gang: float) -> float:

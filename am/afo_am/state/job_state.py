@@ -114,13 +114,13 @@ class JobState:
         """Resources of a role."""
         return self.config.job.roles[role]
 
-    def wanted(self, role: Role) -> int:
+    def count_wanted(self, role: Role) -> int:
         """How many tasks of a role are wanted now."""
         return self.workers if role == "worker" else self.spec(role).count
 
     def is_wanted(self, task: Task) -> bool:
         """False for a worker that was scaled away, or is to be."""
-        return task.id.index < self.wanted(task.id.role)
+        return task.id.index < self.count_wanted(task.id.role)
 
     @property
     def chief(self) -> Task:

@@ -17,20 +17,20 @@ from afo_am.state.tasks import LIVE, Repair, Stage, Task
 _TODAY_S = 12 * 3600
 
 
-def saved(state: JobState) -> None:
+def note_checkpoint(state: JobState) -> None:
     """A checkpoint was written."""
     for task in (state.chief, *state.of_role("ps")):
         task.repair = None
 
 
-def trained(state: JobState, task_id: TaskId) -> None:
+def note_training(state: JobState, task_id: TaskId) -> None:
     """A task trained, or is done with a file."""
     task = state.tasks[task_id.role, task_id.index]
     if _only_trains(state, task):
         task.repair = None
 
 
-def ran(state: JobState, task: Task, seconds: float) -> None:
+def note_run(state: JobState, task: Task, seconds: float) -> None:
     """A container ran for so long; of a program nothing else is known."""
     if state.config.job.program and seconds > state.config.job.timeouts.repair:
         task.repair = None

@@ -167,7 +167,7 @@ class Supervisor:
 
     def _await_end(self, process: "subprocess.Popen[bytes]", listener: pulse.Listener) -> int:
         deadline, silence = None, ""
-        while (code := self._ended(process)) is None:
+        while (code := self._poll_exit(process)) is None:
             if self._over and deadline is None:
                 process.terminate()
                 deadline = time.monotonic() + self._stop_s
@@ -184,7 +184,7 @@ class Supervisor:
         return code
 
     @staticmethod
-    def _ended(process: "subprocess.Popen[bytes]") -> int | None:
+    def _poll_exit(process: "subprocess.Popen[bytes]") -> int | None:
         # One waitpid for all: containers of a dead AM are children of this process now, and must be reaped too.
         process.returncode = _reap_all().get(process.pid)
         return process.returncode

@@ -87,7 +87,7 @@ class Agent:
         if self._trainer.over:
             self._orders.stop()
             self._trainer.note_end()
-            self._model_dir.ended()
+            self._model_dir.note_end()
         actions = d.decide(self._directive, self._situation())
         for action in actions:
             code = self._apply(action)
@@ -142,7 +142,7 @@ class Agent:
     def _stop_process(self, grace_s: float) -> None:
         self._orders.stop()
         self._trainer.stop(grace_s)
-        self._model_dir.ended()
+        self._model_dir.note_end()
 
     def _kill(self, order: int) -> int:
         """Somebody wants the process ended; this Child leaves as after any other end, and the task comes back."""
@@ -160,7 +160,7 @@ class Agent:
             except AfoError as error:
                 _LOG.info("the result of order %d could not be delivered: %s", result.order, error)
                 return
-            self._orders.delivered(result.order)
+            self._orders.drop_result(result.order)
 
     def _start(self) -> int | None:
         try:
@@ -168,7 +168,7 @@ class Agent:
                 text = f"the model directory of {self._task} could not be filled: {self._model_dir.failure}"
                 raise CannotStart("storage_unreachable", text)
             self._trainer.start(self._directive, self._way())
-            self._model_dir.started()
+            self._model_dir.note_start()
             self._reported = self._stays = False
         except CannotStart as error:
             _LOG.error("%s", error)
@@ -197,7 +197,7 @@ class Agent:
             generation=generation,
             address=self._port.address if self._port and self._port.generation == generation else "",
             process_alive=self._trainer.pid is not None,
-            halted=ports.stopped(self._trainer.pid) if self._trainer.pid is not None else "",
+            halted=ports.describe_stopped(self._trainer.pid) if self._trainer.pid is not None else "",
             progress=progress,
             usage=self._meter.sample(),
             log_bytes=self._output.total,
@@ -213,7 +213,7 @@ class Agent:
 
     def _hear(self, received: m.Directive) -> None:
         self._last_contact = time.monotonic()
-        self._model_dir.heard()
+        self._model_dir.note_contact()
         newest = d.newest(self._directive, received)
         if (newest.action, newest.generation) != (self._directive.action, self._directive.generation):
             _LOG.info("the AM wants: %s generation %d %s", newest.action, newest.generation, newest.reason)

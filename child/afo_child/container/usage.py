@@ -52,7 +52,7 @@ class UsageMeter:
         """The present usage."""
         if time.monotonic() - self._searched > _SEARCH_S:
             self._search()
-        rss = sum(self._sampled(pid) for pid in list(self._alive))
+        rss = sum(self._sample_rss(pid) for pid in list(self._alive))
         self._peak = max(self._peak, rss)
         every = [*self._alive.values(), self._gone]
         return Usage(
@@ -74,7 +74,7 @@ class UsageMeter:
             self._bury(process.pid)
             self._alive[process.pid] = _Totals(process)
 
-    def _sampled(self, pid: int) -> int:
+    def _sample_rss(self, pid: int) -> int:
         try:
             return self._alive[pid].sample()
         except psutil.Error:

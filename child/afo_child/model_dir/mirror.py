@@ -48,7 +48,7 @@ class Mirror:
     def restore(self) -> None:
         """Make the directory what is at the URL; empty if nothing is."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        remote = self._listed()
+        remote = self._list_remote()
         local = self._local()
         for name, info in sorted(remote.items(), key=lambda item: item[1].modified):
             stamp = (info.size, info.modified)
@@ -87,7 +87,7 @@ class Mirror:
                     found[path.relative_to(self._directory).as_posix()] = _stamp(path)
         return found
 
-    def _listed(self) -> dict[str, FileInfo]:
+    def _list_remote(self) -> dict[str, FileInfo]:
         if not storage.exists(self._url):
             return {}
         return {name: info for name, info in _walk(self._url) if name != _ARRIVING}

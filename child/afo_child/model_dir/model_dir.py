@@ -56,15 +56,15 @@ class ModelDir(threading.Thread):
         """Before a start: make the directory what was saved last."""
         self._wish(self._mirror.restore)
 
-    def heard(self) -> None:
+    def note_contact(self) -> None:
         """The AM still counts on this task."""
         self._heard = time.monotonic()
 
-    def started(self) -> None:
+    def note_start(self) -> None:
         """The program runs."""
         self._running = True
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """The program does not run any more: save the last of it."""
         if self._running and self._use == "saves":
             self._wish(self._save_all)

@@ -57,7 +57,7 @@ def unresponsive(pid: int, patience_s: float) -> str:
     return f"its process does not answer at port {silent[0].port} within {patience_s:g} s{state}"
 
 
-def stopped(pid: int) -> str:
+def describe_stopped(pid: int) -> str:
     """In words, that somebody has stopped a process; empty if nobody has."""
     state = kernel_state(pid)
     return f"its process stands still{state_in_brackets(state)}" if state in ("T", "t") else ""

@@ -81,7 +81,7 @@ class Tunnel:
             return
         address = words[1].decode("ascii", "replace")
         try:
-            there = await asyncio.wait_for(self._connected(address), _CONNECT_S)
+            there = await asyncio.wait_for(self._connect(address), _CONNECT_S)
         except (OSError, TimeoutError) as error:
             _LOG.info("no connection to %s: %s", address, error)
             writer.write(_REFUSED)
@@ -89,7 +89,7 @@ class Tunnel:
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await self._join((reader, writer), there)
 
-    async def _connected(self, address: str) -> _Streams:
+    async def _connect(self, address: str) -> _Streams:
         port = int(address.rpartition(":")[2])
         return await asyncio.open_connection(host_of(address), port, ssl=self._outward, server_hostname=tls.NAME)
 
@@ -97,7 +97,7 @@ class Tunnel:
         self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], host: str, port: int,
         **options: Any,
     ) -> asyncio.Server:  # fmt: skip
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._transports.add(writer.transport)
             try:
                 await serve(reader, writer)
@@ -109,7 +109,7 @@ class Tunnel:
             finally:
                 writer.close()
 
-        return await asyncio.start_server(connected, host, port, limit=_PIECE, **options)
+        return await asyncio.start_server(serve_connection, host, port, limit=_PIECE, **options)
 
     async def _join(self, one: _Streams, other: _Streams) -> None:
         """Passes bytes on both ways until one side ends; then both do."""
@@ -127,8 +127,8 @@ class Tunnel:
         for server in (self._exit, self._entrance):
             if server is not None:
                 server.close()
-        # Not those of `connected` alone: a connection that is being made has a task of asyncio's, and may go on to make
-        # another one. What is cancelled before it has begun would close nothing.
+        # Not those of `serve_connection` alone: a connection that is being made has a task of asyncio's, and may go on
+        # to make another one. What is cancelled before it has begun would close nothing.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await _turns()
             for task in others:

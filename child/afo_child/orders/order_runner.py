@@ -68,13 +68,13 @@ class Orders:
                 _LOG.info("order %d: %s", order.order, order.kind)
                 self._begin(order)
 
-    def delivered(self, order: int) -> None:
+    def drop_result(self, order: int) -> None:
         """The AM has its result."""
         self._results.pop(order, None)
 
     def finish(self, order: int, *, output: str = "", failed: bool = False, code: int | None = None) -> None:
         """Note a result."""
-        self._done(m.OrderResult(task=self._task, order=order, output=output, failed=failed, code=code))
+        self._keep_result(m.OrderResult(task=self._task, order=order, output=output, failed=failed, code=code))
 
     def stop(self) -> None:
         """End what runs; the results say so."""
@@ -100,7 +100,7 @@ class Orders:
         elif order.kind == "profile":
             self._run(order, stacks.reader_command(pid), dict(os.environ), functools.partial(self._profile, pid, order))
         else:
-            self._run(order, list(order.argv), self._trainer.environment, self._executed)
+            self._run(order, list(order.argv), self._trainer.environment, self._make_result)
 
     def _run(
         self, order: m.Order, argv: list[str], environment: dict[str, str],
@@ -113,12 +113,12 @@ class Orders:
             return
         blank = m.OrderResult(task=self._task, order=order.order)
         thread = threading.Thread(
-            target=lambda: self._done(result(blank, command.wait())), name=f"order-{order.order}", daemon=True
+            target=lambda: self._keep_result(result(blank, command.wait())), name=f"order-{order.order}", daemon=True
         )
         self._running[order.order] = (command, thread)
         thread.start()
 
-    def _executed(self, blank: m.OrderResult, ran: Ran) -> m.OrderResult:
+    def _make_result(self, blank: m.OrderResult, ran: Ran) -> m.OrderResult:
         late = f"\n[afo: killed, as it took longer than {LIMIT_S:g} s]\n" if ran.late else ""
         return replace(blank, code=ran.code, output=ran.output + late, truncated=ran.truncated, failed=ran.late)
 
@@ -131,7 +131,7 @@ class Orders:
             return replace(blank, failed=True, output=f"the process {pid} cannot be looked at: {error}")
         self._output.note(f"stacks of process {pid}\n{text}\nend of stacks")
         # A worker is asked nothing by others: that its port is silent would hold nobody up.
-        silence = ports.unresponsive(pid, _ANSWER_S) if self._task.role == "ps" else ports.stopped(pid)
+        silence = ports.unresponsive(pid, _ANSWER_S) if self._task.role == "ps" else ports.describe_stopped(pid)
         more = ran.truncated or len(text) > LIMIT_BYTES
         place = stacks.place(text, pid)
         return replace(blank, output=text[:LIMIT_BYTES], truncated=more, place=place, unresponsive=silence)
@@ -154,6 +154,6 @@ class Orders:
         else:
             self.finish(order, output="the process does not save on request, at least not yet", failed=True)
 
-    def _done(self, result: m.OrderResult) -> None:
+    def _keep_result(self, result: m.OrderResult) -> None:
         self._results[result.order] = result
         self._wake()

@@ -19,7 +19,7 @@ def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: thread
     """Where the profile lies now. Raises `AfoError` with the reason where there is none, at once when `stopping`."""
     json_file.write_private(work_dir / WANTED, wanted)
     try:
-        done = _awaited(work_dir, wanted, stopping)
+        done = _await_profile(work_dir, wanted, stopping)
     finally:
         (work_dir / WANTED).unlink(missing_ok=True)  # the task's next process would take it for its own
     if done.problem:
@@ -32,7 +32,7 @@ def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: thread
     return url
 
 
-def _awaited(work_dir: Path, wanted: Wanted, stopping: threading.Event) -> Done:
+def _await_profile(work_dir: Path, wanted: Wanted, stopping: threading.Event) -> Done:
     deadline = time.monotonic() + wanted.seconds + _PATIENCE_S
     while time.monotonic() < deadline:
         if stopping.wait(_POLL_S):

@@ -74,7 +74,7 @@ def environment(
     wanted = task_environment(
         config.job, task.role, task.index, vcores, inherited, directive.cluster or {"ps": directive.ps}
     )
-    result = wanted.applied_to(inherited)
+    result = wanted.apply_to(inherited)
     if config.job.program:
         result |= {"AFO_MODEL_DIR": str(work_dir / MODEL_DIR), "AFO_GENERATION": str(directive.generation)}
     if config.job.environment.preload:
@@ -92,7 +92,7 @@ def _listening(env: Mapping[str, str], way: Way) -> dict[str, str]:
         own = (
             {} if hosts.LISTEN_VARIABLE in env or not address else {hosts.LISTEN_VARIABLE: hosts.listen_place(address)}
         )
-        return {**own, "LD_PRELOAD": hosts.preloaded(env.get("LD_PRELOAD", ""))}
+        return {**own, "LD_PRELOAD": hosts.extend_preload(env.get("LD_PRELOAD", ""))}
     except Unsupported as reason:
         if way.listen:
             raise NotFound(f"`security.tunnel` takes a library that cannot be preloaded here: {reason}") from reason

@@ -52,7 +52,13 @@ class TaskProcess:
         self._ended = threading.Event()
         self._on_exit = on_exit
         stdout, stderr, progress = sinks
-        self._pump = Pump({_taken(self._popen.stdout): stdout, _taken(self._popen.stderr): stderr, reader: progress})
+        self._pump = Pump(
+            {
+                _take_descriptor(self._popen.stdout): stdout,
+                _take_descriptor(self._popen.stderr): stderr,
+                reader: progress,
+            }
+        )
         self._pump.start()
         threading.Thread(target=self._watch, name="process-watch", daemon=True).start()
 
@@ -100,7 +106,7 @@ class TaskProcess:
         self._on_exit()
 
 
-def _taken(stream: IO[bytes] | None) -> int:
+def _take_descriptor(stream: IO[bytes] | None) -> int:
     """A descriptor of our own of one of Popen's pipes, whose object is closed."""
     with cast(IO[bytes], stream) as file:
         return os.dup(file.fileno())

@@ -98,7 +98,7 @@ class TaskRunner:
         self._output.begin_process()
         self._memory_kills = memory_kills()
         try:
-            self._process = self._started(directive, way)
+            self._process = self._start_process(directive, way)
         except NotFound as error:
             raise CannotStart("preload_missing", str(error)) from error
         except OSError as error:
@@ -151,7 +151,7 @@ class TaskRunner:
         if (process := self._process) is not None:
             process.kill()
 
-    def _started(self, directive: Directive, way: Way) -> TaskProcess:
+    def _start_process(self, directive: Directive, way: Way) -> TaskProcess:
         self.environment = launch.environment(self._config, self._task, directive, way, self._inherited, self._work_dir)
         reader, writer = os.pipe()
         try:

@@ -38,11 +38,11 @@ def command(job: str, tags: tuple[str, ...], notes: str | None, as_json: bool) -
     own = submitted_tags(config, ref)
     now = known
     if tags:
-        now = structs.replace(now, tags=an.tagged(own if known.tags is None else known.tags, tags))
+        now = structs.replace(now, tags=an.change_tags(own if known.tags is None else known.tags, tags))
     if notes is not None:
         now = structs.replace(now, notes=_text(notes))
-    if an.checked(now) != known:
-        storage.write_bytes(ref.paths.annotations, an.encoded(now))
+    if an.check_limits(now) != known:
+        storage.write_bytes(ref.paths.annotations, an.encode(now))
     _show(ref.job_id, now, own, as_json)
 
 
@@ -65,6 +65,6 @@ def _read(paths: JobPaths) -> an.Annotations:
     """Raises `Malformed` for a file that is damaged."""
     try:
         with storage.open_input(paths.annotations) as file:
-            return an.decoded(file.read(an.MOST_BYTES + 1), paths.annotations)
+            return an.decode(file.read(an.MOST_BYTES + 1), paths.annotations)
     except NotFound:
         return an.NONE

@@ -23,7 +23,7 @@ from afo_client.cli.job_argument import JobType
 from afo_client.jobs.record_check import NAMED, Findings, findings
 from afo_client.jobs.ref import find_job
 from afo_client.models.offline import run_dealt
-from afo_client.terminal.console import counted, print_json, print_result, say
+from afo_client.terminal.console import pluralize, print_json, print_result, say
 
 
 @click.command(
@@ -45,10 +45,10 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]
     account = account_of(events)
     _require_consistent(account, paths)
-    recounted = _recounted(paths, config, account, processes) if files else []
+    recounted = _recount_files(paths, config, account, processes) if files else []
     data = config.job.data
     found = findings(
-        account, _saved(account), recounted, complete=_is_complete(events, config.job),
+        account, _read_positions(account), recounted, complete=_is_complete(events, config.job),
         sifted=data.negative_sampling is not None or data.max_bad_records > 0,
     )  # fmt: skip
     if as_json:
@@ -73,7 +73,7 @@ def _is_complete(events: Sequence[AnyEvent], job: Job) -> bool:
     return any(isinstance(event, JobFinished) and event.state == "SUCCEEDED" for event in events)
 
 
-def _saved(account: Account) -> list[Position] | None:
+def _read_positions(account: Account) -> list[Position] | None:
     """The positions in the newest checkpoint's own manifest; None where it is gone or too old to say."""
     try:
         lineage = read_manifest(account.manifest).lineage if account.manifest else None
@@ -90,7 +90,7 @@ def _saved(account: Account) -> list[Position] | None:
         raise DataError(f"{account.manifest}: its lineage is not that of the job in the event log: {error}") from error
 
 
-def _recounted(paths: JobPaths, config: AmConfig, account: Account, processes: int) -> list[RecountedSplit]:
+def _recount_files(paths: JobPaths, config: AmConfig, account: Account, processes: int) -> list[RecountedSplit]:
     inputs = decoding.read(paths.files, tuple[InputFile, ...])
     if len(inputs) != len(account.splits):
         raise DataError(f"{paths.files} names {len(inputs)} splits, and the event log {len(account.splits)}")
@@ -98,7 +98,7 @@ def _recounted(paths: JobPaths, config: AmConfig, account: Account, processes: i
     changed = [text for row in begun if (text := _change(inputs[row]))]
     if changed:
         raise DataError("; ".join(changed[:NAMED]) + ": what was read cannot be recounted; --no-files leaves them out")
-    say(f"reading {counted(len(begun), 'split')} again")
+    say(f"reading {pluralize(len(begun), 'split')} again")
     wanted = [NumberedFile(row, inputs[row].url, inputs[row].part) for row in begun]
 
     def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
@@ -122,10 +122,10 @@ def _lines(found: Findings, batch_size: int) -> list[str]:
     passes, total = len(account.acknowledged), len(account.splits) * account.epochs
     lines = [f"{account.records:,} records acknowledged: {passes:,} of {total:,} epochs of splits"]
     if found.recounted:
-        lines.append(f"recounted: {counted(found.recounted, 'split')}")
+        lines.append(f"recounted: {pluralize(found.recounted, 'split')}")
     if account.given_back:
         lines.append(
-            f"read again after {counted(account.rollbacks, 'rollback')}: {account.given_back:,} epochs of splits"
+            f"read again after {pluralize(account.rollbacks, 'rollback')}: {account.given_back:,} epochs of splits"
         )
     if not account.final:
         saved = f"the newest checkpoint holds {account.saved:,} records" if account.manifest else "nothing"
@@ -145,7 +145,7 @@ def _twice(account: Account, batch_size: int) -> str:
     if account.interrupted:
         text += f", a batch of {batch_size:,} for each process that ended in its work ({account.interrupted:,})"
     if account.restored:
-        text += f", and what was applied while the {counted(account.restored, 'restored checkpoint')} was read"
+        text += f", and what was applied while the {pluralize(account.restored, 'restored checkpoint')} was read"
     return text
 
 

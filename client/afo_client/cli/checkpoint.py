@@ -65,7 +65,7 @@ def ls(job: str | None, as_json: bool) -> None:
 
     JOB is a job or a directory; left out: the job submitted last."""
     place = checkpoint_place(load_config(), job)
-    found = [_described(each) for directory in _directories(place) for each in find_manifests(directory)]
+    found = [_describe_checkpoint(each) for directory in _directories(place) for each in find_manifests(directory)]
     if not found and not storage.exists(place):
         raise NotFound(f"{place} does not exist: nothing was saved there yet (see `checkpoint.every`)")
     refusals = [each for each in map(read_refusal, _directories(place)) if each is not None]
@@ -94,14 +94,14 @@ def now(job: str | None, timeout: float, as_json: bool) -> None:
     place = places(ref)["checkpoints"]
     before = {each.url for each in find_manifests(place)}
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
-        url = _saved(watch, place, before, time.monotonic() + timeout)
+        url = _save_now(watch, place, before, time.monotonic() + timeout)
     if as_json:
         print_json({"application_id": ref.job_id, "manifest": url})
     else:
         print_result(url)
 
 
-def _saved(watch: JobWatch, place: str, before: set[str], deadline: float) -> str:
+def _save_now(watch: JobWatch, place: str, before: set[str], deadline: float) -> str:
     """Give the order and wait for a manifest that was not there before."""
     job_id = watch.ref.job_id
     if watch.look().ended:
@@ -129,7 +129,7 @@ def _directories(place: str) -> list[str]:
         return []
 
 
-def _described(found: Found) -> CheckpointLine:
+def _describe_checkpoint(found: Found) -> CheckpointLine:
     line = CheckpointLine(
         manifest=found.url, generation=found.generation, step=found.step, final=found.final, bytes=0,
         written=iso(storage.info(found.url).modified) or "", metrics={},

@@ -9,7 +9,14 @@ from afo import storage
 from afo.data.schema import parse_schema
 from afo.errors import NotFound, SpecError, UsageError
 from afo.formats.decoding import Malformed, whole
-from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, LineChanges, compared, decoded
+from afo.job_dir.code_snapshot import (
+    MOST_BYTES,
+    CodeDifference,
+    CodeSnapshot,
+    LineChanges,
+    compare_snapshots,
+    decode_snapshot,
+)
 from afo.protocol.am_config import AmConfig
 from afo.site.config import Config, load_config
 from afo_client.cli.help import examples
@@ -73,8 +80,8 @@ def _of_schemas(refs: tuple[JobRef, JobRef]) -> list[Difference]:
 
 
 def _of_code(refs: tuple[JobRef, JobRef]) -> list[CodeDifference] | None:
-    """As `code_snapshot.compared`; a line says what is not compared, and why."""
-    differ, problem = compared({ref.job_id: _code(ref) for ref in refs})
+    """As `code_snapshot.compare_snapshots`; a line says what is not compared, and why."""
+    differ, problem = compare_snapshots({ref.job_id: _code(ref) for ref in refs})
     if problem:
         say(problem)
     return differ
@@ -83,7 +90,7 @@ def _of_code(refs: tuple[JobRef, JobRef]) -> list[CodeDifference] | None:
 def _code(ref: JobRef) -> CodeSnapshot | None:
     try:
         with storage.open_input(ref.paths.code) as file:
-            return decoded(file.read(MOST_BYTES + 1), ref.paths.code)
+            return decode_snapshot(file.read(MOST_BYTES + 1), ref.paths.code)
     except NotFound:
         return None
     except Malformed as error:

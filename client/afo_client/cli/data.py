@@ -22,7 +22,7 @@ from afo_client.cli.data_behaviour import behaviour
 from afo_client.cli.data_index import index
 from afo_client.cli.data_profile import profile
 from afo_client.cli.help import examples
-from afo_client.terminal.console import counted, print_json, print_result, say, table, without_control
+from afo_client.terminal.console import pluralize, print_json, print_result, say, table, without_control
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])
 _POSITIVE = click.IntRange(min=1)
@@ -132,7 +132,7 @@ def convert(
     if as_json:
         print_json({"directory": directory, "records": written.records, "files": count})
     else:
-        say(f"{directory}: {written.records:,} records in {counted(count, 'file')}")
+        say(f"{directory}: {written.records:,} records in {pluralize(count, 'file')}")
 
 
 @command.command(

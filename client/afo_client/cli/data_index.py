@@ -6,7 +6,7 @@ from afo.data.io.record_index import index_url, write_index
 from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import index_records
 from afo_client.cli.help import examples
-from afo_client.terminal.console import counted, print_json, say
+from afo_client.terminal.console import pluralize, print_json, say
 
 
 @click.command(
@@ -23,6 +23,6 @@ def index(files: tuple[str, ...], as_json: bool) -> None:
         write_index(file.url, found)
         written.append({"url": file.url, "index": index_url(file.url), "records": found.records, "bytes": found.size})
         if not as_json:
-            say(f"{index_url(file.url)}: {counted(found.records, 'record')}")
+            say(f"{index_url(file.url)}: {pluralize(found.records, 'record')}")
     if as_json:
         print_json({"files": written})

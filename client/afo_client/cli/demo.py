@@ -73,7 +73,7 @@ def command(directory: str, job_file: str, train: int, settings: tuple[str, ...]
     answer = with_progress(data, SynthParameters(train=train))
     inputs = _fingerprint(text, answer, settings)
     memory = Path(directory, DONE)
-    ref = None if again else _trained_before(config, memory, inputs)
+    ref = None if again else _find_trained(config, memory, inputs)
     if ref is None:
         ref = _submit(config, job_file, data, settings)
     else:
@@ -93,7 +93,7 @@ def _fingerprint(text: bytes, answer: Answer, settings: tuple[str, ...]) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def _trained_before(config: Config, memory: Path, inputs: str) -> JobRef | None:
+def _find_trained(config: Config, memory: Path, inputs: str) -> JobRef | None:
     try:
         trained = msgspec.json.decode(read_regular(memory, MOST_BYTES), type=Trained)
     except (OSError, *UNDECODABLE):

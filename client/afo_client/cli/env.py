@@ -8,7 +8,7 @@ import msgspec
 
 from afo import __version__
 from afo_client.cli.help import examples
-from afo_client.terminal.console import counted, print_json, print_result, say, size_text
+from afo_client.terminal.console import pluralize, print_json, print_result, say, size_text
 
 
 @click.group(name="env")
@@ -40,6 +40,6 @@ def pack(out: Path | None, name: str | None, include: tuple[str, ...], exclude: 
         print_json(msgspec.to_builtins(packed))
         return
     print_result(packed.file)
-    say(f"{size_text(packed.size)}, Python {packed.python}, {counted(len(packed.packages), 'package')}")
+    say(f"{size_text(packed.size)}, Python {packed.python}, {pluralize(len(packed.packages), 'package')}")
     say(f"sha256 {packed.sha256}")
     say(f"in a job file: environment: {{python: {packed.file}}}")

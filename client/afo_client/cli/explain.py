@@ -12,7 +12,7 @@ from afo.errors import AfoError, UsageError
 from afo.events.event_tail import EventTail
 from afo.failures.causes import CAUSES, Cause
 from afo.job import ROLES, Job
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.rpc.messages import MasterStart
 from afo.site.config import Config, load_config
 from afo_client.cli.help import examples
@@ -24,7 +24,7 @@ from afo_client.jobs.summary import TAIL_LINES, master_text
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.submitted import submitted_config
-from afo_client.terminal.console import attempt_text, counted, iso, print_json, print_result, table, without_control
+from afo_client.terminal.console import attempt_text, iso, pluralize, print_json, print_result, table, without_control
 
 #: Starts of the Application Master that are told.
 MAX_MASTERS = 5
@@ -54,7 +54,7 @@ def command(what: str | None, causes: bool, as_json: bool) -> None:
 def _job_or_nothing(what: str | None) -> str | None:
     """A job's id, or None for the last one. Raises `UsageError` naming the nearest cause."""
     try:
-        return checked_job_id(what) if what is not None else None
+        return check_job_id(what) if what is not None else None
     except AfoError as error:
         near = difflib.get_close_matches(what or "", CAUSES, n=1)
         hint = f"did you mean `{near[0]}`?" if near else "`afo explain --causes` lists them"
@@ -126,7 +126,7 @@ def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
 
 def _master_lines(masters: tuple[MasterStart, ...]) -> list[str]:
     """The newest ones; what ended with it is a cause of its own among the ends."""
-    lines = [f"the Application Master was lost {counted(len(masters), 'time')}:"] if masters else []
+    lines = [f"the Application Master was lost {pluralize(len(masters), 'time')}:"] if masters else []
     return [*lines, *(f"  {master_text(each)}" for each in masters[-MAX_MASTERS:])]
 
 
@@ -135,7 +135,7 @@ def _ends_lines(ends: tuple[TaskEnd, ...]) -> list[str]:
         return []
     several = Counter((end.task, end.cause) for end in ends)
     rows = [(task, cause, str(count)) for (task, cause), count in several.most_common()]
-    return [f"{counted(len(ends), 'end')} of tasks before their time:", table(("TASK", "CAUSE", "TIMES"), rows)]
+    return [f"{pluralize(len(ends), 'end')} of tasks before their time:", table(("TASK", "CAUSE", "TIMES"), rows)]
 
 
 def _fields(found: Explanation, job: Job | None) -> dict[str, object]:

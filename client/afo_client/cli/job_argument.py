@@ -67,7 +67,7 @@ class TaskType(click.types.StringParamType):
         return _tasks(named if named and not is_task(named) else None, incomplete)
 
 
-def confirmed(what: str, *, named: bool, yes: bool) -> None:
+def confirm_action(what: str, *, named: bool, yes: bool) -> None:
     """Returns if `what`, e.g. `kill local_1_0001`, is meant: it was named, or the user says so on a terminal.
 
     Raises `UsageError` elsewhere: a script that ends whatever was submitted last ends the wrong job one day.

@@ -5,7 +5,7 @@ import click
 from afo.site.config import Config, load_config
 from afo.site.user_state import UserState
 from afo_client.cli.help import examples
-from afo_client.cli.job_argument import JobType, TaskType, confirmed
+from afo_client.cli.job_argument import JobType, TaskType, confirm_action
 from afo_client.jobs.kill import end_job
 from afo_client.jobs.live_task import TaskName, carry_out, parse_task
 from afo_client.jobs.ref import JobRef, find_job
@@ -33,7 +33,7 @@ def command(job: str | None, task: str | None, reason: str, yes: bool, as_json: 
     name = parse_task(task) if task is not None else None
     config = load_config()
     ref = find_job(config, job)
-    confirmed(f"kill {name} of {ref.job_id}" if name else f"kill {ref.job_id}", named=job is not None, yes=yes)
+    confirm_action(f"kill {name} of {ref.job_id}" if name else f"kill {ref.job_id}", named=job is not None, yes=yes)
     if name is not None:
         _kill_task(config, ref, name, as_json)
     else:

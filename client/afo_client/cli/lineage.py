@@ -9,8 +9,8 @@ from afo.job_dir.lineage import AppliedFile, Lineage, Training
 from afo.site.config import load_config
 from afo.storage.url import part_name
 from afo_client.cli.help import examples
-from afo_client.models.model_ref import checkpoint_place, exported_at, find_model
-from afo_client.terminal.console import counted, iso, print_json, print_result, quality_text, size_text, table
+from afo_client.models.model_ref import checkpoint_place, find_model, read_export
+from afo_client.terminal.console import iso, pluralize, print_json, print_result, quality_text, size_text, table
 
 #: Differences of modification times below this are rounding of a file system.
 _SAME_S = 0.01
@@ -45,7 +45,7 @@ def command(model: str | None, check: bool, as_json: bool) -> int:
 def _lineage(named: str | None) -> tuple[str, int, Lineage]:
     """Manifest, step and lineage. An export holds its own, whatever has become of its checkpoint."""
     config = load_config()
-    if found := exported_at(checkpoint_place(config, named)):
+    if found := read_export(checkpoint_place(config, named)):
         url, step, lineage = found.manifest, found.step, found.lineage
     else:
         model = find_model(config, named)
@@ -62,16 +62,16 @@ def _text(lineage: Lineage) -> list[str]:
     if lineage.before.earlier_jobs:
         before = lineage.before
         lines.append(
-            f"before these {counted(before.earlier_jobs, 'job')}: {counted(before.earlier.files, 'file')}, "
-            f"{counted(before.earlier.records, 'record')}"
+            f"before these {pluralize(before.earlier_jobs, 'job')}: {pluralize(before.earlier.files, 'file')}, "
+            f"{pluralize(before.earlier.records, 'record')}"
         )
     return lines
 
 
 def _job_text(job: Training) -> list[str]:
     head = (
-        f"{job.name} ({job.job_id}), steps {job.first_step:,} to {job.step:,}: {counted(job.totals.files, 'file')}, "
-        f"{counted(job.totals.records, 'record')}{_epochs(job)}{_measured(job)}"
+        f"{job.name} ({job.job_id}), steps {job.first_step:,} to {job.step:,}: {pluralize(job.totals.files, 'file')}, "
+        f"{pluralize(job.totals.records, 'record')}{_epochs(job)}{_metrics_text(job)}"
     )
     rows = [
         (
@@ -96,7 +96,7 @@ def _epochs(job: Training) -> str:
     return f" of epoch {epochs[-1]}" if len(epochs) == 1 else f" of epochs {epochs[0]} to {epochs[-1]}"
 
 
-def _measured(job: Training) -> str:
+def _metrics_text(job: Training) -> str:
     measured = quality_text(job.metrics)
     return f", {measured}" if measured else ""
 

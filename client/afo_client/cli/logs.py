@@ -53,7 +53,7 @@ def command(
     runtime = runtime_for(ref.runtime, config)
     # YARN starts a second application attempt also to end a job, which says little then.
     all_attempts = all_attempts or (task == "am" and attempt is None)
-    find = partial(_found, runtime, ref, task, attempt, all_attempts=all_attempts)
+    find = partial(_find_logs, runtime, ref, task, attempt, all_attempts=all_attempts)
     if out:
         _copy(find(), Path(out))
         return
@@ -68,7 +68,7 @@ def command(
         watch.close()
 
 
-def _found(
+def _find_logs(
     runtime: ClientRuntime, ref: JobRef, task: str | None, attempt: int | None, *, all_attempts: bool
 ) -> list[LogFile]:
     """As `find_logs`; where the Application Master has copied nothing yet, the error says what YARN has of it."""

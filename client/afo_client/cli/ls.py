@@ -9,7 +9,7 @@ from msgspec import structs
 from afo import storage
 from afo.errors import AfoError, NotFound, in_words
 from afo.hadoop import conf
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.site.config import RUNTIMES, Config, RuntimeName, load_config
 from afo_client.jobs.ref import job_ref
 from afo_client.jobs.view import JobView
@@ -106,7 +106,7 @@ def _newest(root: str, limit: int) -> list[str]:
 
 def _is_job_id(name: str) -> bool:
     try:
-        checked_job_id(name)
+        check_job_id(name)
     except AfoError:
         return False
     return True

@@ -136,7 +136,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except AfoError as error:
-        return _failed(str(error), error.exit_code, arguments)
+        return _report_failure(str(error), error.exit_code, arguments)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -145,13 +145,13 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except UnicodeEncodeError as error:
         if not _UNDECODED.search(error.object):
-            return _failed(_crash_report(arguments), EXIT_INTERNAL, arguments)
-        return _failed(f"{error.object!r}: {_NO_UTF8}", SpecError.exit_code, arguments)
+            return _report_failure(_crash_report(arguments), EXIT_INTERNAL, arguments)
+        return _report_failure(f"{error.object!r}: {_NO_UTF8}", SpecError.exit_code, arguments)
     except Exception:
-        return _failed(_crash_report(arguments), EXIT_INTERNAL, arguments)
+        return _report_failure(_crash_report(arguments), EXIT_INTERNAL, arguments)
 
 
-def _failed(message: str, code: int, arguments: Sequence[str]) -> int:
+def _report_failure(message: str, code: int, arguments: Sequence[str]) -> int:
     say(message, head=_ERROR)
     if "--json" in arguments:
         print_json({"error": {"message": message, "exit_code": code}})

@@ -12,7 +12,7 @@ from afo.protocol.offline_task import ScoredFile
 from afo.site.config import load_config
 from afo_client.cli.help import examples
 from afo_client.models.offline import SavedModel, input_files, run, saved_model
-from afo_client.terminal.console import counted, print_json, print_result, say
+from afo_client.terminal.console import pluralize, print_json, print_result, say
 
 #: In the output: what was scored with which model; last of all, that everything is there.
 MODEL, SUCCESS = "_model.json", "_SUCCESS"
@@ -41,7 +41,7 @@ def command(
     _check_free(output, overwrite)
     found = saved_model(load_config(), model)
     files = input_files(globs)
-    say(f"{counted(len(files), 'file')} with {found.ref.url}")
+    say(f"{pluralize(len(files), 'file')} with {found.ref.url}")
     hidden = storage.join(storage.parent(output), f".{storage.name(output)}.{secrets.token_hex(6)}.tmp")
     storage.make_dirs(hidden)
     try:
@@ -53,7 +53,7 @@ def command(
     if as_json:
         print_json({"output": output, "manifest": found.ref.url, "files": len(parts), "records": records})
     else:
-        print_result(f"{output}: {counted(records, 'record')} in {counted(len(parts), 'file')}")
+        print_result(f"{output}: {pluralize(records, 'record')} in {pluralize(len(parts), 'file')}")
 
 
 def _check_free(output: str, overwrite: bool) -> None:

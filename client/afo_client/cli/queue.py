@@ -17,7 +17,7 @@ from afo_client.jobs.ref import JobRef, find_job
 from afo_client.runtimes.application import Application
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.submitted import submitted_config
-from afo_client.terminal.console import counted, print_json, print_result, size_text, table
+from afo_client.terminal.console import pluralize, print_json, print_result, size_text, table
 
 
 @click.command(
@@ -32,7 +32,7 @@ def command(job: str | None, name: str | None, as_json: bool) -> None:
     """Show a queue; the exit code is 0 whether there is room or not."""
     config = load_config()
     if name is not None and job is None:
-        _show(None, _named(_manager(), name), [], _manager().nodes(), as_json)
+        _show(None, _find_queue(_manager(), name), [], _manager().nodes(), as_json)
         return
     ref = find_job(config, job)
     submitted = submitted_config(config, ref)
@@ -42,7 +42,7 @@ def command(job: str | None, name: str | None, as_json: bool) -> None:
         return
     manager, application = _manager(), runtime_for(ref.runtime, config).application(ref.job_id)
     nodes = manager.nodes()
-    queue = _named(manager, name or application.queue)
+    queue = _find_queue(manager, name or application.queue)
     _show(application, queue, capacities(wanted, nodes) if wanted else [], nodes, as_json)
 
 
@@ -50,7 +50,7 @@ def _manager() -> ResourceManager:
     return resource_manager.from_configuration(user_name())
 
 
-def _named(manager: ResourceManager, name: str) -> Queue:
+def _find_queue(manager: ResourceManager, name: str) -> Queue:
     """A queue by its path or its last part, all that wait counted; of that name where a scheduler has no queues."""
     from afo_client.runtimes.yarn.preflight import check_queue
 
@@ -93,19 +93,19 @@ def _queue_lines(queue: Queue, nodes: list[ClusterNode]) -> list[str]:
     shown = {
         "guaranteed": _size(use.guaranteed), "may grow to": _size(use.most), "used": _size(use.used),
         "waiting": _size(use.pending) + (
-            f" in {counted(use.pending_containers, 'container')}" if use.pending_containers else ""
+            f" in {pluralize(use.pending_containers, 'container')}" if use.pending_containers else ""
         ),
         "applications": "" if use.active is None else f"{use.active} running, {use.waiting or 0} waiting",
     }  # fmt: skip
     free = Memory(sum(node.memory_free for node in nodes))
     lines = [f"{queue.path} {queue.state}", *(f"  {name}: {text}" for name, text in shown.items() if text)]
-    return [*lines, f"  free on {counted(len(nodes), 'node')}: {free if free else 'nothing'}"]
+    return [*lines, f"  free on {pluralize(len(nodes), 'node')}: {free if free else 'nothing'}"]
 
 
 def _size(size: Resource | None) -> str:
     if size is None:
         return ""
-    return f"{Memory(size.memory)}, {counted(size.vcores, 'vcore')}" if size.memory else "nothing"
+    return f"{Memory(size.memory)}, {pluralize(size.vcores, 'vcore')}" if size.memory else "nothing"
 
 
 def _job_lines(application: Application | None, needed: list[Capacity]) -> list[str]:

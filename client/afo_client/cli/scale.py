@@ -12,7 +12,7 @@ from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
 from afo_client.jobs.live_task import live_master
 from afo_client.jobs.ref import JobRef, find_job
-from afo_client.terminal.console import counted, print_json, say
+from afo_client.terminal.console import pluralize, print_json, say
 
 _WANTED = re.compile(rf"({'|'.join(ROLES)})=(\d+)")
 
@@ -32,9 +32,9 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     ref = find_job(config, job)
     before = _scale(config, ref, workers)
     if before == workers:
-        say(f"{ref.job_id} has {counted(workers, 'worker')} wanted already; nothing changes")
+        say(f"{ref.job_id} has {pluralize(workers, 'worker')} wanted already; nothing changes")
     else:
-        say(f"{ref.job_id}: {counted(workers, 'worker')} wanted, {before} before; `afo top` shows them come and go")
+        say(f"{ref.job_id}: {pluralize(workers, 'worker')} wanted, {before} before; `afo top` shows them come and go")
     if as_json:
         print_json({"application_id": ref.job_id, "workers": workers, "before": before})
 

@@ -10,9 +10,9 @@ from afo_client.cli.help import examples
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.inspection import Inspection, on_this_machine
 from afo_client.submission.plan import check_job, make_am_config
-from afo_client.submission.record_count import scheduled, steps_of
-from afo_client.submission.trial import tried
-from afo_client.terminal.console import counted, print_json, print_result, size_text
+from afo_client.submission.record_count import complete_schedule, steps_of
+from afo_client.submission.trial import try_job
+from afo_client.terminal.console import pluralize, print_json, print_result, size_text
 
 
 @click.command(
@@ -37,7 +37,7 @@ def command(
     submitted = make_am_config(config, job, found, source)
     runtime_for(submitted.runtime, config).check(submitted, found.schema_text.decode())
     if trial:
-        found = tried(job, found, local=config.runtime.value == "local")
+        found = try_job(job, found, local=config.runtime.value == "local")
     if as_json:
         facts = {"inherited": places_of(source), **_facts(job, found)}
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **facts})
@@ -50,10 +50,10 @@ def command(
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     """What would run, in a few lines."""
     roles = [
-        f"  {role} × {spec.count}: {spec.memory}, {counted(spec.vcores, 'vcore')}{_special(spec)} each"
+        f"  {role} × {spec.count}: {spec.memory}, {pluralize(spec.vcores, 'vcore')}{_special(spec)} each"
         for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
     ]
-    lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {counted(job.am.vcores, 'vcore')}"]
+    lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {pluralize(job.am.vcores, 'vcore')}"]
     if job.environment.docker is not None:
         lines.append(f"  tasks in {job.environment.docker.image}")
     lines.append(f"  together {_size(total(job))}")
@@ -66,12 +66,12 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
 
 def _data_lines(job: Job, found: Inspection) -> list[str]:
     lines = [
-        f"  {name}: {counted(len(files), 'file')}, {size_text(sum(file.size for file in files))}"
+        f"  {name}: {pluralize(len(files), 'file')}, {size_text(sum(file.size for file in files))}"
         for name, files in (("train", found.train), ("eval", found.eval))
     ]
     if len(found.splits) > len(found.train):
-        lines[0] += f", in {counted(len(found.splits), 'split')}"
-    lines.append(f"  {counted(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}{_steps(job, found)}")
+        lines[0] += f", in {pluralize(len(found.splits), 'split')}"
+    lines.append(f"  {pluralize(job.data.epochs, 'epoch')}, batches of {job.data.batch_size}{_steps(job, found)}")
     if found.pooled:
         lines.append(f"  pooled on the parameter servers: {', '.join(found.pooled)}")
     lines += [f"  waits for {place}" for place in found.awaited]
@@ -88,8 +88,8 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
 
 
 def _steps(job: Job, found: Inspection) -> str:
-    schedule, made = scheduled(job, found.records), steps_of(job, found.records)
-    about = "" if made is None else f": about {counted(made, 'step')}"
+    schedule, made = complete_schedule(job, found.records), steps_of(job, found.records)
+    about = "" if made is None else f": about {pluralize(made, 'step')}"
     if not schedule.steps or not schedule.cooldown:
         return about
     start = round(schedule.steps * (1 - schedule.cooldown))
@@ -101,20 +101,20 @@ def _trial_lines(found: Inspection) -> list[str]:
         return [f"  its first step was not tried on this machine: {found.untried}"]
     if found.trial is None:
         return []
-    samples = counted(found.trial.samples, "sample")
+    samples = pluralize(found.trial.samples, "sample")
     if found.trial.loss is None:
         return [f"  built with its first step for {samples}; not run, as its dense tables are too large for a trial"]
     return [f"  its first step was tried on {samples}: loss {found.trial.loss:.4g}"]
 
 
 def _special(spec: RoleSpec) -> str:
-    gpus = f", {counted(spec.gpus, 'GPU')}" if spec.gpus else ""
+    gpus = f", {pluralize(spec.gpus, 'GPU')}" if spec.gpus else ""
     return f"{gpus}, on nodes with the label {spec.node_label!r}" if spec.node_label else gpus
 
 
 def _size(total: Total) -> str:
-    gpus = f", {counted(total.gpus, 'GPU')}" if total.gpus else ""
-    return f"{counted(total.containers, 'container')}, {total.memory}, {counted(total.vcores, 'vcore')}{gpus}"
+    gpus = f", {pluralize(total.gpus, 'GPU')}" if total.gpus else ""
+    return f"{pluralize(total.containers, 'container')}, {total.memory}, {pluralize(total.vcores, 'vcore')}{gpus}"
 
 
 def _facts(job: Job, found: Inspection) -> dict[str, object]:

@@ -18,7 +18,7 @@ class Finding(Struct, frozen=True):
     code: int = 1
 
 
-def guarded(name: str, check: Callable[[], Finding], advice: str) -> Finding:
+def run_check(name: str, check: Callable[[], Finding], advice: str) -> Finding:
     """What the check finds; an error of ours is a failure with this advice."""
     try:
         return check()

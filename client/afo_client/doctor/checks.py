@@ -21,7 +21,7 @@ from afo.storage.url import LOCAL, parse
 from afo.yarn import resource_manager
 from afo.yarn.resource_manager import ResourceManager
 from afo_client.doctor import identity
-from afo_client.doctor.check_result import Finding, guarded
+from afo_client.doctor.check_result import Finding, run_check
 from afo_client.doctor.kerberos_checks import kerberos_checks
 from afo_client.doctor.versions import versions
 from afo_client.submission.inspection import check_writable
@@ -64,10 +64,10 @@ def cluster_checks() -> Iterator[Finding]:
     except ClusterUnreachable as error:
         yield Finding("ResourceManager", "fail", str(error), "complete yarn-site.xml", error.exit_code)
         return
-    yield guarded("HDFS", _hdfs, "check that the NameNode runs and that this machine reaches it")
-    yield guarded("clock", _clock, "synchronise the clocks of this machine and the NameNode")
-    yield guarded("ResourceManager", lambda: _nodes(manager), "check that YARN runs and that this machine reaches it")
-    yield guarded("queues", lambda: _queues(manager), "ask the administrator for a queue that is RUNNING")
+    yield run_check("HDFS", _hdfs, "check that the NameNode runs and that this machine reaches it")
+    yield run_check("clock", _clock, "synchronise the clocks of this machine and the NameNode")
+    yield run_check("ResourceManager", lambda: _nodes(manager), "check that YARN runs and that this machine reaches it")
+    yield run_check("queues", lambda: _queues(manager), "ask the administrator for a queue that is RUNNING")
 
 
 def _python() -> Finding:
@@ -145,7 +145,7 @@ def _jobs_root(config: Config) -> Finding:
         check_writable(root)
         return Finding("jobs", "ok", f"{root} is writable")
 
-    return guarded("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
+    return run_check("jobs", check, "set AFO_JOBS_ROOT, or jobs_root in afo-site.yaml, to a directory you can write")
 
 
 def _state(config: Config) -> Finding:

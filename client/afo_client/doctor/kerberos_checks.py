@@ -10,7 +10,7 @@ from afo.errors import ClusterUnreachable, PermissionDenied
 from afo.hadoop import conf, kerberos
 from afo.hadoop.kerberos import Ticket
 from afo_client.doctor import identity
-from afo_client.doctor.check_result import Finding, guarded
+from afo_client.doctor.check_result import Finding, run_check
 from afo_client.terminal.console import span_text
 
 #: A ticket with less life than this may end while a submission is prepared, in seconds.
@@ -39,7 +39,7 @@ def kerberos_checks() -> Iterator[Finding]:
         return
     yield _token_classes(class_path)
     ask = functools.partial(identity.user, ticket, class_path)
-    yield guarded("user's name", ask, "check that Java and Hadoop's own commands run")
+    yield run_check("user's name", ask, "check that Java and Hadoop's own commands run")
 
 
 def _life(found: Ticket) -> Finding:

@@ -84,8 +84,8 @@ class Cluster:
         ClusterUnreachable with the end of the log when a daemon does not come up; those started are then stopped.
         """
         make_private(self.directory)
-        with self._locked():
-            spec = self._settled(spec)
+        with self._hold_lock():
+            spec = self._choose_ports(spec)
             java, jars = java_home(), resolve_jars(spec.hadoop)
             write_configuration(self.directory, spec, jars)
             write_launchers(self.directory, jars, java)
@@ -97,7 +97,7 @@ class Cluster:
         """Ends every daemon and container. HDFS stays on disk; applications are forgotten."""
         if not self.directory.is_dir():
             return
-        with self._locked():
+        with self._hold_lock():
             self._stop_all()
             shutil.rmtree(self.directory / "resourcemanager", ignore_errors=True)
 
@@ -111,10 +111,10 @@ class Cluster:
     def start_daemon(self, name: str) -> None:
         """Starts one daemon again and waits until it can be used."""
         spec, daemon = self.known_spec(), self.daemon(name)
-        with self._locked():
+        with self._hold_lock():
             self._start([daemon], [daemon], spec, resolve_jars(spec.hadoop), java_home())
 
-    def _settled(self, spec: ClusterSpec) -> ClusterSpec:
+    def _choose_ports(self, spec: ClusterSpec) -> ClusterSpec:
         """The spec with ports: those given, else those of last time, else free ones."""
         last = self.spec
         if not spec.port_base:
@@ -154,7 +154,7 @@ class Cluster:
 
     def _start(self, starting: list[Daemon], awaited: list[Daemon], spec: ClusterSpec, jars: Path, java: Path) -> None:
         for daemon in starting:
-            if taken := cluster_ports.taken(daemon.addresses):
+            if taken := cluster_ports.find_taken(daemon.addresses):
                 raise UsageError(f"{daemon.name} cannot listen on {', '.join(taken)}: in use; give another --port-base")
         try:
             for daemon in starting:
@@ -196,7 +196,7 @@ class Cluster:
             raise ClusterUnreachable(f"could not end {', '.join(left)} of the cluster in {self.directory}")
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """One start or stop at a time; the lock goes with the process that holds it."""
         descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -24,7 +24,7 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def taken(addresses: Iterable[tuple[str, int]]) -> list[str]:
+def find_taken(addresses: Iterable[tuple[str, int]]) -> list[str]:
     """Those of the addresses on which no daemon could listen, as host:port."""
     return [f"{host}:{port}" for host, port in addresses if not is_free(host, port)]
 

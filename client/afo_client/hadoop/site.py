@@ -32,11 +32,11 @@ def write_configuration(directory: Path, spec: ClusterSpec, jars: Path) -> None:
     Raises SpecError for a template that uses an unknown name.
     """
     values = _values(directory, spec, jars)
-    client = {file: _filled(file, values, spec) for file in _CLIENT_FILES}
+    client = {file: _fill_template(file, values, spec) for file in _CLIENT_FILES}
     _write(directory / "conf", client)
     for index in range(1, spec.nodes + 1):
         own = {"host": node_host(index), "name": node_name(index), **_texts(spec.node_ports(index))}
-        node = _filled("nodemanager-site.xml", {**values, **own}, spec)
+        node = _fill_template("nodemanager-site.xml", {**values, **own}, spec)
         yarn = {**client["yarn-site.xml"], **node, **_overrides("yarn-site.xml", spec)}
         _write(directory / node_name(index) / "conf", {**client, "yarn-site.xml": yarn})
 
@@ -56,7 +56,7 @@ def _texts(numbers: dict[str, int]) -> dict[str, str]:
     return {name: str(number) for name, number in numbers.items()}
 
 
-def _filled(file: str, values: dict[str, str], spec: ClusterSpec) -> Properties:
+def _fill_template(file: str, values: dict[str, str], spec: ClusterSpec) -> Properties:
     template = templates_dir() / file
     properties = {}
     for name, value in read_properties(template).items():

@@ -72,13 +72,13 @@ class HistoryApi:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                raise _translated(self._address, error) from error
+                raise _translate_error(self._address, error) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ClusterUnreachable(f"the history server at {self._address} does not answer: {reason}") from error
 
 
-def _translated(address: str, error: urllib.error.HTTPError) -> AfoError:
+def _translate_error(address: str, error: urllib.error.HTTPError) -> AfoError:
     try:
         words = str(msgspec.json.decode(error.read())["error"]["message"])
     except (*UNDECODABLE, KeyError, TypeError):

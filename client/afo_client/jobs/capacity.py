@@ -27,8 +27,10 @@ class Capacity(Struct, frozen=True, kw_only=True):
 
 def capacities(job: Job, nodes: Sequence[ClusterNode]) -> list[Capacity]:
     """A line for the AM and each role."""
-    return [_capacity(role, count, memory, vcores, _allowed(nodes, label)) for role, count, memory, vcores, label in
-            _containers(job)]  # fmt: skip
+    return [
+        _capacity(role, count, memory, vcores, _filter_nodes(nodes, label))
+        for role, count, memory, vcores, label in _containers(job)
+    ]
 
 
 def _containers(job: Job) -> Iterator[tuple[str, int, int, int, str]]:
@@ -37,7 +39,7 @@ def _containers(job: Job) -> Iterator[tuple[str, int, int, int, str]]:
         yield role, spec.count, int(spec.memory), spec.vcores, spec.node_label
 
 
-def _allowed(nodes: Sequence[ClusterNode], label: str) -> list[ClusterNode]:
+def _filter_nodes(nodes: Sequence[ClusterNode], label: str) -> list[ClusterNode]:
     return [node for node in nodes if (label in node.labels if label else not node.labels)]
 
 

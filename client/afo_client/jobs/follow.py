@@ -48,7 +48,7 @@ def follow(watch: JobWatch, *, timeout_s: float | None = None, kill_on_interrupt
         return answer_interrupt(watch, kill_on_interrupt)
     except SystemExit:  # SIGTERM
         line.clear()
-        say(_detached(watch.ref.job_id))
+        say(_detached_text(watch.ref.job_id))
         raise
     finally:
         line.clear()
@@ -58,12 +58,12 @@ def answer_interrupt(watch: JobWatch, kill: bool) -> JobView:
     """Ctrl-C: end the job if `kill` or the user says so, else raise `Detached`."""
     job_id = watch.ref.job_id
     if not kill and not _wants_kill(job_id):
-        raise Detached(_detached(job_id))
+        raise Detached(_detached_text(job_id))
     say(f"ending {job_id}; Ctrl-C again leaves at once")
     return end_job(watch, "Ctrl-C")
 
 
-def _detached(job_id: str) -> str:
+def _detached_text(job_id: str) -> str:
     return f"detached; {job_id} goes on: `afo wait {job_id}` follows it again, `afo kill {job_id}` ends it"
 
 

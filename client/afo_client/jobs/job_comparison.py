@@ -27,15 +27,15 @@ class Difference(Struct, frozen=True, kw_only=True):
 def differences(a: Job, b: Job) -> list[Difference]:
     """Settings that differ, in the order of the job file's keys."""
     left_tree, right_tree = (msgspec.to_builtins(job, enc_hook=str) for job in (a, b))
-    return [*_told(left_tree, right_tree, ())]
+    return [*_list_differences(left_tree, right_tree, ())]
 
 
 def schema_differences(a: Schema, b: Schema) -> list[Difference]:
     """What differs of the schemas that the jobs were submitted with, by label and feature."""
-    return [*_told(a.tree(), b.tree(), ("data", "schema"))]
+    return [*_list_differences(a.tree(), b.tree(), ("data", "schema"))]
 
 
-def _told(a: object, b: object, steps: Steps) -> Iterator[Difference]:
+def _list_differences(a: object, b: object, steps: Steps) -> Iterator[Difference]:
     for place, left, right in _differing(a, b, steps):
         yield Difference(
             path=path_text(place), a=None if left is _ABSENT else left, b=None if right is _ABSENT else right

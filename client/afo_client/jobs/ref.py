@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from afo import storage
 from afo.errors import NotFound, SpecError, UsageError
-from afo.job.paths import JobPaths, checked_job_id
+from afo.job.paths import JobPaths, check_job_id
 from afo.site.config import Config, RuntimeName, runtime_of
 from afo.site.user_state import UserState
 from afo_client.runtimes.choice import runtime_for
@@ -32,7 +32,7 @@ def find_job(config: Config, named: str | None) -> JobRef:
     if job_id is None:
         raise UsageError("no job was named, and none was submitted from here yet; `afo ls` shows the jobs there are")
     try:
-        ref = job_ref(config, checked_job_id(job_id))
+        ref = job_ref(config, check_job_id(job_id))
     except SpecError as error:
         raise UsageError(str(error)) from error
     if not (storage.exists(ref.paths.dir) or _is_submitted(config, ref)):

@@ -3,7 +3,7 @@
 import msgspec
 
 from afo.events.downtime import Downtime, Outage
-from afo_client.terminal.console import counted, iso, span_text, table, without_control
+from afo_client.terminal.console import iso, pluralize, span_text, table, without_control
 
 #: Rows that are printed, the newest; JSON has all that are kept.
 MAX_ROWS = 20
@@ -15,13 +15,13 @@ def restart_lines(outages: tuple[Outage, ...], downtime: Downtime, now: float) -
     if not outages:
         return []
     rows = [_row(each, downtime) for each in outages[-MAX_ROWS:]]
-    more = [f"{counted(len(outages) - MAX_ROWS, 'older row')}: --json"] if len(outages) > MAX_ROWS else []
+    more = [f"{pluralize(len(outages) - MAX_ROWS, 'older row')}: --json"] if len(outages) > MAX_ROWS else []
     return [f"downtime: {without_control(downtime_text(downtime, now))}", table(_TITLES, rows), *more]
 
 
 def downtime_text(downtime: Downtime, now: float) -> str:
     """How long the training stood still, and tasks were away."""
-    restarts = counted(downtime.restarts, "restart")
+    restarts = pluralize(downtime.restarts, "restart")
     still, share = downtime.seconds(now), downtime.share(now)
     if still is None:
         return f"unknown: the event log of an older afo does not record it; {restarts}"
@@ -71,8 +71,8 @@ def cause_text(outage: Outage) -> str:
 def redone_text(outage: Outage) -> str:
     """What was trained again, or is missing in the model; '' where nothing is."""
     if outage.missing_samples is not None:
-        return f"updates of {counted(outage.missing_samples, 'sample')} missing"
+        return f"updates of {pluralize(outage.missing_samples, 'sample')} missing"
     if outage.redone is None:
         return ""
     parts = ((outage.redone.steps, "step"), (outage.redone.samples, "sample"))
-    return ", ".join(counted(number, noun) if number is not None else f"{noun}s unknown" for number, noun in parts)
+    return ", ".join(pluralize(number, noun) if number is not None else f"{noun}s unknown" for number, noun in parts)

@@ -9,7 +9,7 @@ from afo.protocol.am_config import AmConfig
 from afo.rpc.messages import MasterStart
 from afo_client.jobs.ref import JobRef
 from afo_client.jobs.view import Failure, JobView, TaskView
-from afo_client.terminal.console import attempt_text, counted, iso, span_text, wait_text, without_control
+from afo_client.terminal.console import attempt_text, iso, pluralize, span_text, wait_text, without_control
 from afo_client.terminal.ratio import ratio
 
 #: Lines of the first failing task that are shown at once.
@@ -41,7 +41,7 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
     if view.verdict is not None:
         lines += _numbers(view)
     if view.master is not None:
-        times = counted(view.master.number, "time")
+        times = pluralize(view.master.number, "time")
         lines.append(f"the Application Master was lost {times}, last at {master_text(view.master)}")
     lines += [without_control(note) for note in view.notes]
     # Who looks for a model where none was written finds the one of another day.
@@ -54,7 +54,7 @@ def summary_text(view: JobView, where: dict[str, str]) -> str:
 def master_text(start: MasterStart) -> str:
     """When and where another Application Master went on, and what ended with the one before."""
     before = f", before on {start.was_on}" if start.was_on not in ("", start.host) else ""
-    tasks = f"; {counted(start.tasks, 'task')} ended with the one before" if start.tasks else ""
+    tasks = f"; {pluralize(start.tasks, 'task')} ended with the one before" if start.tasks else ""
     why = f"; the one before: {start.why}" if start.why else ""
     return without_control(f"{iso(start.time)}: attempt {start.attempt} on {start.host} goes on{before}{tasks}{why}")
 
@@ -81,15 +81,15 @@ def _numbers(view: JobView) -> list[str]:
     if verdict is None:
         return []
     if not verdict.train_seconds:  # it never came to that, or it ran a program, whose steps nobody counts
-        return [f"{span_text(verdict.seconds)} in all, {counted(verdict.restarts, 'restart')}"]
+        return [f"{span_text(verdict.seconds)} in all, {pluralize(verdict.restarts, 'restart')}"]
     lines = [
         f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
         f"{span_text(verdict.train_seconds)} training",
         f"{_rate(view):,.0f} samples/s, {wait_text(verdict.input_wait, verdict.input_bound)}, "
-        f"{counted(verdict.restarts, 'restart')}",
+        f"{pluralize(verdict.restarts, 'restart')}",
     ]
     if verdict.bad_records:
-        lines.append(f"{counted(verdict.bad_records, 'bad record')} skipped; the tasks' logs name them")
+        lines.append(f"{pluralize(verdict.bad_records, 'bad record')} skipped; the tasks' logs name them")
     if verdict.metrics:
         lines.append(", ".join(f"{name} {value:.6g}" for name, value in verdict.metrics.items()))
     if verdict.samples:

@@ -227,7 +227,7 @@ class ViewFold:
                                   log_url=event.log_url)  # fmt: skip
             case ev.ProcessEnded():
                 self._change(restarts=self._view.restarts + 1)
-                self._failed(event)
+                self._note_failure(event)
             case ev.TaskGivenUp():
                 self._change_task(event.task, state="given up")
             case ev.TaskEnded():
@@ -245,9 +245,9 @@ class ViewFold:
         self._change_task(event.task, state=state, rss=event.usage.peak_rss, **counters)
         # A process may have failed before its container ended with the job.
         if state != "succeeded" and not (event.cause == "ended_with_job" and event.task in self._failures):
-            self._failed(event)
+            self._note_failure(event)
 
-    def _failed(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
+    def _note_failure(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         held = self._tasks.get((event.task.role, event.task.index))
         self._failures[event.task] = Failure(
             task=event.task, cause=event.cause, message=event.message, tail=event.tail,

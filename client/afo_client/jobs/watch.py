@@ -71,7 +71,7 @@ class JobWatch:
         """Write who ends a job without its AM, and why; False for a job without a directory. Raises StorageError."""
         if not storage.exists(self.ref.paths.dir):
             return False
-        storage.write_bytes(self.ref.paths.kill, forced_end.encoded(user, reason))
+        storage.write_bytes(self.ref.paths.kill, forced_end.encode(user, reason))
         return True
 
     def costs(self) -> Costs | None:
@@ -109,13 +109,13 @@ class JobWatch:
             if verdict is None:
                 return self._without_master(application)
         return _over(
-            self._logged(), state=verdict.state, message=verdict.diagnostics, verdict=verdict, metrics=verdict.metrics,
-            step=verdict.step, samples=verdict.samples,
+            self._read_log(), state=verdict.state, message=verdict.diagnostics, verdict=verdict,
+            metrics=verdict.metrics, step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
 
     def glance(self) -> JobView:
         """As `look`, but of an ended job only what two small files say: for lists of many jobs."""
-        verdict, config = self._verdict(), self._submitted()
+        verdict, config = self._verdict(), self._read_config()
         if verdict is None or config is None:
             return self.look()
         return JobView(
@@ -130,7 +130,7 @@ class JobWatch:
         except NotFound:
             return None
         except decoding.Malformed:  # half written, or by another version: the event log has it, too
-            logged = self._logged().verdict
+            logged = self._read_log().verdict
             if logged is None:
                 raise
             return logged
@@ -142,10 +142,10 @@ class JobWatch:
             view = from_status(self._master.status())
         except ClusterUnreachable:
             return None
-        config = self._submitted()
+        config = self._read_config()
         return structs.replace(view, user=config.user, queue=config.job.queue) if config else view
 
-    def _submitted(self) -> AmConfig | None:
+    def _read_config(self) -> AmConfig | None:
         if self._config is None:
             try:
                 self._config = json_file.fetch(self.ref.paths.job, AmConfig)
@@ -155,19 +155,23 @@ class JobWatch:
 
     def _without_master(self, application: Application) -> JobView:
         """No verdict and no AM: it waits to be started, is being restarted, or died without a word."""
-        view = self._logged()
+        view = self._read_log()
         if application.final and view.verdict:
             return view  # its file is gone, and the event log has it, too
         if application.final:
             state = application.final if application.final in FINAL else "FAILED"
-            told = [view.message, self._forced()] if state == "KILLED" else [view.message, application.diagnostics]
+            told = (
+                [view.message, self._read_forced_end()]
+                if state == "KILLED"
+                else [view.message, application.diagnostics]
+            )
             message = "; ".join(filter(None, told)) or application.diagnostics
             message = message or "the application ended without a verdict and without diagnostics"
             return _over(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
         return structs.replace(view, state=application.state, message=message)
 
-    def _forced(self) -> str:
+    def _read_forced_end(self) -> str:
         """Who had it ended without its AM, and why; '' where nobody did, or nobody could keep it."""
         try:
             with storage.open_input(self.ref.paths.kill) as file:
@@ -175,7 +179,7 @@ class JobWatch:
         except AfoError:
             return ""
 
-    def _logged(self) -> JobView:
+    def _read_log(self) -> JobView:
         """The job as its event log has it."""
         self._log.take(self._events.poll())
         view, damage = self._log.view, self._events.damage

@@ -11,7 +11,7 @@ from afo.errors import NotFound, SpecError
 from afo.events.types import JobFinished
 from afo.formats import decoding
 from afo.job import ROW_TYPES, RowType
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.site.config import Config
 from afo.storage.url import parse
 from afo.trainable.served import export_info
@@ -45,7 +45,7 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     one that the quality gate refused only by itself.
     """
     place, rows = _model_place(config, named), ROW_TYPES[0]
-    if export := exported_at(place):
+    if export := read_export(place):
         place, rows = export.manifest, export.rows
     try:
         url = newest(place)
@@ -54,7 +54,7 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     return ModelRef(url, read_manifest(url), rows)
 
 
-def exported_at(place: str) -> Exported | None:
+def read_export(place: str) -> Exported | None:
     """What the export in this directory says of itself; None of checkpoints or a manifest. Raises `DataError`."""
     if storage.name(place).endswith(".json"):  # a manifest; a file system may refuse to look below a file
         return None
@@ -75,7 +75,7 @@ def _model_place(config: Config, named: str | None) -> str:
     """The same, but of a job that chose one of its checkpoints to export, that one's manifest."""
     if named is None or is_job(named):
         ref = find_job(config, named)
-        return _chosen(ref) or places(ref)["checkpoints"]
+        return _find_exported(ref) or places(ref)["checkpoints"]
     return _absolute(named)
 
 
@@ -83,7 +83,7 @@ def _absolute(named: str) -> str:
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
 
 
-def _chosen(ref: JobRef) -> str:
+def _find_exported(ref: JobRef) -> str:
     """The manifest that an ended job chose to export, if it is still there."""
     try:
         manifest = decoding.read(ref.paths.verdict, JobFinished).export
@@ -104,7 +104,7 @@ def _is_of(ref: JobRef, manifest: str) -> bool:
 def is_job(named: str) -> bool:
     """Whether a text is a job's id."""
     try:
-        checked_job_id(named)
+        check_job_id(named)
     except SpecError:
         return False
     return True

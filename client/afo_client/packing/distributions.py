@@ -37,21 +37,21 @@ def choose(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Pac
     `include` takes extras: `afo[train]`. Raises `NotFound` for a package that is not installed, `UsageError` for one
     whose files are unknown.
     """
-    installed = {_normal(each.metadata["Name"]): each for each in reversed(list(_installed()))}
-    chosen = _needed((_OWN, *include), installed) if include else set(installed)
+    installed = {_normal(each.metadata["Name"]): each for each in reversed(list(_list_installed()))}
+    chosen = _find_needed((_OWN, *include), installed) if include else set(installed)
     for name in exclude:
-        chosen.discard(_known(name, installed, "--exclude"))
+        chosen.discard(_require_installed(name, installed, "--exclude"))
     if _OWN not in chosen:
         raise UsageError("--exclude afo: the AM and the Child run from the environment, it needs afo; leave it in")
     return sorted(_package(installed[name]) for name in chosen)
 
 
-def _installed() -> Iterator[Distribution]:
+def _list_installed() -> Iterator[Distribution]:
     folders = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     return iter(importlib.metadata.distributions(path=list(folders)))
 
 
-def _needed(roots: Sequence[str], installed: dict[str, Distribution]) -> set[str]:
+def _find_needed(roots: Sequence[str], installed: dict[str, Distribution]) -> set[str]:
     """Names of the roots and of all that they require, by the markers of this machine."""
     try:
         from packaging.requirements import InvalidRequirement, Requirement
@@ -63,7 +63,7 @@ def _needed(roots: Sequence[str], installed: dict[str, Distribution]) -> set[str
     except InvalidRequirement as error:
         raise UsageError(f"--include {', '.join(roots)}: {error}; write a package's name, e.g. 'afo[train]'") from error
     for root in waiting:
-        _known(root.name, installed, "--include")
+        _require_installed(root.name, installed, "--include")
     while waiting:
         requirement = waiting.pop()
         name = _normal(requirement.name)
@@ -76,7 +76,7 @@ def _needed(roots: Sequence[str], installed: dict[str, Distribution]) -> set[str
     return {name for name, _ in found}
 
 
-def _known(name: str, installed: dict[str, Distribution], option: str) -> str:
+def _require_installed(name: str, installed: dict[str, Distribution], option: str) -> str:
     normal = _normal(name)
     if normal not in installed:
         near = difflib.get_close_matches(normal, installed, 1)
@@ -93,7 +93,7 @@ def _package(distribution: Distribution) -> Package:
     name = distribution.metadata["Name"]
     if distribution.files is None:
         raise UsageError(f"{name} does not say which files are its own; install it by pip, or --exclude {name}")
-    files = set(_recorded(distribution))
+    files = set(_list_files(distribution))
     if _is_editable(distribution):
         if _normal(name) != _OWN:
             raise UsageError(
@@ -109,7 +109,7 @@ def _is_editable(distribution: Distribution) -> bool:
     return bool(origin.get("dir_info", {}).get("editable"))
 
 
-def _recorded(distribution: Distribution) -> Iterator[PackedFile]:
+def _list_files(distribution: Distribution) -> Iterator[PackedFile]:
     folders = {os.path.normpath(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     for file in distribution.files or ():
         path = os.path.normpath(str(file.locate()))

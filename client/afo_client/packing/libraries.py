@@ -29,7 +29,7 @@ def is_glibc(name: str) -> bool:
     return _GLIBC.fullmatch(name) is not None
 
 
-def needed(files: Sequence[Path], root: Path) -> dict[str, str]:
+def find_libraries(files: Sequence[Path], root: Path) -> dict[str, str]:
     """Name → path of each library outside of `root` that `files` load, glibc's excepted.
 
     What is found nowhere is left out: a module that can work on this machine without it can so on another.

@@ -49,7 +49,7 @@ class ClientRuntime(Protocol):
     def applications(self) -> list[Application]:
         """All jobs of afo that the runtime knows, beyond those that their directories tell of."""
 
-    def marked(self, mark: str) -> str | None:
+    def find_marked(self, mark: str) -> str | None:
         """The job submitted with this mark (`AmConfig.once`) if there is one that the runtime knows."""
 
     def kill(self, job_id: str) -> None:

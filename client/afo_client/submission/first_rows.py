@@ -19,20 +19,20 @@ from afo_client.submission.inspection import Inspection
 FOLDER = "rows"
 
 
-def limited(job: Job, found: Inspection, limit: int, jobs_root: str, *, write: bool) -> tuple[Job, Inspection]:
+def limit_records(job: Job, found: Inspection, limit: int, jobs_root: str, *, write: bool) -> tuple[Job, Inspection]:
     """The job over the first `limit` records of its training and of its evaluation files, and what it will read.
 
     With `write=False` the files are only named. Raises DataError for damaged records, and what `afo.storage` raises.
     """
     data = replace(job.data, format=found.format)
     folder = storage.join(jobs_root, FOLDER)
-    train, evaluation = (_cut(files, data, limit, folder, write) for files in (found.train, found.eval))
+    train, evaluation = (_cut_parts(files, data, limit, folder, write) for files in (found.train, found.eval))
     # Written without indexes: each is a split.
     job = replace(job, data=replace(data, train=_urls(train), eval=_urls(evaluation), split_size=None))
     return job, replace(found, train=train, eval=evaluation, splits=train, records=min(limit, found.records or limit))
 
 
-def _cut(files: tuple[SplitFile, ...], data: Data, limit: int, folder: str, write: bool) -> tuple[SplitFile, ...]:
+def _cut_parts(files: tuple[SplitFile, ...], data: Data, limit: int, folder: str, write: bool) -> tuple[SplitFile, ...]:
     if not files:
         return ()
     parts = first_parts(files, data, limit)

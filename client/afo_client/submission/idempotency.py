@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from afo import storage
 from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, UsageError, WaitTimeout
 from afo.formats import decoding
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo_client.runtimes.application import ClientRuntime
 from afo_client.terminal.console import say
 
@@ -57,7 +57,7 @@ class Once:
             job_id = self._job_of(number) if number else None
             if job_id is not None and is_wanted(job_id):
                 return job_id, False
-            if number and job_id is None and not self._given_up(number):
+            if number and job_id is None and not self._await_abandoned(number):
                 continue
             try:
                 return self._start(number + 1, start), True
@@ -72,7 +72,7 @@ class Once:
         try:
             job_id = start(self._mark(number))
         except BaseException as error:
-            if _refused(error) or not self._may_run(number):
+            if _is_refused(error) or not self._may_run(number):
                 storage.delete(claim)
             if isinstance(error, AlreadyExists):
                 raise AfoError(str(error)) from error
@@ -97,14 +97,14 @@ class Once:
         """The job of a try; None while there is none."""
         claim = storage.join(self._folder, str(number))
         try:
-            return checked_job_id(decoding.whole(f"{claim}.job").decode(errors="replace"))
+            return check_job_id(decoding.whole(f"{claim}.job").decode(errors="replace"))
         except NotFound:
-            job_id = self._runtime.marked(self._mark(number))
+            job_id = self._runtime.find_marked(self._mark(number))
         if job_id is not None:
             storage.write_bytes(f"{claim}.job", job_id.encode())
         return job_id
 
-    def _given_up(self, number: int) -> bool:
+    def _await_abandoned(self, number: int) -> bool:
         """Wait for a try without a job to become one or to be withdrawn: False; True once it is too old for that."""
         claim = storage.join(self._folder, str(number))
         say("another submission with the same idempotency key is under way; waiting for it")
@@ -122,11 +122,11 @@ class Once:
     def _may_run(self, number: int) -> bool:
         """Whether the cluster may have taken a submission that it did not answer, or whose answer nobody saw."""
         try:
-            return self._runtime.marked(self._mark(number)) is not None
+            return self._runtime.find_marked(self._mark(number)) is not None
         except ClusterUnreachable:
             return True
 
 
-def _refused(error: BaseException) -> bool:
+def _is_refused(error: BaseException) -> bool:
     """Whether nothing runs: a cluster that did not answer, and a signal, may have come behind the submission."""
     return isinstance(error, AfoError) and not isinstance(error, ClusterUnreachable)

@@ -106,12 +106,12 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
         not job.data.schema,
         tuple(missing_markers(job.data)) if job.data.wait_for else (),
-        () if job.model.entry else _pooled(job, schema),
+        () if job.model.entry else _list_pooled(job, schema),
         records=trained_records(train, data),
     )  # fmt: skip
 
 
-def _pooled(job: Job, schema: Schema) -> tuple[str, ...]:
+def _list_pooled(job: Job, schema: Schema) -> tuple[str, ...]:
     layout = layout_of(schema, job.model)
     return tuple(layout.sparse[place].feature for place in pooled_on_servers(layout, job, job.roles["ps"].count))
 

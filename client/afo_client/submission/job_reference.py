@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import inspect
 
-from afo.formats.type_text import allowed, bare, description, type_info
+from afo.formats.type_text import bare, describe_type, description, type_info
 from afo.formats.units import Duration, Interval, Memory
 from afo.job import Job
 from afo.job.combinations import COMBINATIONS
@@ -95,8 +95,8 @@ def _value(kind: inspect.Type) -> str:
         return "section"
     if isinstance(inner, inspect.DictType) and _structs(inner):
         is_text = isinstance(bare(inner.key_type), inspect.StrType)
-        return "a section for each by its name" if is_text else f"a section for each of {allowed(inner.key_type)}"
-    return allowed(kind)
+        return "a section for each by its name" if is_text else f"a section for each of {describe_type(inner.key_type)}"
+    return describe_type(kind)
 
 
 def _default(member: inspect.Field) -> str:

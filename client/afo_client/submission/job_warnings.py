@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from afo.data.io.examples import first_examples
 from afo.job import Data, Job
 from afo_client.submission.inspection import Inspection
-from afo_client.submission.record_count import eval_interval, numbers, scheduled, steps_of
-from afo_client.terminal.console import counted
+from afo_client.submission.record_count import complete_schedule, eval_interval, numbers, steps_of
+from afo_client.terminal.console import pluralize
 
 #: Fewest steps from which a model of this kind learns something.
 FEW_STEPS = 100
@@ -29,14 +29,14 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
             yield from _one_class(key, files[0].url, data)
     processes, cores = sum(spec.count for spec in job.roles.values()), len(os.sched_getaffinity(0))
     if local and processes > PROCESSES_PER_CORE * cores:
-        yield f"{processes} processes on {counted(cores, 'core')} of this machine; take fewer, or --runtime yarn"
+        yield f"{processes} processes on {pluralize(cores, 'core')} of this machine; take fewer, or --runtime yarn"
 
 
 def _idle_workers(job: Job, splits: int) -> Iterator[str]:
     reading = sum(spec.count for role, spec in job.roles.items() if role in ("chief", "worker"))
     if splits < reading:
         yield (
-            f"{counted(reading, 'worker')} and {counted(splits, 'split')} of training data: {reading - splits} will"
+            f"{pluralize(reading, 'worker')} and {pluralize(splits, 'split')} of training data: {reading - splits} will"
             " have nothing to read; take fewer workers, more files, or `data.split_size`"
         )
 
@@ -45,16 +45,17 @@ def _few_steps(job: Job, records: int | None) -> Iterator[str]:
     data, steps = job.data, steps_of(job, records)
     if steps is None or steps >= FEW_STEPS:
         return
-    samples = "" if records is None else f"{counted(records, 'sample')}, "
-    passes = f"{samples}{counted(data.epochs, 'epoch')}, batches of {data.batch_size}"
+    samples = "" if records is None else f"{pluralize(records, 'sample')}, "
+    passes = f"{samples}{pluralize(data.epochs, 'epoch')}, batches of {data.batch_size}"
     passes += "" if job.train.max_steps is None else f", `train.max_steps: {job.train.max_steps}`"
     yield (
-        f"about {counted(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller batches"
+        f"about {pluralize(steps, 'step')} in all ({passes}): too few to learn from; take more epochs or smaller"
+        " batches"
     )
 
 
 def _cooldown(job: Job, records: int | None) -> Iterator[str]:
-    schedule = scheduled(job, records)
+    schedule = complete_schedule(job, records)
     if schedule.cooldown and schedule.steps is None:
         yield (
             "how many steps the job will make is not known: the learning rate stays as it"
@@ -62,14 +63,14 @@ def _cooldown(job: Job, records: int | None) -> Iterator[str]:
         )
     made = steps_of(job, records)
     if schedule.cooldown and schedule.steps and made is not None and not 0.9 <= schedule.steps / max(made, 1) <= 1.1:
-        yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {counted(made, 'step')}"
+        yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {pluralize(made, 'step')}"
 
 
 def _evaluations(job: Job, records: int | None) -> Iterator[str]:
     every, made = eval_interval(job, records).steps, steps_of(job, records)
     if every is not None and made is not None and every > made:
         yield (
-            f"`train.eval_every` is {counted(every, 'step')}, and the job will make about {counted(made, 'step')}:"
+            f"`train.eval_every` is {pluralize(every, 'step')}, and the job will make about {pluralize(made, 'step')}:"
             " it is evaluated at its end alone"
         )
 

@@ -12,11 +12,11 @@ from afo.job.smoke import smoke_job
 from afo.protocol.am_config import AmConfig
 from afo.site.config import Config, user_name
 from afo.site.user_state import UserState
-from afo_client.submission.first_rows import limited
+from afo_client.submission.first_rows import limit_records
 from afo_client.submission.inspection import Inspection, inspect_job
 from afo_client.submission.job_warnings import job_warnings
-from afo_client.submission.record_count import eval_interval, scheduled
-from afo_client.submission.trial import tried
+from afo_client.submission.record_count import complete_schedule, eval_interval
+from afo_client.submission.trial import try_job
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def plan_job(
         job = smoke_job(job, limit)
     found = check_job(config, job)
     if trial and job.model.entry:
-        found = tried(job, found, local=config.runtime.value == "local")
+        found = try_job(job, found, local=config.runtime.value == "local")
     if limit is not None:
-        job, found = limited(job, found, limit, root, write=write)
+        job, found = limit_records(job, found, limit, root, write=write)
     return Plan(config, found, make_am_config(config, job, found, source, mark))
 
 
@@ -73,7 +73,7 @@ def make_am_config(
     """What the Application Master will be told of a job whose files were found."""
     runtime = config.runtime.value
     if not job.program:
-        optimizer = replace(job.optimizer, schedule=scheduled(job, found.records))
+        optimizer = replace(job.optimizer, schedule=complete_schedule(job, found.records))
         train = replace(job.train, eval_every=eval_interval(job, found.records))
         job = replace(
             job, optimizer=optimizer, train=train, export=replace(job.export, checkpoint=job.exported_checkpoint)

@@ -32,7 +32,7 @@ def trained_records(files: Sequence[SplitFile], data: Data) -> int | None:
     chosen = files[:: -(-len(files) // FILES)]
     count = _rows if is_parquet(data.format, files[0].url) else _by_length
     records = count(files, chosen, data)
-    return None if records is None else round(records * _kept(chosen, data)) or None
+    return None if records is None else round(records * _kept_share(chosen, data)) or None
 
 
 def _rows(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Data) -> float | None:
@@ -56,7 +56,7 @@ def _is_compressed(file: SplitFile, data: Data) -> bool:
         return detect(content.read(_HEAD)) != "none"
 
 
-def _kept(chosen: Sequence[SplitFile], data: Data) -> float:
+def _kept_share(chosen: Sequence[SplitFile], data: Data) -> float:
     """Share of the records that `data.negative_sampling` leaves."""
     if data.negative_sampling is None:
         return 1.0
@@ -71,7 +71,7 @@ def numbers(record: Mapping[str, Values], name: str) -> list[float]:
     return [float(value) for value in record.get(name, ()) if not isinstance(value, bytes | str)]
 
 
-def scheduled(job: Job, records: int | None) -> Schedule:
+def complete_schedule(job: Job, records: int | None) -> Schedule:
     """The job's schedule with its cooldown and the steps that it goes by; those are None where nobody can say."""
     schedule = job.optimizer.schedule
     share = schedule.cooldown

@@ -9,7 +9,7 @@ from afo import storage
 from afo.errors import AfoError
 from afo.formats import json_file
 from afo.job.paths import JobPaths
-from afo.job_dir.code_snapshot import encoded, snapshot
+from afo.job_dir.code_snapshot import encode_snapshot, snapshot
 from afo.rpc.wire import new_secret
 from afo.site.user_state import UserState
 from afo_client.jobs.ref import JobRef, job_ref
@@ -37,7 +37,7 @@ def start_job(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> JobRe
     remember(state, job_id, json_file.encode(replace(submitted, job_id=job_id)))
     paths = JobPaths(submitted.jobs_root, job_id)
     if code.files:
-        _keep(paths.code, encoded(code))
+        _keep(paths.code, encode_snapshot(code))
     if statistics is not None:
         _keep(paths.features, msgspec.json.encode(statistics))
     return job_ref(plan.config, job_id)

@@ -36,7 +36,7 @@ _THREADS = {"TF_NUM_INTRAOP_THREADS": "2", "TF_NUM_INTEROP_THREADS": "2"}
 TIMEOUT_S = 300.0
 
 
-def tried(job: Job, found: Inspection, *, local: bool) -> Inspection:
+def try_job(job: Job, found: Inspection, *, local: bool) -> Inspection:
     """What was found of a job, and its first step, or why that cannot be tried here; `local`: all runs on this machine.
 
     Raises as `_try_step`.
@@ -89,11 +89,11 @@ def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:
     data = replace(job.data, format=found.format)
     with tempfile.TemporaryDirectory(prefix="afo-trial-") as folder:
         parts = first_parts(found.train[:EMPTY_FILES], data, min(data.batch_size, MAX_RECORDS))
-        files = [_written(part, data, number, folder) for number, part in enumerate(parts)]
+        files = [_write_file(part, data, number, folder) for number, part in enumerate(parts)]
         place = Path(folder, "container")
         place.mkdir()
-        sent = job if local else _sent(job, place)
-        with _named_as_they_are(_names(job, sent, files, parts)):
+        sent = job if local else _copy_files(job, place)
+        with _restore_names(_names(job, sent, files, parts)):
             (result,) = run_dealt(
                 lambda share, schema, work_dir: OfflineTask(
                     kind="try", job=replace(sent, data=data), schema_file=schema, files=share, work_dir=work_dir
@@ -108,13 +108,13 @@ def _python(job: Job) -> str:
     return job.environment.python or sys.executable
 
 
-def _written(part: Part, data: Data, number: int, folder: str) -> NumberedFile:
+def _write_file(part: Part, data: Data, number: int, folder: str) -> NumberedFile:
     url = str(Path(folder, f"part-{number}{suffix(part.file, data)}"))
     write_part(part, data, url)
     return NumberedFile(number, url)
 
 
-def _sent(job: Job, place: Path) -> Job:
+def _copy_files(job: Job, place: Path) -> Job:
     """The job with copies of its own code and files in one folder, as a container has them.
 
     What the code finds beside itself here, and nobody sends, is missing then. Raises StorageError.
@@ -147,7 +147,7 @@ def _names(job: Job, sent: Job, files: list[NumberedFile], parts: tuple[Part, ..
 
 
 @contextmanager
-def _named_as_they_are(names: dict[str, str]) -> Iterator[None]:
+def _restore_names(names: dict[str, str]) -> Iterator[None]:
     """Errors name the job's files, not their copies."""
     try:
         yield

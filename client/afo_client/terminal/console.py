@@ -90,7 +90,7 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -37,16 +37,16 @@ class _Output(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError as error:
-            self._lost(error)
+            self._fail_writing(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError as error:
-            self._lost(error)
+            self._fail_writing(error)
 
-    def _lost(self, error: OSError) -> None:
+    def _fail_writing(self, error: OSError) -> None:
         # What is buffered would fail again when the interpreter ends.
         _place(os.open(os.devnull, os.O_WRONLY), self.fileno())
         if error.errno == errno.EPIPE:

@@ -102,15 +102,15 @@ def place_of_time(file: BinaryIO, size: int, moment: float, year: int) -> int:
         if high - low <= _LOOK:
             break
         middle = (low + high) // 2
-        stamped = next(_stamped(file, middle, high, year), None)
+        stamped = next(_find_stamps(file, middle, high, year), None)
         if stamped is None or stamped[1] >= moment:
             high = middle
         else:
             low = stamped[0]
-    return next((place for place, time in _stamped(file, low, size, year) if time >= moment), high)
+    return next((place for place, time in _find_stamps(file, low, size, year) if time >= moment), high)
 
 
-def _stamped(file: BinaryIO, start: int, end: int, year: int) -> Iterator[tuple[int, float]]:
+def _find_stamps(file: BinaryIO, start: int, end: int, year: int) -> Iterator[tuple[int, float]]:
     """Lines with a time, in their order, within so many looks."""
     for begin in range(start, min(end, start + _LOOKS * _LOOK), _LOOK):
         file.seek(begin)

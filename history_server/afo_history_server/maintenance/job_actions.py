@@ -72,7 +72,7 @@ class JobActions:
         url = self._store.paths(order.job.job_id).kill
         try:
             self._store.files.delete(url)  # of one who asked before, and in vain
-            self._store.files.create(url, forced_end.encoded(order.user, order.reason))
+            self._store.files.create(url, forced_end.encode(order.user, order.reason))
         except AfoError as error:  # another user's job
             _LOG.warning("why %s is ended cannot be kept with it: %s", order.job.job_id, error)
 
@@ -112,10 +112,10 @@ class JobActions:
             )
         notes = known.notes if order.notes is None else order.notes.replace("\r\n", "\n").strip()
         tags = known.tags if order.tags is None else _tags(order.tags)
-        now = an.checked(an.Annotations(notes=notes, tags=tags))
+        now = an.check_limits(an.Annotations(notes=notes, tags=tags))
         if tags == order.job.tags and known.tags is None:
             now = structs.replace(now, tags=None)
-        self._store.files.replace(paths.annotations, an.encoded(now))
+        self._store.files.replace(paths.annotations, an.encode(now))
         self._store.reread(paths.job_id)
         _audit("annotate", order)
 

@@ -103,15 +103,15 @@ class LostJobs:
             found = cluster.application(job.job_id)
         except NotFound:
             forgotten = job.started and self._clock() - job.last_event > FORGOTTEN_S
-            return closed(job, None) if forgotten else None
+            return make_verdict(job, None) if forgotten else None
         if not found.over and not job.started:
             why = found.diagnostics.strip().partition("\n")[0]
             self._store.hear(job.job_id, f"{found.state}: {why}" if why else found.state)
         if not found.over or self._clock() - found.finished_ms / 1000 < _GRACE_S:
             return None
-        return closed(job, found, self._forced(job.job_id) if found.state == "KILLED" else "")
+        return make_verdict(job, found, self._read_forced_end(job.job_id) if found.state == "KILLED" else "")
 
-    def _forced(self, job_id: str) -> str:
+    def _read_forced_end(self, job_id: str) -> str:
         """Who had it ended without its Application Master, and why; '' where nobody kept that."""
         url = self._store.paths(job_id).kill
         try:
@@ -122,7 +122,7 @@ class LostJobs:
             return ""
 
 
-def closed(job: JobHistory, found: Application | None, forced: str = "") -> JobFinished:
+def make_verdict(job: JobHistory, found: Application | None, forced: str = "") -> JobFinished:
     """The verdict of a job that wrote none. `found`: the application that is over; None where YARN forgot it.
 
     `forced`: who had it ended without its Application Master.

@@ -12,7 +12,7 @@ from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied,
 from afo.job.paths import JobPaths
 from afo.site.history import Keep
 from afo_history_server.maintenance.job_actions import DELETED, remove_job
-from afo_history_server.store.fair import chosen, fair_share
+from afo_history_server.store.fair import choose_fairly, fair_share
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.store.unlinked import MAX_DEPTH, IsLink
@@ -29,7 +29,7 @@ class Ended(Struct, frozen=True):
     owner: str = ""
 
 
-def outlived(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
+def choose_expired(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
     """The jobs that are not kept, oldest first. Pure.
 
     Numbers and bytes are shared fairly: of the user who has most, jobs go before those of others do.
@@ -38,7 +38,7 @@ def outlived(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
     if keep.age is not None:
         stay = [job for job in stay if now - job.ended <= keep.age]
     if keep.jobs is not None:
-        stay = chosen(stay, lambda job: job.owner, keep.jobs)
+        stay = choose_fairly(stay, lambda job: job.owner, keep.jobs)
     if keep.bytes is not None:
         stay = list(_within(stay, keep.bytes << 20))
     kept = {job.job_id for job in stay}
@@ -73,10 +73,10 @@ class Retention:
         _finish_deleting(self._store.files)
         if self._keep == Keep():
             return []
-        old = outlived(list(self._ended()), self._keep, self._clock())
+        old = choose_expired(list(self._list_ended()), self._keep, self._clock())
         return [job_id for job_id in old if self._forget(job_id)]
 
-    def _ended(self) -> Iterable[Ended]:
+    def _list_ended(self) -> Iterable[Ended]:
         for job in self._store.jobs().jobs:
             if job.ended and job.since and job.job_id not in self._done:
                 ended = job.since + (job.seconds or 0.0)

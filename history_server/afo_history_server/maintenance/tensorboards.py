@@ -122,7 +122,7 @@ class TensorBoards:
         with self._lock:
             board = self._boards.get(key)
             if board is None:
-                board = self._started(key, prefix, shown())
+                board = self._start_board(key, prefix, shown())
             board.used = self._clock()
             return board
 
@@ -146,7 +146,7 @@ class TensorBoards:
         for board in boards:
             board.join()
 
-    def _started(self, key: str, prefix: str, shown: tuple[Shown, ...]) -> Board:
+    def _start_board(self, key: str, prefix: str, shown: tuple[Shown, ...]) -> Board:
         living = sorted((each for each in self._boards.values() if not each.ended), key=lambda each: each.used)
         for board in living[: max(0, len(living) + 1 - LIMIT)]:
             board.stop(f"others were opened, and there are at most {LIMIT}")

@@ -27,7 +27,7 @@ from afo_history_server.model.job_history import (
     Profile,
     Restart,
     UsePoint,
-    finished,
+    apply_verdict,
 )
 from afo_history_server.model.wait_fold import WaitFold
 
@@ -126,7 +126,7 @@ class HistoryFold:
                 self._change(state="ENDING", cause=event.cause, diagnostics=event.diagnostics,
                              first_task=event.first_task)  # fmt: skip
             case ev.JobFinished():
-                self._job = finished(self._job, event)
+                self._job = apply_verdict(self._job, event)
             case ev.KillRequested():
                 self._change(diagnostics=f"{event.user} requested its end: {event.reason}")
             case ev.AmStarted():
@@ -219,24 +219,24 @@ class HistoryFold:
             case ev.ProcessEnded():
                 self._change(restart_count=self._job.restart_count + 1)
                 self._last_words(event)
-                earlier = self._known(event.task).restarted[1 - KEPT_IN_PLACE :]
+                earlier = self._get_attempt(event.task).restarted[1 - KEPT_IN_PLACE :]
                 self._attempt(event.task, restarted=(*earlier, time))
                 what = f"{event.task}, process {event.number + 1} in its container"
                 self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
             case ev.TasksUsed():
                 for use in event.tasks:
-                    self._used(use, time)
+                    self._add_use(use, time)
             case ev.TaskEnded():
                 self._attempt(event.task, ended=time, peak_rss=event.usage.peak_rss, cpu_s=event.usage.cpu_s)
                 if event.cause != "ended_with_job" or event.task != self._job.first_task:
                     self._last_words(event)
-            case ev.ContainerEnded() if not self._known(event.task).ended:
+            case ev.ContainerEnded() if not self._get_attempt(event.task).ended:
                 self._attempt(event.task, ended=time, code=event.exit_code, message=event.diagnostics)
             case _:
                 return
 
-    def _used(self, use: ev.TaskUse, time: float) -> None:
-        before, since = self._known(use.task), self._used_at.get(use.task)
+    def _add_use(self, use: ev.TaskUse, time: float) -> None:
+        before, since = self._get_attempt(use.task), self._used_at.get(use.task)
         cores = None
         if since is not None and time > since and use.cpu_s >= before.cpu_s:
             cores = (use.cpu_s - before.cpu_s) / (time - since)
@@ -255,11 +255,11 @@ class HistoryFold:
         before = self._attempts.get(structs.replace(task, attempt=task.attempt - 1))
         return task.attempt > 0 and (before is None or before.cause not in others)
 
-    def _known(self, task: TaskId) -> Attempt:
+    def _get_attempt(self, task: TaskId) -> Attempt:
         return self._attempts.get(task) or Attempt(role=task.role, index=task.index, attempt=task.attempt)
 
     def _attempt(self, task: TaskId, **fields: object) -> None:
-        self._attempts[task] = structs.replace(self._known(task), **fields)
+        self._attempts[task] = structs.replace(self._get_attempt(task), **fields)
 
     def _change(self, **fields: object) -> None:
         self._job = structs.replace(self._job, **fields)

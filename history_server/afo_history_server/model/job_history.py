@@ -263,12 +263,12 @@ class JobHistory(Struct, frozen=True, kw_only=True):
         return min((each for each in self.attempts if each.failed), key=lambda each: each.ended, default=None)
 
 
-def finished(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
+def apply_verdict(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:
     """The job after its verdict."""
     return structs.replace(
         job, state=verdict.state, cause=verdict.cause, diagnostics=verdict.diagnostics, waiting="",
         metrics=verdict.metrics, samples=verdict.samples, step=verdict.step, seconds=verdict.seconds,
         core_hours=verdict.core_hours, memory_gb_hours=verdict.memory_gb_hours, restart_count=verdict.restarts,
         input_wait=verdict.input_wait, train_seconds=verdict.train_seconds, input_bound=verdict.input_bound,
-        downtime=job.downtime.closed(job.last_event),
+        downtime=job.downtime.close(job.last_event),
     )  # fmt: skip

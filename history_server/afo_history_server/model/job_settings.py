@@ -14,7 +14,7 @@ from afo.errors import SpecError
 from afo.formats.decoding import Malformed, from_json
 from afo.formats.units import Duration, Interval, Memory
 from afo.job import Job
-from afo_history_server.model.text import cut
+from afo_history_server.model.text import truncate
 
 #: Names whose values are not shown.
 _SECRET = re.compile(r"secret|passw(?:or)?d|token|credential|(?:^|[._-])?key$", re.IGNORECASE)
@@ -79,9 +79,9 @@ def settings_of(data: bytes, url: str) -> tuple[Setting, ...]:
     """In the order of the job file. Raises `Malformed` for what is no `job.json`."""
     document = from_json(data, _Document, url, what="job")
     source = document.source or _Source()
-    leaves = (Setting(".".join(steps), _shown(steps, _as_said(steps, value, source)), _origin(steps, source))
+    leaves = (Setting(".".join(steps), _format_value(steps, _as_said(steps, value, source)), _origin(steps, source))
               for steps, value in _leaves(document.job, ()))  # fmt: skip
-    variables = (Setting(f"--var {name}", _shown((name,), value), "command line") for name, value in
+    variables = (Setting(f"--var {name}", _format_value((name,), value), "command line") for name, value in
                  source.variables.items())  # fmt: skip
     return (*leaves, *variables)
 
@@ -96,14 +96,14 @@ def _as_said(steps: tuple[str, ...], value: Any, source: _Source) -> Any:
     return value if not isinstance(written, str) or written == value else f"{written} ({value})"
 
 
-def said(data: bytes, url: str) -> dict[str, str]:
+def explicit_settings(data: bytes, url: str) -> dict[str, str]:
     """The settings that somebody said, by path; empty for what is no `job.json`, whose page says why."""
     try:
         found = settings_of(data, url)
     except Malformed:
         return {}
     own = (each for each in found if not each.is_default and len(each.path) <= _MAX_NAME)
-    return {sys.intern(each.path): sys.intern(cut(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
+    return {sys.intern(each.path): sys.intern(truncate(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
 
 
 def schema_settings(data: bytes, url: str) -> tuple[Setting, ...]:
@@ -111,7 +111,7 @@ def schema_settings(data: bytes, url: str) -> tuple[Setting, ...]:
     if len(data) > MAX_SCHEMA:
         raise SpecError(f"{url}: larger than {MAX_SCHEMA >> 10} KiB, and so not compared here; `afo compare` does")
     tree = {"data": {"schema": parse_schema(data, url).tree()}}
-    return tuple(Setting(".".join(steps), _shown(steps, value), JOB_FILE) for steps, value in _leaves(tree, ()))
+    return tuple(Setting(".".join(steps), _format_value(steps, value), JOB_FILE) for steps, value in _leaves(tree, ()))
 
 
 def _leaves(value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -122,15 +122,15 @@ def _leaves(value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
         yield steps, value
 
 
-def _shown(steps: tuple[str, ...], value: Any) -> str:
+def _format_value(steps: tuple[str, ...], value: Any) -> str:
     if value and isinstance(value, str | list) and _SECRET.search(steps[-1]):
         return HIDDEN
     if isinstance(value, str):
-        return cut(value, _MAX_VALUE)
+        return truncate(value, _MAX_VALUE)
     quantity = _QUANTITIES.get(steps)
     if quantity and isinstance(value, int | float):
         return str(quantity(value))
-    return cut(msgspec.json.encode(value).decode(), _MAX_VALUE)
+    return truncate(msgspec.json.encode(value).decode(), _MAX_VALUE)
 
 
 def _origin(steps: tuple[str, ...], source: _Source) -> str:

@@ -10,9 +10,9 @@ from afo.events import types as ev
 from afo.formats.decoding import from_json
 from afo.job import Acls
 from afo.job_dir import annotations as an
-from afo_history_server.model.job_history import FINAL, JobHistory, finished
-from afo_history_server.model.job_settings import said
-from afo_history_server.model.text import cut
+from afo_history_server.model.job_history import FINAL, JobHistory, apply_verdict
+from afo_history_server.model.job_settings import explicit_settings
+from afo_history_server.model.text import truncate
 
 T = TypeVar("T")
 #: Of one job in the list: metrics, tags, characters of a name and of a sentence. The list holds thousands of jobs, and
@@ -103,7 +103,7 @@ def train_files(data: bytes, url: str) -> tuple[str, ...]:
 
 def decode_head(data: bytes, url: str) -> JobHead:
     """Raises `Malformed`."""
-    return structs.replace(_decode(data, JobHead, url), params=said(data, url))
+    return structs.replace(_decode(data, JobHead, url), params=explicit_settings(data, url))
 
 
 def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
@@ -122,7 +122,7 @@ def before(job_id: str, head: JobHead | None) -> JobHistory:
     )  # fmt: skip
 
 
-def annotated(job: JobHistory, annotations: an.Annotations, problem: str = "") -> JobHistory:
+def annotate_job(job: JobHistory, annotations: an.Annotations, problem: str = "") -> JobHistory:
     """The job with what people said of it; `problem`: why that cannot be read."""
     tags = job.tags if annotations.tags is None else annotations.tags
     return structs.replace(
@@ -135,8 +135,8 @@ def of_history(job: JobHistory) -> JobSummary:
     return JobSummary(
         job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue), runtime=job.runtime,
         tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)},
-        notes=cut(job.notes, _MOST_WORDS), params=job.params, acls=job.acls, state=job.state, cause=_name(job.cause),
-        waiting=cut(job.waiting, _MOST_WORDS),
+        notes=truncate(job.notes, _MOST_WORDS), params=job.params, acls=job.acls, state=job.state,
+        cause=_name(job.cause), waiting=truncate(job.waiting, _MOST_WORDS),
         submitted=job.submitted, started=job.started, seconds=job.seconds,
         last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),
         metrics_address="" if job.ended else job.metrics_address, core_hours=job.core_hours, input_wait=job.input_wait,
@@ -145,11 +145,11 @@ def of_history(job: JobHistory) -> JobSummary:
 
 def of_verdict(before: JobHistory, verdict: ev.JobFinished) -> JobSummary:
     """The line of a job that has ended, without its event log."""
-    return of_history(finished(before, verdict))
+    return of_history(apply_verdict(before, verdict))
 
 
 def _name(text: str) -> str:
-    return cut(text, _MOST_NAME)
+    return truncate(text, _MOST_NAME)
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

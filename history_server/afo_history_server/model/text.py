@@ -106,7 +106,7 @@ def event_task(record: AnyRecord) -> str:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return cut(text, _VALUE_CHARACTERS)
+    return truncate(text, _VALUE_CHARACTERS)
 
 
 def _moment(seconds: float | None) -> datetime.datetime | None:
@@ -116,6 +116,6 @@ def _moment(seconds: float | None) -> datetime.datetime | None:
         return None
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """At most so many characters of it."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

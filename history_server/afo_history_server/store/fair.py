@@ -18,7 +18,7 @@ def fair_share(wants: Iterable[int], room: int) -> int:
     return ascending[-1] if ascending else 0
 
 
-def chosen(items: Sequence[T], owner: Callable[[T], str], room: int) -> list[T]:
+def choose_fairly(items: Sequence[T], owner: Callable[[T], str], room: int) -> list[T]:
     """At most `room` of the items, in their order: the first ones of each owner, by fair shares."""
     counts = Counter(map(owner, items))
     share = fair_share(counts.values(), room)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from afo import storage
 from afo.errors import NotFound, SpecError
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo_history_server.store.job_files import JobFiles
 
 #: A directory's time may be that of a second that has not passed yet, so it is listed again so often after a change.
@@ -44,7 +44,7 @@ class JobIds:
             self.missing, modified = True, 0.0
         self._looks = self._looks + 1 if modified == self._modified else 0
         if self._looks < _SURE or self._looks % _ANYWAY == 0:
-            found = self._listed()
+            found = self._list_jobs()
             self._ids = self._ids if found == self._ids else found
         self._modified = modified
         return self._ids
@@ -53,11 +53,11 @@ class JobIds:
         """Whose directory it is, '' of a job that is not there."""
         return self._owners.get(job_id, "")
 
-    def changed(self, job_id: str) -> float:
+    def last_change(self, job_id: str) -> float:
         """When its directory changed last, as of the newest listing; 0 of a job that is not there."""
         return self._changed.get(job_id, 0.0)
 
-    def _listed(self) -> tuple[str, ...]:
+    def _list_jobs(self) -> tuple[str, ...]:
         try:
             found = self._files.list_dir(self._files.root)
         except NotFound:
@@ -79,6 +79,6 @@ def age_of_id(job_id: str) -> tuple[int, int]:
 
 def _job_id(url: str) -> str | None:
     try:
-        return checked_job_id(storage.name(url))
+        return check_job_id(storage.name(url))
     except SpecError:
         return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from afo.errors import AfoError, ClusterUnreachable, in_words
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.ended_jobs import Ended, EndedJobs
-from afo_history_server.store.fair import chosen
+from afo_history_server.store.fair import choose_fairly
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_ids import JobIds, age_of_id
 
@@ -76,7 +76,7 @@ class JobIndex:
     def scan(self) -> JobList:
         """Raises `ClusterUnreachable` or `PermissionDenied` for the root; what was read by then stays known."""
         ids = self._ids.now()
-        ended = self._known(ids)
+        ended = self._update_known(ids)
         again = self._due_again(ended)
         self._read([each for each in self._wanted if each in again or (each not in ended and self._is_due(each))])
         others = [line for line, _ in self._others.values()]
@@ -98,9 +98,9 @@ class JobIndex:
         found = set()
         while self._again:
             found.add(self._again.pop())
-        return found | {job_id for job_id, line in ended.items() if self._ids.changed(job_id) != line.changed}
+        return found | {job_id for job_id, line in ended.items() if self._ids.last_change(job_id) != line.changed}
 
-    def _known(self, ids: Sequence[str]) -> dict[str, Line]:
+    def _update_known(self, ids: Sequence[str]) -> dict[str, Line]:
         """The ended jobs among `ids` that need not be read; those not among them are forgotten."""
         if self._ended is None:
             self._ended = {job_id: line_of(each.job, each.changed) for job_id, each in self._kept.load().items()}
@@ -109,7 +109,7 @@ class JobIndex:
             return self._ended
         before, self._seen = self._seen, ids
         # One user's jobs, however many, push out nobody else's.
-        self._wanted = chosen(ids, self._ids.owner, self._max_jobs)
+        self._wanted = choose_fairly(ids, self._ids.owner, self._max_jobs)
         there = set(self._wanted)
         if before is not None:
             now = self._clock()
@@ -127,7 +127,7 @@ class JobIndex:
         (line, looked), now = self._others[job_id], self._clock()
         heard = max(line.job.last_event, line.job.since, self._came.get(job_id, 0.0))
         quiet = line.job.problem or now - heard > QUIET_S
-        quiet = quiet and line.changed == self._ids.changed(job_id)
+        quiet = quiet and line.changed == self._ids.last_change(job_id)
         return not (quiet and 0 <= now - looked < QUIET_EVERY_S)
 
     def _read(self, job_ids: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ class JobIndex:
             raise unreachable[0]
 
     def _line(self, job: JobSummary) -> Line:
-        return line_of(job, self._ids.changed(job.job_id))
+        return line_of(job, self._ids.last_change(job.job_id))
 
     def _take(self, ended: Sequence[JobSummary]) -> None:
         if ended and self._ended is not None:
@@ -154,7 +154,7 @@ class JobIndex:
             for job in ended:
                 self._others.pop(job.job_id, None)
                 self._came.pop(job.job_id, None)
-            self._kept.update([Ended(job, self._ids.changed(job.job_id)) for job in ended], ())
+            self._kept.update([Ended(job, self._ids.last_change(job.job_id)) for job in ended], ())
             self._sort()
 
     def _reopen(self, job_ids: Sequence[str]) -> None:

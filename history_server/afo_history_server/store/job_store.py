@@ -10,8 +10,8 @@ from afo.data.prepare.profile import Profile
 from afo.errors import AfoError, NotFound, PermissionDenied, SpecError, StorageError
 from afo.formats.decoding import Malformed, from_json
 from afo.job import Acls
-from afo.job.paths import JobPaths, checked_job_id
-from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, compared, decoded
+from afo.job.paths import JobPaths, check_job_id
+from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, compare_snapshots, decode_snapshot
 from afo.protocol.profile_request import Operators
 from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.model.job_settings import MAX_SCHEMA, Setting, schema_settings, settings_of
@@ -58,7 +58,7 @@ class JobStore:
     def paths(self, job_id: str) -> JobPaths:
         """Places of a job, there or not. Raises `NotFound` for a text that is no job id."""
         try:
-            return JobPaths(self.files.root, checked_job_id(job_id))
+            return JobPaths(self.files.root, check_job_id(job_id))
         except SpecError as error:
             raise NotFound(str(error)) from error
 
@@ -94,13 +94,13 @@ class JobStore:
     def job(self, job_id: str) -> tuple[JobHistory, tuple[AnyRecord, ...]]:
         """A job now and its newest events, newest first. Raises `NotFound` and what `afo.storage` raises."""
         paths = self.paths(job_id)
-        job, newest, errors = self._opened(paths).look()
+        job, newest, errors = self._open_job(paths).look()
         self._telemetry.count_errors(errors)
         return job, newest
 
     def rights(self, job_id: str) -> tuple[str, str, Acls]:
         """(id, owner, access lists) of a job, as submitted: its log is not read for it. Raises as `job`."""
-        submitted = self._opened(self.paths(job_id)).before
+        submitted = self._open_job(self.paths(job_id)).before
         return submitted.job_id, submitted.user, submitted.acls
 
     def owner(self, job_id: str) -> str:
@@ -109,7 +109,7 @@ class JobStore:
 
     def hear(self, job_id: str, words: str) -> None:
         """Show with a job that has not begun what YARN says of it. Raises as `job`."""
-        self._opened(self.paths(job_id)).hear(words)
+        self._open_job(self.paths(job_id)).hear(words)
 
     def reread(self, job_id: str) -> None:
         """What is kept of the job has changed, ended or not."""
@@ -132,7 +132,7 @@ class JobStore:
     def job_and_files(self, job_id: str) -> tuple[JobHistory, dict[int, FileProgress]]:
         """A job now, and row of a training file → the newest pass over it. Raises as `job`."""
         job, _ = self.job(job_id)
-        return job, self._opened(self.paths(job_id)).files()
+        return job, self._open_job(self.paths(job_id)).files()
 
     def settings(self, job_id: str) -> tuple[Setting, ...]:
         """The job as submitted. Raises `NotFound`, `Malformed` and what `afo.storage` raises."""
@@ -154,15 +154,15 @@ class JobStore:
             return nothing, str(error)
 
     def code(self, job_ids: Sequence[str]) -> tuple[list[CodeDifference] | None, str]:
-        """As `code_snapshot.compared`. Raises as `schemas`."""
+        """As `code_snapshot.compare_snapshots`. Raises as `schemas`."""
         try:
-            return compared({each: self._code(self.paths(each).code) for each in job_ids})
+            return compare_snapshots({each: self._code(self.paths(each).code) for each in job_ids})
         except (Malformed, PermissionDenied, StorageError) as error:
             return None, f"the code is not compared: {error}"
 
     def _code(self, url: str) -> CodeSnapshot | None:
         try:
-            return decoded(self.files.read(url, MOST_BYTES + 1), url)
+            return decode_snapshot(self.files.read(url, MOST_BYTES + 1), url)
         except NotFound:
             return None
 
@@ -186,7 +186,7 @@ class JobStore:
         url = self.paths(job_id).job
         return self.files.read(url, MAX_DOCUMENT), url
 
-    def _opened(self, paths: JobPaths) -> LiveJob:
+    def _open_job(self, paths: JobPaths) -> LiveJob:
         known = self._open.get(paths.job_id)
         if known and known.submitted:
             return known

@@ -12,11 +12,11 @@ from afo.formats.decoding import Malformed
 from afo.job.paths import JobPaths
 from afo.job_dir import annotations as an
 from afo_history_server.model.history_fold import HistoryFold
-from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory, finished
+from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory, apply_verdict
 from afo_history_server.model.job_summary import (
     JobHead,
     JobSummary,
-    annotated,
+    annotate_job,
     before,
     decode_head,
     decode_verdict,
@@ -58,7 +58,7 @@ def read_verdict(files: JobFiles, paths: JobPaths) -> ev.JobFinished | None:
 def read_annotations(files: JobFiles, paths: JobPaths) -> tuple[an.Annotations, str]:
     """What people said of a job, and why that cannot be read; the rest of it can. Raises `ClusterUnreachable`."""
     try:
-        return an.decoded(files.read(paths.annotations, an.MOST_BYTES + 1), paths.annotations), ""
+        return an.decode(files.read(paths.annotations, an.MOST_BYTES + 1), paths.annotations), ""
     except NotFound:
         return an.NONE, ""
     except (Malformed, PermissionDenied, StorageError) as error:
@@ -99,15 +99,15 @@ class LiveJob:
             job = structs.replace(self._fold.history(), unreadable_lines=self._log.damaged, cut=self._log.stopped)
             if job.state == "SUBMITTED" and self._words_of_yarn:
                 job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
-            job = annotated(job, *self._said())
-            return (finished(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
+            job = annotate_job(job, *self._read_annotations())
+            return (apply_verdict(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
 
     def files(self) -> dict[int, FileProgress]:
         """As of the last look: row of a training file → the newest pass over it."""
         with self._lock:
             return self._fold.files()
 
-    def _said(self) -> tuple[an.Annotations, str]:
+    def _read_annotations(self) -> tuple[an.Annotations, str]:
         if (now := time.monotonic()) >= self._annotations_due:
             self._annotations, self._annotations_problem = read_annotations(self._files, self._paths)
             self._annotations_due = now + ANNOTATIONS_EVERY_S
@@ -132,4 +132,4 @@ def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
     head = read_head(files, paths) if verdict else None
     if not verdict or not head:
         return None
-    return of_verdict(annotated(before(paths.job_id, head), *read_annotations(files, paths)), verdict)
+    return of_verdict(annotate_job(before(paths.job_id, head), *read_annotations(files, paths)), verdict)

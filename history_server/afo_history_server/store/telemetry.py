@@ -36,7 +36,7 @@ class Telemetry:
         """The states of all jobs, one for each."""
         self._jobs.clear()
         for state, number in Tally(states).items():
-            self._jobs.labels(state=_known(state)).inc(number)
+            self._jobs.labels(state=_state_label(state)).inc(number)
 
     def count_errors(self, number: int) -> None:
         """More things that could not be understood."""
@@ -47,6 +47,6 @@ class Telemetry:
         return generate_latest(self._registry)
 
 
-def _known(state: str) -> str:
+def _state_label(state: str) -> str:
     # A label is for ever: a damaged log must not make one for each of its words.
     return state if state in STATES else "other"

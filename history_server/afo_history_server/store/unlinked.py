@@ -14,7 +14,7 @@ from typing import BinaryIO
 from afo.errors import NotFound, PermissionDenied, StorageError
 from afo.storage import FileInfo
 from afo.storage.backend import temporary_name
-from afo.storage.local import described, local_input, translated
+from afo.storage.local import describe_file, local_input, translate_errors
 from afo.storage.url import parse
 
 #: Enough to go through a directory, which may be one that cannot be listed.
@@ -42,14 +42,14 @@ class UnlinkedFiles:
             descriptor = os.open(name, _LIST, dir_fd=folder)
             try:
                 with os.scandir(descriptor) as entries:
-                    return sorted(_unlinked(url, entries), key=lambda info: info.url)
+                    return sorted(_describe_entries(url, entries), key=lambda info: info.url)
             finally:
                 os.close(descriptor)
 
     def info(self, url: str) -> FileInfo:
         """Size, time and kind."""
         with self._at(url, "look at") as (folder, name):
-            return described(url, os.stat(name, dir_fd=folder, follow_symlinks=False))
+            return describe_file(url, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def open(self, url: str) -> BinaryIO:
         """A plain file for reading."""
@@ -101,7 +101,7 @@ class UnlinkedFiles:
     def _at(self, url: str, what: str, *, last: bool = False) -> Iterator[tuple[int, str]]:
         """(descriptor of the directory that holds it, its name there). `last`: the name itself may be a link's."""
         names = self._names(url)
-        with translated(what, url):
+        with translate_errors(what, url):
             folder = os.open(self._root, _THROUGH)
             try:
                 for name in names[:-1]:
@@ -124,12 +124,12 @@ class UnlinkedFiles:
         return posixpath.relpath(path, self._root).split("/")
 
 
-def _unlinked(url: str, entries: Iterable[os.DirEntry[str]]) -> Iterator[FileInfo]:
+def _describe_entries(url: str, entries: Iterable[os.DirEntry[str]]) -> Iterator[FileInfo]:
     for entry in entries:
         with suppress(FileNotFoundError):  # gone meanwhile
             status = entry.stat(follow_symlinks=False)
             if not stat.S_ISLNK(status.st_mode):
-                yield described(posixpath.join(parse(url).url, entry.name), status)
+                yield describe_file(posixpath.join(parse(url).url, entry.name), status)
 
 
 def _remove(url: str, folder: int, name: str, depth: int = 1) -> None:

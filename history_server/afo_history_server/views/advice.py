@@ -81,8 +81,8 @@ def _memory(job: JobHistory) -> Iterator[Advice]:
 
 def _cores(job: JobHistory) -> Iterator[Advice]:
     for role, attempts in _by_role(job):
-        settled = [each for each in attempts if each.cpu_s and each.vcores > 1 and _ran(each) >= _SETTLED_S]
-        asked = sum(each.vcores * _ran(each) for each in settled)
+        settled = [each for each in attempts if each.cpu_s and each.vcores > 1 and _run_seconds(each) >= _SETTLED_S]
+        asked = sum(each.vcores * _run_seconds(each) for each in settled)
         used = sum(each.cpu_s for each in settled)
         if settled and used < asked * _IDLE_CORES:
             yield Advice(
@@ -134,5 +134,5 @@ def _by_role(job: JobHistory) -> Iterator[tuple[str, list[Attempt]]]:
         yield role, list(attempts)
 
 
-def _ran(attempt: Attempt) -> float:
+def _run_seconds(attempt: Attempt) -> float:
     return max(0.0, attempt.ended - (attempt.registered or attempt.started or attempt.ended))

@@ -82,7 +82,7 @@ def chart(
 
     `x_step` says how far apart the ticks of the lower axis are that may not be closer than its argument.
     """
-    known = {name: [(x, y) for x, y in values if _drawn(y)] for name, values in lines.items()}
+    known = {name: [(x, y) for x, y in values if _is_drawable(y)] for name, values in lines.items()}
     points = [(x, y) for values in known.values() for x, y in values if y is not None]
     if not points:
         return None
@@ -100,7 +100,7 @@ def chart(
     )  # fmt: skip
 
 
-def _drawn(value: float | None) -> bool:
+def _is_drawable(value: float | None) -> bool:
     return value is not None and abs(value) <= _LARGEST  # NaN is not
 
 
@@ -131,7 +131,7 @@ def _line(
 ) -> Line:
     path, spots, pen = [], [], "M"
     for x, y in values:
-        if y is None or not _drawn(y):
+        if y is None or not _is_drawable(y):
             pen = "M"
             continue
         place = x_axis.place(x), y_axis.place(y)

@@ -70,11 +70,11 @@ def fleet(jobs: Iterable[JobSummary], group: Callable[[JobSummary], str]) -> Fle
     causes = Counter(job.cause for job in ended if job.state == "FAILED")
     return Fleet(
         total=_usage("", ended), running=running, groups=tuple(usages[:ROWS]), causes=tuple(causes.most_common(ROWS)),
-        slowest=tuple(sorted(filter(waited, ended), key=lambda job: -waited(job))[:ROWS]),
+        slowest=tuple(sorted(filter(wait_core_hours, ended), key=lambda job: -wait_core_hours(job))[:ROWS]),
     )  # fmt: skip
 
 
-def waited(job: JobSummary) -> float:
+def wait_core_hours(job: JobSummary) -> float:
     """Core-hours in which it waited for input."""
     return (job.core_hours or 0.0) * (job.input_wait or 0.0)
 
@@ -84,5 +84,5 @@ def _usage(name: str, jobs: Sequence[JobSummary]) -> Usage:
     total = sum(job.core_hours or 0.0 for job in jobs)
     return Usage(
         name=name, jobs=len(jobs), failed=sum(job.state == "FAILED" for job in jobs), core_hours=total,
-        lost=total - sum(job.core_hours or 0.0 for job in good), waiting=sum(map(waited, good)),
+        lost=total - sum(job.core_hours or 0.0 for job in good), waiting=sum(map(wait_core_hours, good)),
     )  # fmt: skip

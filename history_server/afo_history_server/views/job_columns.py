@@ -72,7 +72,7 @@ def columns(names: Sequence[str]) -> tuple[Column, ...]:
     return found
 
 
-def offered(jobs: Sequence[JobSummary], chosen: Sequence[Column]) -> dict[str, list[Column]]:
+def offer_columns(jobs: Sequence[JobSummary], chosen: Sequence[Column]) -> dict[str, list[Column]]:
     """Columns that these jobs have something for, and the `chosen` ones, by kind.
 
     Settings that are not the same in all of them come first.

@@ -123,12 +123,12 @@ def _routes() -> Blueprint:
 
     @routes.get("/login")
     def begin() -> AnyResponse | str:
-        query.known(("token",))
-        return _signed_in(token) if (token := request.args.get("token", "")) else render_template("login.html")
+        query.require_known(("token",))
+        return _sign_in(token) if (token := request.args.get("token", "")) else render_template("login.html")
 
     @routes.post("/login")
     def sign_in() -> AnyResponse:
-        return _signed_in(request.form.get("token", ""))
+        return _sign_in(request.form.get("token", ""))
 
     @routes.post("/logout")
     def sign_out() -> AnyResponse:
@@ -139,7 +139,7 @@ def _routes() -> Blueprint:
     return routes
 
 
-def _signed_in(token: str) -> AnyResponse:
+def _sign_in(token: str) -> AnyResponse:
     found = access_of_app().viewer_of_token(token)
     if found is None:
         abort(403, "That is not the token of this server. It changes with each start: `afo history login` prints it.")

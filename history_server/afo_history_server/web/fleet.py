@@ -6,7 +6,7 @@ from msgspec import Struct
 from afo.errors import UsageError
 from afo_history_server.store.job_profiles import MAX_JOBS, HotOperator, hottest
 from afo_history_server.store.job_store import JobStore
-from afo_history_server.views.fleet import GROUPS, Fleet, fleet, group_of, waited
+from afo_history_server.views.fleet import GROUPS, Fleet, fleet, group_of, wait_core_hours
 from afo_history_server.web import query
 from afo_history_server.web.authentication import visible
 
@@ -35,15 +35,15 @@ def fleet_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/fleet")
     def week() -> str:
         return render_template(
-            "fleet.html", asked=asked_fleet(store), groups=list(GROUPS), waited=waited, now=store.clock()
+            "fleet.html", asked=query_fleet(store), groups=list(GROUPS), waited=wait_core_hours, now=store.clock()
         )
 
     return routes
 
 
-def asked_fleet(store: JobStore) -> AskedFleet:
+def query_fleet(store: JobStore) -> AskedFleet:
     """Raises `UsageError` and what `JobStore.jobs` raises."""
-    query.known(("since", "until", "by"))
+    query.require_known(("since", "until", "by"))
     until = query.moment("until", query.DAY) or store.clock()
     since = query.moment("since") or until - _WEEK_S
     by = query.text("by") or "user"

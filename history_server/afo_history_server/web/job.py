@@ -68,7 +68,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
     def overview(job_id: str) -> str:
         found, _ = store.job(job_id)
         now, over = store.clock(), query.over()
-        shown, hidden = _shown(found)
+        shown, hidden = _select_attempts(found)
         am_attempts = log_files.am_attempts(store.files, store.paths(job_id))
         return render_template(
             "job.html", job=found, attempts=shown, hidden_attempts=hidden, am_attempts=am_attempts, now=now,
@@ -80,7 +80,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get("/data")
     def data(job_id: str) -> str:
-        asked = asked_files(store, job_id)
+        asked = query_files(store, job_id)
         return render_template("data.html", job=asked.job, rows=asked.rows, page=asked.page, pages=asked.pages)
 
     @routes.get("/features")
@@ -103,12 +103,12 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/events")
     def events(job_id: str) -> str:
         found, newest = store.job(job_id)
-        return render_template("events.html", job=found, kept=len(newest), asked=asked_events(newest))
+        return render_template("events.html", job=found, kept=len(newest), asked=query_events(newest))
 
     return routes
 
 
-def asked_files(store: JobStore, job_id: str) -> AskedFiles:
+def query_files(store: JobStore, job_id: str) -> AskedFiles:
     """Raises `UsageError`, `NotFound` and what `afo.storage` raises."""
     job, progress = store.job_and_files(job_id)
     names = store.train_files(job_id)
@@ -119,9 +119,9 @@ def asked_files(store: JobStore, job_id: str) -> AskedFiles:
     return AskedFiles(job=job, rows=rows, page=page, pages=pages, total=len(names))
 
 
-def asked_events(newest: Sequence[AnyRecord]) -> AskedEvents:
+def query_events(newest: Sequence[AnyRecord]) -> AskedEvents:
     """Those of one type and of one task (`worker:0`), where the request names them. Raises `UsageError`."""
-    query.known(("type", "task", "page"))
+    query.require_known(("type", "task", "page"))
     kind, task = query.text("type"), query.text("task")
     here = sorted({event_type(each) for each in newest})
     if kind and kind not in (*here, *EVENT_TYPES):
@@ -144,7 +144,7 @@ def _is_of(record: AnyRecord, task: str) -> bool:
     return task in ("", named)
 
 
-def _shown(job: JobHistory) -> tuple[list[Attempt], int]:
+def _select_attempts(job: JobHistory) -> tuple[list[Attempt], int]:
     """Attempts for the page, failed ones before others if not all fit, and the number of those left out."""
     if len(job.attempts) <= MAX_ATTEMPTS:
         return list(job.attempts), 0

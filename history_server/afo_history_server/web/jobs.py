@@ -7,7 +7,7 @@ from flask import Blueprint, render_template, request, url_for
 from afo_history_server.model.job_history import STATES
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.views.comparison import comparing_charts, differences, labels
-from afo_history_server.views.job_columns import offered
+from afo_history_server.views.job_columns import offer_columns
 from afo_history_server.web import query
 from afo_history_server.web.authentication import visible
 
@@ -27,7 +27,7 @@ def pages_blueprint(store: JobStore) -> Blueprint:
         page = query.page_of(visible(store.jobs()), wanted)
         return render_template(
             "jobs.html", page=page, wanted=wanted, states=STATES, link=_list_link,
-            offered=offered(page.jobs, wanted.columns), root=store.files.root, now=store.clock(),
+            offered=offer_columns(page.jobs, wanted.columns), root=store.files.root, now=store.clock(),
         )  # fmt: skip
 
     return routes
@@ -46,7 +46,7 @@ def compare_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get("/compare")
     def compare() -> str:
-        query.known(("job", "over"))
+        query.require_known(("job", "over"))
         wanted, over = query.job_ids(2, MAX_JOBS), query.over()
         jobs = [store.job(each)[0] for each in wanted]
         schemas, problem = store.schemas(wanted)

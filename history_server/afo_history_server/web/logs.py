@@ -26,7 +26,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get(_PATH)
     def log(job_id: str, task: str, attempt: str, stream: str) -> str:
         name = log_files.log_name(task, attempt, stream)
-        part, length = asked_range(store, job_id, name)
+        part, length = query_range(store, job_id, name)
         follows = "offset" not in request.args and not store.job(job_id)[0].ended
         return render_template(
             "log.html", job_id=job_id, log=name, part=part, length=length, follows=follows, errors=log_search.ERRORS
@@ -34,7 +34,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(f"{_PATH}/search")
     def search(job_id: str, task: str, attempt: str, stream: str) -> str:
-        query.known(("q", "errors", "before"))
+        query.require_known(("q", "errors", "before"))
         name = log_files.log_name(task, attempt, stream)
         errors, text = query.word("errors", "", ("", "1")), query.text("q")
         if not (errors or text):
@@ -47,7 +47,7 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(f"{_PATH}/at")
     def at(job_id: str, task: str, attempt: str, stream: str) -> AnyResponse:
-        query.known(("time",))
+        query.require_known(("time",))
         name = log_files.log_name(task, attempt, stream)
         moment = query.moment("time")
         if moment is None:
@@ -72,12 +72,12 @@ def log_pages_blueprint(store: JobStore) -> Blueprint:
     return routes
 
 
-def asked_range(store: JobStore, job_id: str, name: LogName) -> tuple[LogRange, int]:
+def query_range(store: JobStore, job_id: str, name: LogName) -> tuple[LogRange, int]:
     """The part of a log that the request asks for, and how many bytes it wanted; the log's end without an offset.
 
     Raises `UsageError` and what `afo.storage` raises.
     """
-    query.known(("offset", "length"))
+    query.require_known(("offset", "length"))
     length = query.number("length", RANGE, 1, MAX_RANGE)
     start = query.number("offset", -1, 0, _MAX_OFFSET)
     return read_range(store.files, name.url(store.paths(job_id)), start if start >= 0 else None, length), length

@@ -15,7 +15,7 @@ from afo.yarn import resource_manager
 from afo.yarn.queues import Queue
 from afo.yarn.resource_manager import ClusterNode
 from afo_history_server.model.job_history import JobHistory
-from afo_history_server.store.fair import chosen
+from afo_history_server.store.fair import choose_fairly
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.views.nodes import ClusterView, cluster_view, hosts_of
 from afo_history_server.web import query
@@ -81,8 +81,8 @@ class LiveCluster:
 
     def _look(self) -> Seen:
         running = [job.job_id for job in self._store.jobs().jobs if not job.ended and not job.problem]
-        wanted = chosen(running, self._store.owner, MAX_JOBS)
-        jobs, now = tuple(_looked_at(self._store, wanted)), self._store.clock()
+        wanted = choose_fairly(running, self._store.owner, MAX_JOBS)
+        jobs, now = tuple(_read_jobs(self._store, wanted)), self._store.clock()
         seen = Seen(jobs=jobs, left_out=len(running) - len(wanted), asked=now)
         if conf.conf_dir() is None:
             return seen
@@ -91,9 +91,9 @@ class LiveCluster:
             nodes, queues = tuple(manager.all_nodes()), tuple(manager.queues())
         except AfoError as error:
             return structs.replace(seen, problem=str(error))
-        return structs.replace(seen, nodes=nodes, queues=queues, called=self._called(hosts_of(jobs), nodes))
+        return structs.replace(seen, nodes=nodes, queues=queues, called=self._resolve_names(hosts_of(jobs), nodes))
 
-    def _called(self, hosts: Set[str], nodes: Sequence[ClusterNode]) -> dict[str, str]:
+    def _resolve_names(self, hosts: Set[str], nodes: Sequence[ClusterNode]) -> dict[str, str]:
         """Where tasks and YARN name all machines alike, no name is looked up."""
         known = {node.host for node in nodes}
         addresses = sorted(filter(_is_address, hosts - known)) if known else []
@@ -110,21 +110,21 @@ def cluster_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/nodes")
     def nodes() -> str:
-        asked = asked_cluster(store, cluster)
+        asked = query_cluster(store, cluster)
         return render_template("nodes.html", seen=asked.seen, view=asked.view, now=store.clock())
 
     return routes
 
 
-def asked_cluster(store: JobStore, cluster: LiveCluster) -> AskedCluster:
+def query_cluster(store: JobStore, cluster: LiveCluster) -> AskedCluster:
     """Of the jobs that who asks may see. Raises `UsageError` and what `JobStore.jobs` raises."""
-    query.known(())
+    query.require_known(())
     seen, may_see = cluster.now(), {job.job_id for job in visible(store.jobs()).jobs}
     jobs = [job for job in seen.jobs if job.job_id in may_see]
     return AskedCluster(view=cluster_view(jobs, seen.nodes, seen.queues, seen.called), seen=seen)
 
 
-def _looked_at(store: JobStore, job_ids: Iterable[str]) -> list[JobHistory]:
+def _read_jobs(store: JobStore, job_ids: Iterable[str]) -> list[JobHistory]:
     """A job that cannot be read now is left out; the list says why."""
     jobs = []
     for job_id in job_ids:

@@ -31,7 +31,7 @@ def profile_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(_PATH)
     def profile(job_id: str, name: str) -> str:
-        query.known(())
+        query.require_known(())
         folder = place(job_id, name)
         url = storage.join(folder, OPERATORS)
         found = decode(store.files.read(url, _MAX_BYTES), Operators, url)
@@ -41,7 +41,7 @@ def profile_blueprint(store: JobStore) -> Blueprint:
 
     @routes.get(f"{_PATH}/download")
     def download(job_id: str, name: str) -> Response:
-        query.known(())
+        query.require_known(())
         url = next(_of_tensorflow(store.files, place(job_id, name)), None)
         if url is None:
             raise NotFound(f"{name} of {job_id} holds no file of TensorFlow")

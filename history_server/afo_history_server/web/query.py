@@ -24,7 +24,7 @@ DEFAULT_SIZE = 50
 MAX_SIZE = 500
 
 
-def known(names: Collection[str]) -> None:
+def require_known(names: Collection[str]) -> None:
     """Raises `UsageError` where the request names anything else."""
     for name in request.args:
         if name not in names:
@@ -63,7 +63,7 @@ def job_ids(low: int, high: int) -> list[str]:
 
 def job_query() -> JobQuery:
     """The jobs that the request asks for. Raises `UsageError`."""
-    known(LIST_NAMES)
+    require_known(LIST_NAMES)
     states = tuple(_one_of("state", each, STATES) for each in request.args.getlist("state") if each)
     sort = text("sort") or "began"
     sorter(sort)

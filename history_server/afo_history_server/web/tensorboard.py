@@ -30,7 +30,7 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
 
     @routes.get("/tensorboard")
     def begin() -> AnyResponse:
-        query.known(("job",))
+        query.require_known(("job",))
         wanted = sorted(query.job_ids(1, MAX_JOBS))
         jobs = ",".join(store.paths(each).job_id for each in wanted)
         for each in wanted:
@@ -44,7 +44,7 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
         if not hmac.compare_digest(proof.encode(), proof_of(jobs).encode()):
             abort(404, "This address of a TensorBoard is an old one. Open it from the job's page.")
         prefix = f"/tb/{proof}/{jobs}"
-        board = boards.use(jobs, prefix, lambda: tuple(_shown(store, jobs.split(","))))
+        board = boards.use(jobs, prefix, lambda: tuple(_list_shown(store, jobs.split(","))))
         if not board.port:
             return _not_yet(boards, board, whole_page=not rest)
         try:
@@ -55,7 +55,7 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
     return routes
 
 
-def _shown(store: JobStore, jobs: Iterable[str]) -> Iterable[Shown]:
+def _list_shown(store: JobStore, jobs: Iterable[str]) -> Iterable[Shown]:
     for job_id in jobs:
         found, _ = store.job(job_id)
         name = "".join(each if each.isalnum() or each in "-_. " else "_" for each in found.name).strip(". ")

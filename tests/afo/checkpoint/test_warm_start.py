@@ -145,7 +145,7 @@ def test_what_holds_no_checkpoint_says_so(tmp_path: Path) -> None:
 
 def training(job: int, files: int) -> Training:
     listed = [InputFile(f"/day-{job}/part-{number}", 100, 1.5) for number in range(files)]
-    applied = lineage.applied(listed, [(0, 10, -1)] * files)
+    applied = lineage.list_applied(listed, [(0, 10, -1)] * files)
     return Training(
         job_id=f"local_1_{job}", name="ctr", afo_version="0", schema_hash="", first_step=0, step=job, files=applied,
         totals=lineage.totals_of(applied),
@@ -154,7 +154,7 @@ def training(job: int, files: int) -> Training:
 
 def test_files_that_were_begun_are_named_with_what_was_read_of_them() -> None:
     files = [InputFile("/a", 1, 1.0), InputFile("/b", 2, 2.0), InputFile("/c", 3, 3.0)]
-    found = lineage.applied(files, [(0, 7, -2), (-1, 0, 0), (1, 3, 5)])
+    found = lineage.list_applied(files, [(0, 7, -2), (-1, 0, 0), (1, 3, 5)])
     assert [(each.url, each.epoch, each.count, each.xor) for each in found] == [
         ("/a", 0, 7, "fffffffffffffffe"), ("/c", 1, 3, "0000000000000005"),
     ]  # fmt: skip
@@ -167,7 +167,7 @@ def test_splits_of_one_file_are_told_apart_and_are_one_file() -> None:
         InputFile("/a", 9, 1.0, ByteRange(4, 9)),
         InputFile("/b", 2, 2.0),
     ]
-    found = lineage.applied(files, [(0, 7, 1), (0, 3, 2), (0, 5, 3)])
+    found = lineage.list_applied(files, [(0, 7, 1), (0, 3, 2), (0, 5, 3)])
     assert [(each.part, each.count) for each in found] == [((0, 4), 7), ((4, 9), 3), (None, 5)]
     assert lineage.totals_of(found) == lineage.Totals(files=2, records=15)
 
@@ -176,7 +176,7 @@ def test_a_long_chain_of_warm_starts_names_the_last_files_and_sums_up_the_rest()
     jobs = lineage.NAMED_JOBS + 20
     before = Ancestry()
     for job in range(jobs):
-        before = lineage.continued(
+        before = lineage.derive_ancestry(
             Lineage(own=training(job, 3), before=before),
             f"/m/{job}",
             True,

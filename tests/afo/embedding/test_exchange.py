@@ -66,8 +66,8 @@ def test_side_by_side_is_what_features_are_one_by_one(servers: int, case: Any, s
     exchange = Exchange(group, [table for table, _, _ in asked], keys, runs_of(samples, asked), insert=True)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(exchange.values)
-        one_by_one = tf.concat([tf.reshape(each, [samples, -1]) for each in exchange.pooled()], axis=1)
-        joined = exchange.joined()
+        one_by_one = tf.concat([tf.reshape(each, [samples, -1]) for each in exchange.pool()], axis=1)
+        joined = exchange.concat()
         slopes = tf.constant(generator.normal(size=one_by_one.shape), tf.float32)
         losses = [tf.reduce_sum(each * slopes) for each in (one_by_one, joined)]
     np.testing.assert_array_equal(joined, one_by_one)
@@ -82,12 +82,12 @@ def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
     whole = Exchange(group, [2, 3], keys, [Run(0), Run(1)], insert=True)
     first = Exchange(group, [1], keys, [Run(0)], insert=True)
     alone = Exchange(group, [1], unique_keys(ids[:1], [0], 3), [Run(0)], insert=True)
-    np.testing.assert_array_equal(first.pooled()[0], alone.pooled()[0])
+    np.testing.assert_array_equal(first.pool()[0], alone.pool()[0])
     assert {name: rows.shape for name, rows in whole.by_table(whole.values).items()} == {"t8": (2, 8), "t16": (1, 16)}
     assert first.by_table(first.values)["t3"].shape == (2, 3)
-    before = first.pooled()[0].numpy()
+    before = first.pool()[0].numpy()
     first.apply([tf.ones_like(values) for values in first.values], step=1, schedule=1.0)
-    after = Exchange(group, [1], keys, [Run(0)], insert=True).pooled()[0].numpy()
+    after = Exchange(group, [1], keys, [Run(0)], insert=True).pool()[0].numpy()
     np.testing.assert_allclose(after, before - 0.5, rtol=1e-6)
 
 
@@ -106,5 +106,5 @@ def test_of_many_tables_each_has_fewer_shards_and_they_are_read_by_a_group_of_fe
     assert take_over(few, url, {"t0", "t31"}, {"t0", "t31"}) == 100
     found = [Exchange(each, [31], unique_keys([tf.range(50, dtype=tf.int64)], [0], 1), [Run(0)], insert=False)
              for each in (few, many)]  # fmt: skip
-    np.testing.assert_array_equal(found[0].pooled()[0], found[1].pooled()[0])
+    np.testing.assert_array_equal(found[0].pool()[0], found[1].pool()[0])
     assert few.sizes()[0].sum() == 100

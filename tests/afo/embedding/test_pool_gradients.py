@@ -62,7 +62,7 @@ def test_a_penalty_on_the_gradient_of_the_rows(group: Any, combiner: str, weight
             outer.watch(exchange.values)
             with tf.GradientTape() as inner:
                 inner.watch(exchange.values)
-                pooled = exchange.pooled()[0] if own else pooled_by_tensorflow(order_of(exchange, 3), factors, combiner)
+                pooled = exchange.pool()[0] if own else pooled_by_tensorflow(order_of(exchange, 3), factors, combiner)
                 loss = tf.reduce_sum(scale * pooled**3)
             penalty = tf.add_n([tf.reduce_sum(each**2) for each in inner.gradient(loss, exchange.values)])
         values, of_weights = outer.gradient(penalty, [exchange.values, weights])
@@ -84,7 +84,7 @@ def test_a_penalty_on_the_gradient_of_the_weights_of_a_sum(group: Any) -> None:
                 inner.watch(factors)
                 # The bags' weights are those that the tape watches.
                 exchange._runs[0] = exchange._runs[0]._replace(weights=factors)
-                pooled = exchange.pooled()[0] if own else pooled_by_tensorflow(order_of(exchange, 3), factors, "sum")
+                pooled = exchange.pool()[0] if own else pooled_by_tensorflow(order_of(exchange, 3), factors, "sum")
                 loss = tf.reduce_sum(scale * pooled**2)
             penalty = tf.reduce_sum(inner.gradient(loss, factors) ** 2)
         values, of_weights = outer.gradient(penalty, [exchange.values, weights])
@@ -108,7 +108,7 @@ def test_what_has_no_second_derivative_says_so(
         outer.watch(exchange.values)
         with tf.GradientTape() as inner:
             inner.watch([weights, exchange.values])
-            loss = tf.reduce_sum(exchange.pooled()[0] ** 2)
+            loss = tf.reduce_sum(exchange.pool()[0] ** 2)
         of = weights if source == "weights" else exchange.values[0]
         penalty = tf.reduce_sum(inner.gradient(loss, of) ** 2)
     with pytest.raises(Unsupported, match=sentence):

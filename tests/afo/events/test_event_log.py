@@ -47,7 +47,7 @@ def test_a_split_was_called_row_before_version_4() -> None:
     assert event_log.decode_line(version_3.replace(b'":7,"', b'":8,"')) is None, (
         "its checksum is that of what was written"
     )
-    later = event_log.decode_line(event_log.sealed(VERSION_1.replace(b'"v":1', b'"v":4')))
+    later = event_log.decode_line(event_log.seal(VERSION_1.replace(b'"v":1', b'"v":4')))
     assert isinstance(later, UnknownRecord), "and is not any more"
 
 
@@ -60,7 +60,7 @@ def test_a_line_of_version_1_has_no_checksum() -> None:
 LATER = VERSION_1.replace(b"SplitLeased", b"Teleported")
 
 
-@pytest.mark.parametrize("line", [LATER, event_log.sealed(LATER.replace(b'"v":1', b'"v":9'))])
+@pytest.mark.parametrize("line", [LATER, event_log.seal(LATER.replace(b'"v":1', b'"v":9'))])
 def test_an_unknown_event_is_kept_in_every_version(line: bytes) -> None:
     record = event_log.decode_line(line)
     assert isinstance(record, UnknownRecord)
@@ -79,9 +79,9 @@ def test_one_flipped_bit_is_seen_wherever_it_is_and_mended(line: bytes) -> None:
     for bit in bits if line is LINE else random.Random(1).sample(bits, 200):
         damaged = flipped(line, bit)
         assert event_log.decode_line(damaged) is None
-        assert event_log.mended(damaged) == line
+        assert event_log.repair_line(damaged) == line
     for bit in range(8):
-        assert event_log.mended(line + flipped(b"\n", bit)) == line
+        assert event_log.repair_line(line + flipped(b"\n", bit)) == line
 
 
 @given(st.sampled_from([LINE, LONG]), st.data())
@@ -96,13 +96,13 @@ def test_other_damage_is_seen_and_never_mended_into_another_line(line: bytes, da
     for damaged in (bytes(swapped), overwritten, twice, line[:begin] + line[end:], line[:begin], line + line):
         if damaged != line:
             assert event_log.decode_line(damaged) is None
-            assert event_log.mended(damaged) in (None, line)
+            assert event_log.repair_line(damaged) in (None, line)
 
 
 def foreign(event: str, time: str = "1.5", seq: str = "3") -> bytes:
     """An intact line, whoever wrote it."""
     head = f'{{"v":3,"seq":{seq},"am_attempt":1,"incarnation":2,"time":{time},"event":'
-    return event_log.sealed(f"{head}{event}}}".encode())
+    return event_log.seal(f"{head}{event}}}".encode())
 
 
 SAMPLE = '{"type":"Sample","step":%s,"samples":1,"samples_per_s":1.0,"input_wait":0.1,"loss":0.5}'

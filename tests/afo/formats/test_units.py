@@ -57,11 +57,11 @@ def test_any_value_is_read_or_refused(written: object) -> None:
 def test_each_multiple_is_passed_once(number: int, steps: list[int]) -> None:
     every, at, passed = Interval.parse(f"{number} steps"), 0, 0
     for more in steps:
-        passed += every.passed(at, at + more)
+        passed += every.is_passed(at, at + more)
         at += more
     multiples = {at // number for at in [sum(steps[:end]) for end in range(len(steps) + 1)]}
     assert passed == len(multiples) - 1
-    assert Interval("10m").passed(5, 5)
+    assert Interval("10m").is_passed(5, 5)
 
 
 def test_what_counts_of_steps_that_are_saved_in_between_or_again() -> None:

@@ -68,16 +68,16 @@ def test_files_of_protobuf_are_left_to_who_reads_them() -> None:
 
 def test_the_file_is_the_one_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION", raising=False)
-    assert delegation_tokens.given() == ()
+    assert delegation_tokens.load_tokens() == ()
     token, path = Token(b"who", b"secret", "RM_DELEGATION_TOKEN", "host:1"), tmp_path / "tokens"
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(path))
     with pytest.raises(StorageError, match="No such file"):
-        delegation_tokens.given()
+        delegation_tokens.load_tokens()
     path.write_bytes(written([token]))
-    assert delegation_tokens.given() == (token,)
+    assert delegation_tokens.load_tokens() == (token,)
     path.write_bytes(written([token])[:-4])
     with pytest.raises(StorageError, match=r"HADOOP_TOKEN_FILE_LOCATION, .*tokens: it ends at byte"):
-        delegation_tokens.given()
+        delegation_tokens.load_tokens()
 
 
 @given(TOKENS)

@@ -68,7 +68,7 @@ def opener() -> urllib.request.OpenerDirector:
 
 def give(patch: pytest.MonkeyPatch, *tokens: Token) -> None:
     """What YARN does for a container."""
-    patch.setattr(delegation_tokens, "given", lambda: tokens)
+    patch.setattr(delegation_tokens, "load_tokens", lambda: tokens)
 
 
 def test_a_token_is_sent_where_it_is_demanded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_two_of_them(folder: Path) -> None:
     before = cs.snapshot(job(folder, "lib"))
     (folder / "model.py").write_text("def build():\n    return 2\n    # new\n")
     (folder / "lib/layers.py").unlink()
-    after = cs.decoded(cs.encoded(cs.snapshot(job(folder, "lib"))), "code.json")
+    after = cs.decode_snapshot(cs.encode_snapshot(cs.snapshot(job(folder, "lib"))), "code.json")
     gone, changed = cs.code_differences([before, after])
     assert (gone.path, gone.sha256[1], changed.path) == ("lib/layers.py", "", "model.py")
     assert gone.lines == cs.LineChanges(removed=((1, "x = 1"),), added=())
@@ -77,7 +77,7 @@ def test_two_of_them(folder: Path) -> None:
 @pytest.mark.parametrize("data", [b"{", b'{"files": [{"path": 7}]}', b" " * (cs.MOST_BYTES + 1)])
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(Malformed, match=r"code\.json"):
-        cs.decoded(data, "code.json")
+        cs.decode_snapshot(data, "code.json")
 
 
 @pytest.mark.parametrize("texts", [(cs.MOST_FILES + 1, "x"), (9, "x" * (cs.MOST_TEXTS // 8))])
@@ -85,7 +85,7 @@ def test_a_file_of_more_than_is_written_is_refused(texts: tuple[int, str]) -> No
     number, text = texts
     code = cs.CodeSnapshot(files=tuple(cs.CodeFile(path=f"{each}", text=text) for each in range(number)))
     with pytest.raises(Malformed, match=f"more than {cs.MOST_FILES} files, or 1 MiB"):
-        cs.decoded(cs.encoded(code), "code.json")
+        cs.decode_snapshot(cs.encode_snapshot(code), "code.json")
 
 
 def test_no_more_lines_are_told_than_may_be() -> None:
@@ -95,10 +95,10 @@ def test_no_more_lines_are_told_than_may_be() -> None:
 
 def test_what_is_compared() -> None:
     code = cs.CodeSnapshot(files=(cs.CodeFile(path="a.py", sha256="1"),))
-    assert cs.compared({"A": None, "B": None}) == ([], "")
-    differ, problem = cs.compared({"A": code, "B": None})
+    assert cs.compare_snapshots({"A": None, "B": None}) == ([], "")
+    differ, problem = cs.compare_snapshots({"A": code, "B": None})
     assert (differ, "B was submitted without any" in problem) == (None, True)
-    differ, problem = cs.compared({"A": code, "B": cs.CodeSnapshot(files=code.files, left_out=7)})
+    differ, problem = cs.compare_snapshots({"A": code, "B": cs.CodeSnapshot(files=code.files, left_out=7)})
     assert (differ, problem) == ([], "7 files of B are not compared")
 
 

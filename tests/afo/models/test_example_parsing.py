@@ -224,6 +224,6 @@ def test_where_the_operation_is_missing_tensorflow_parses(
         raise Unsupported("never built")
 
     monkeypatch.setattr(library, "load", missing)
-    monkeypatch.setattr(library, "loaded_if_there", library.loaded_if_there.__wrapped__)
+    monkeypatch.setattr(library, "load_if_present", library.load_if_present.__wrapped__)
     assert example_parsing.fastest() is parse_by_tensorflow
     assert "longer without afo's operations: never built" in capsys.readouterr().err

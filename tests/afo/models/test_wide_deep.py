@@ -96,15 +96,15 @@ def test_standardised_by_sums_over_batches() -> None:
     generator = np.random.default_rng(2)
     values = (generator.normal(size=(300, 2)) * [3, 1000] + [50, -7]).astype(np.float32)
     statistics = sum(wide_deep.batch_statistics(tf.constant(part)) for part in np.split(values, 3))
-    found = wide_deep.standardised(tf.constant(values), statistics).numpy()
+    found = wide_deep.standardise(tf.constant(values), statistics).numpy()
     np.testing.assert_allclose(found, (values - values.mean(axis=0)) / values.std(axis=0), atol=1e-3)
 
 
 def test_a_constant_or_absent_dense_value_is_harmless() -> None:
     constant = tf.fill([10, 1], 3.0)
-    assert np.abs(wide_deep.standardised(constant, wide_deep.batch_statistics(constant)).numpy()).max() < 1e-3
+    assert np.abs(wide_deep.standardise(constant, wide_deep.batch_statistics(constant)).numpy()).max() < 1e-3
     assert wide_deep.batch_statistics(tf.zeros([10, 0])).shape == (3, 0)
-    assert np.isfinite(wide_deep.standardised(constant, tf.zeros([3, 1], tf.float64)).numpy()).all()
+    assert np.isfinite(wide_deep.standardise(constant, tf.zeros([3, 1], tf.float64)).numpy()).all()
 
 
 def test_first_weights_depend_on_the_seed_alone() -> None:

@@ -53,7 +53,7 @@ def port() -> int:
 
 def bound(family: int, address: str, port: int, place: str) -> list[str]:
     """Where a process with the library listens that binds `address`."""
-    variables = {**os.environ, "LD_PRELOAD": hosts.preloaded(""), hosts.LISTEN_VARIABLE: place}
+    variables = {**os.environ, "LD_PRELOAD": hosts.extend_preload(""), hosts.LISTEN_VARIABLE: place}
     done = subprocess.run(
         [sys.executable, "-c", BINDS, str(int(family)), address, str(port)],
         env=variables, capture_output=True, text=True, timeout=30, check=True,
@@ -74,7 +74,7 @@ def test_the_port_of_the_task_is_bound_on_its_address_alone(family: int, everywh
 def test_tensorflow_s_servers_listen_on_one_address_and_find_each_other(port: int) -> None:
     """A parameter server's as the Child starts it, and that of a worker, which chooses its port itself."""
     address = f"127.0.0.1:{port}"
-    own = {"LD_PRELOAD": hosts.preloaded(""), "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    own = {"LD_PRELOAD": hosts.extend_preload(""), "TF_GRPC_REUSE_PORT": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     with ExitStack() as running:
         for role, variables in (("server", {hosts.LISTEN_VARIABLE: hosts.listen_place(address)}), ("worker", {})):
             process = subprocess.Popen(
@@ -113,7 +113,7 @@ def test_what_is_no_place_changes_nothing(place: str, port: int) -> None:
 
 
 def test_the_user_s_allocator_comes_first() -> None:
-    assert hosts.preloaded("libjemalloc.so.2").startswith("libjemalloc.so.2:/")
+    assert hosts.extend_preload("libjemalloc.so.2").startswith("libjemalloc.so.2:/")
 
 
 def test_a_name_of_another_machine_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +136,4 @@ def test_where_it_cannot_be_preloaded_the_reason_is_told(tmp_path: Path, monkeyp
     for library, words in {split: "no path with a space", tmp_path / "c.so": "has no c.so"}.items():
         monkeypatch.setattr(hosts, "_LIBRARY", library)
         with pytest.raises(Unsupported, match=words):
-            hosts.preloaded("")
+            hosts.extend_preload("")

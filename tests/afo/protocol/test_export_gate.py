@@ -1,11 +1,11 @@
 """What the quality gate makes of bounds."""
 
-from afo.protocol.export_gate import Fall, check, compared, falls, refusals
+from afo.protocol.export_gate import Fall, add_drops, check, falls, refusals
 
 
 def test_the_gate_names_the_bound_and_the_feature_that_failed() -> None:
     coverage_before, coverage = {"user": 0.99, "city": 1.0, "gone": 1.0}, {"user": 0.4, "city": 0.97, "new": 0.1}
-    metrics = compared({"auc": 0.70, "calibration": 1.0}, coverage, {"auc": 0.75}, coverage_before)
+    metrics = add_drops({"auc": 0.70, "calibration": 1.0}, coverage, {"auc": 0.75}, coverage_before)
     worst = falls(coverage_before, coverage, 10)
     assert [fall.feature for fall in worst] == ["user", "city"]
     require = {"auc": ">=0.6", "auc_drop": "<=0.01", "calibration": "0.9..1.1", "coverage_drop": "<=0.1"}
@@ -20,7 +20,7 @@ def test_the_gate_names_the_bound_and_the_feature_that_failed() -> None:
 
 
 def test_without_an_earlier_model_a_drop_holds_and_says_so() -> None:
-    metrics = compared({"auc": 0.7}, {"user": 0.1}, {}, {})
+    metrics = add_drops({"auc": 0.7}, {"user": 0.1}, {}, {})
     checks = check({"auc_drop": "<=0", "coverage_drop": "<=0"}, metrics, ())
     assert not refusals(checks)
     assert all("no earlier model" in each.text for each in checks)
@@ -34,5 +34,5 @@ def test_what_was_not_measured_does_not_pass() -> None:
 
 def test_a_rise_of_the_coverage_is_no_fall() -> None:
     assert falls({"a": 0.5}, {"a": 0.9}, 10) == ()
-    assert compared({}, {"a": 0.9}, {}, {"a": 0.5}) == {"coverage_drop": 0.0}
+    assert add_drops({}, {"a": 0.9}, {}, {"a": 0.5}) == {"coverage_drop": 0.0}
     assert Fall("a", 0.5, 0.9).size < 0

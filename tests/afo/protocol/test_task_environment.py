@@ -26,13 +26,13 @@ def make_job(*, preload: str = "", chief: bool = False, **variables: str) -> Job
 def test_malloc_arena_max_is_as_configured_or_absent(given: str | None, wanted: str | None) -> None:
     inherited = {"MALLOC_ARENA_MAX": given} if given else {}
     job = make_job(**({"MALLOC_ARENA_MAX": wanted} if wanted else {}))
-    assert task_environment(job, "worker", 0, 2, inherited).applied_to(inherited).get("MALLOC_ARENA_MAX") == wanted
+    assert task_environment(job, "worker", 0, 2, inherited).apply_to(inherited).get("MALLOC_ARENA_MAX") == wanted
 
 
 def test_threads_follow_the_cores_and_the_job_wins_over_everything() -> None:
     inherited = {"OMP_NUM_THREADS": "1", "TF_NUM_INTEROP_THREADS": "99", "HADOOP_CONF_DIR": "/c", "TF_CONFIG": "{}"}
     job = make_job(OMP_NUM_THREADS="5", GRPC_FAIL_FAST="false", HADOOP_CONF_DIR="/mine")
-    env = task_environment(job, "ps", 1, 8, inherited).applied_to(inherited)
+    env = task_environment(job, "ps", 1, 8, inherited).apply_to(inherited)
     assert (env["OMP_NUM_THREADS"], env["TF_NUM_INTRAOP_THREADS"], env["TF_NUM_INTEROP_THREADS"]) == ("5", "8", "8")
     assert (env["GRPC_FAIL_FAST"], env["TF_GRPC_REUSE_PORT"], env["HADOOP_CONF_DIR"]) == ("false", "1", "/mine")
 
@@ -40,12 +40,12 @@ def test_threads_follow_the_cores_and_the_job_wins_over_everything() -> None:
 def test_a_task_without_gpus_sees_none() -> None:
     job = make_job()
     given = {"CUDA_VISIBLE_DEVICES": "1"}
-    assert task_environment(job, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert task_environment(job, "ps", 0, 1, given).apply_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
     with_gpu = msgspec.structs.replace(job, roles={**job.roles, "worker": RoleSpec(gpus=1)})
-    assert task_environment(with_gpu, "worker", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "1"
-    assert task_environment(with_gpu, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert task_environment(with_gpu, "worker", 0, 1, given).apply_to(given)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert task_environment(with_gpu, "ps", 0, 1, given).apply_to(given)["CUDA_VISIBLE_DEVICES"] == "-1"
     own = make_job(CUDA_VISIBLE_DEVICES="0")
-    assert task_environment(own, "ps", 0, 1, given).applied_to(given)["CUDA_VISIBLE_DEVICES"] == "0"
+    assert task_environment(own, "ps", 0, 1, given).apply_to(given)["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 def test_the_allocator_comes_first_and_keeps_company() -> None:
@@ -57,7 +57,7 @@ def test_the_allocator_comes_first_and_keeps_company() -> None:
 
 def test_what_would_let_user_code_act_as_the_am_is_taken_away() -> None:
     inherited = {"SKEIN_CONTAINER_ID": "c", "AFO_CHILD_CONFIG": "/x", "PATH": "/bin"}
-    env = task_environment(make_job(), "worker", 0, 1, inherited).applied_to(inherited)
+    env = task_environment(make_job(), "worker", 0, 1, inherited).apply_to(inherited)
     assert not {"SKEIN_CONTAINER_ID", "AFO_CHILD_CONFIG"} & env.keys()
     assert env["PATH"] == "/bin"
 

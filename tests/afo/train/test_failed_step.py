@@ -31,12 +31,12 @@ Additional GRPC error information from remote target /job:worker/replica:0/task:
 def explained(message: str, entry: str) -> Any:
     import tensorflow as tf
 
-    from afo.train.failed_step import explained
+    from afo.train.failed_step import explain_failure
 
     error = tf.errors.InvalidArgumentError(None, None, MESSAGE.format(message, message))
     batch = SimpleNamespace(origin=SimpleNamespace(counts=tf.constant([3, 4])))
     nothing: Any = None
-    return explained(error, nothing, nothing, batch, 9, ["part-1", "part-2"], entry)
+    return explain_failure(error, nothing, nothing, batch, 9, ["part-1", "part-2"], entry)
 
 
 @pytest.mark.parametrize(

@@ -154,8 +154,8 @@ def test_the_evaluator_traces_one_model_for_all_checkpoints(monkeypatch: pytest.
     evaluator._setup.model.local.return_value = local
     traced = mock.Mock(side_effect=lambda _: object())
     monkeypatch.setattr(scorer, "_trace", traced)
-    first = scorer._function(evaluator._loaded("one"))  # type: ignore[arg-type]
-    assert scorer._function(evaluator._loaded("two")) is first  # type: ignore[arg-type]
+    first = scorer._function(evaluator._load_model("one"))  # type: ignore[arg-type]
+    assert scorer._function(evaluator._load_model("two")) is first  # type: ignore[arg-type]
     evaluator._setup.model.local.assert_called_once_with("one")
     local.load.assert_called_once_with("two")
     traced.assert_called_once_with(local)

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import StatusReply, TaskStatus, Usage
-from afo_am.engine.metrics import JobMetrics, served
+from afo_am.engine.metrics import JobMetrics, serve_metrics
 from afo_am.engine.metrics_server import MOST
 from job_writer import task_id
 
@@ -50,7 +50,7 @@ def test_the_page_names_every_metric() -> None:
 
 def test_a_job_is_told_as_it_is_now() -> None:
     replies = [STATUS]
-    with served(lambda: replies[-1], "127.0.0.1") as address:
+    with serve_metrics(lambda: replies[-1], "127.0.0.1") as address:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
             found = values(answer.read().decode())
         assert found["afo_job_step",] == 40
@@ -70,7 +70,7 @@ def test_a_job_is_told_as_it_is_now() -> None:
 
 def test_silent_connections_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("afo_am.engine.metrics_server.WHOLE_S", 2.0)
-    with served(lambda: STATUS, "127.0.0.1") as address:
+    with serve_metrics(lambda: STATUS, "127.0.0.1") as address:
         host, _, port = address.rpartition(":")
         before = threading.active_count()
         strangers = [socket.create_connection((host, int(port))) for _ in range(3 * MOST)]
@@ -86,7 +86,7 @@ def test_silent_connections_are_bounded_in_number_and_time(monkeypatch: pytest.M
 
 
 def test_silent_connections_keep_nobody_out() -> None:
-    with served(lambda: STATUS, "127.0.0.1") as address:
+    with serve_metrics(lambda: STATUS, "127.0.0.1") as address:
         host, _, port = address.rpartition(":")
         strangers = [socket.create_connection((host, int(port)), timeout=30) for _ in range(3 * MOST)]
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
@@ -97,7 +97,7 @@ def test_silent_connections_keep_nobody_out() -> None:
 
 
 def test_the_end_waits_for_no_connection() -> None:
-    with served(lambda: STATUS, "127.0.0.1") as address:
+    with serve_metrics(lambda: STATUS, "127.0.0.1") as address:
         host, _, port = address.rpartition(":")
         stranger = socket.create_connection((host, int(port)))
         stranger.sendall(b"GET /metrics")

@@ -260,7 +260,7 @@ def test_what_is_written_next_follows_on_what_is_known_to_be_lost(written: Writt
 
 def test_an_event_of_another_version_is_not_left_out(written: Written) -> None:
     line = event_log.encode_line(written.records[2]).replace(b"ContainerRequested", b"ContainerTeleported")
-    written.damage(written.places[2], lambda _: event_log.sealed(line[:-22] + b"}") + b"\n")
+    written.damage(written.places[2], lambda _: event_log.seal(line[:-22] + b"}") + b"\n")
     with pytest.raises(DamagedJournal, match=r"line 3 .*'ContainerTeleported', an event of another version of afo"):
         read_earlier(written.paths, "")
 

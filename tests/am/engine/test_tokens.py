@@ -45,7 +45,7 @@ def name_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NameNode:
 
 def directive(keeper: TokenKeeper) -> m.Directive:
     """What a Child hears."""
-    reply = keeper.noted(lambda _: m.Directive(action="wait", generation=1))(m.Empty())
+    reply = keeper.wrap_handler(lambda _: m.Directive(action="wait", generation=1))(m.Empty())
     assert isinstance(reply, m.Directive)
     return reply
 
@@ -57,10 +57,10 @@ def test_new_tokens_take_the_place_of_those_for_hdfs(name_node: NameNode) -> Non
     assert directive(keeper).tokens == 0
     keeper.start()
     try:
-        assert set(delegation_tokens.given()) == {MANAGER, HDFS._replace(identifier=b"1 of alice")}
+        assert set(delegation_tokens.load_tokens()) == {MANAGER, HDFS._replace(identifier=b"1 of alice")}
         assert directive(keeper).tokens == 1
         reply = keeper.give(TASK)
-        assert (reply.number, set(delegation_tokens.parse(reply.content))) == (1, set(delegation_tokens.given()))
+        assert (reply.number, set(delegation_tokens.parse(reply.content))) == (1, set(delegation_tokens.load_tokens()))
     finally:
         keeper.stop()
 
@@ -89,7 +89,7 @@ def test_a_namenode_that_is_away_is_asked_again_and_the_old_ones_stay(
     keeper = TokenKeeper("alice")
     keeper.start()
     try:
-        assert delegation_tokens.given() == (HDFS, MANAGER)
+        assert delegation_tokens.load_tokens() == (HDFS, MANAGER)
         assert directive(keeper).tokens == 0
         assert "no new delegation tokens, trying again in 0.2 s: away" in caplog.text
         name_node.away = False
@@ -99,4 +99,4 @@ def test_a_namenode_that_is_away_is_asked_again_and_the_old_ones_stay(
             time.sleep(0.05)
     finally:
         keeper.stop()
-    assert HDFS not in delegation_tokens.given()
+    assert HDFS not in delegation_tokens.load_tokens()

@@ -80,20 +80,20 @@ def test_a_model_that_fell_since_its_best_is_told() -> None:
 def test_the_best_and_what_was_not_measured_yet_is_protected() -> None:
     evaluations = Evaluations(Export(checkpoint="best"), None, OFTEN)
     everything = {"m0": 0, "m1": 1, "m2": 2, "m3": 3, "m4": 4}
-    assert evaluations.protected(everything) == tuple(everything)
+    assert evaluations.list_protected(everything) == tuple(everything)
     taken(evaluations, measured(1, log_loss=0.3), measured(3, log_loss=0.4))
-    assert evaluations.protected(everything) == ("m1", "m4")
-    assert Evaluations(Export(), None, OFTEN).protected(everything) == ()
+    assert evaluations.list_protected(everything) == ("m1", "m4")
+    assert Evaluations(Export(), None, OFTEN).list_protected(everything) == ()
 
 
 def test_what_is_saved_between_two_evaluations_by_steps_is_not_protected() -> None:
     evaluations = Evaluations(Export(checkpoint="best"), None, Interval.parse("100 steps"))
     steps = {f"m{step}": step for step in (50, 101, 150, 199, 200, 250, 301)}
-    assert evaluations.protected(steps) == ("m101", "m200", "m301")
+    assert evaluations.list_protected(steps) == ("m101", "m200", "m301")
     taken(evaluations, measured(101, log_loss=0.3))
-    assert evaluations.protected(steps) == ("m101", "m200", "m301")
+    assert evaluations.list_protected(steps) == ("m101", "m200", "m301")
     back = steps | {"m120": 120, "m205": 205}
-    assert evaluations.protected(back) == ("m101", "m200", "m301", "m120", "m205")
+    assert evaluations.list_protected(back) == ("m101", "m200", "m301", "m120", "m205")
 
 
 def test_early_stop_counts_evaluations_without_a_gain() -> None:

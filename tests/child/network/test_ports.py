@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from afo_child.network.ports import PortReservation, stopped, unresponsive
+from afo_child.network.ports import PortReservation, describe_stopped, unresponsive
 
 
 def test_two_reservations_differ_and_release_twice_is_nothing() -> None:
@@ -45,14 +45,14 @@ def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> N
 
 def test_a_process_that_was_stopped_is_told_from_one_that_waits() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert stopped(process.pid) == ""
+        assert describe_stopped(process.pid) == ""
         psutil.Process(process.pid).suspend()
         while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
             time.sleep(0.01)
-        assert stopped(process.pid) == "its process stands still (stopped by a signal, state T)"
+        assert describe_stopped(process.pid) == "its process stands still (stopped by a signal, state T)"
         psutil.Process(process.pid).resume()
         process.communicate(b"\n")
-    assert stopped(process.pid) == ""
+    assert describe_stopped(process.pid) == ""
 
 
 def test_a_process_that_listens_nowhere_is_not_said_to_be_silent() -> None:

@@ -13,7 +13,7 @@ from afo.formats import json_file
 from afo.formats.units import Memory
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
 from afo.job.paths import JobPaths
-from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encoded
+from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encode_snapshot
 from afo.protocol.am_config import AmConfig
 from afo.site.user_state import UserState
 from afo_client.cli.main import run
@@ -62,7 +62,7 @@ def keep_code(root: str, job_id: str, **texts: str) -> None:
         CodeFile(path=f"{name}.py", size=len(text), sha256=hashlib.sha256(text.encode()).hexdigest(), text=text)
         for name, text in texts.items()
     )
-    storage.write_bytes(JobPaths(root, job_id).code, encoded(CodeSnapshot(files=files)))
+    storage.write_bytes(JobPaths(root, job_id).code, encode_snapshot(CodeSnapshot(files=files)))
 
 
 def test_code_by_its_content(root: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from afo.site.user_state import UserState
-from afo_client.cli.job_argument import confirmed
+from afo_client.cli.job_argument import confirm_action
 from afo_client.cli.main import afo, run
 
 OLD, NEW = "local_1_0001", "application_2_0002"
@@ -78,6 +78,6 @@ def test_on_a_terminal_it_asks(
     monkeypatch.setattr("sys.stdin", Keyboard(answer))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with contextlib.nullcontext() if meant else pytest.raises(click.Abort):
-        confirmed("kill x", named=False, yes=False)
+        confirm_action("kill x", named=False, yes=False)
     captured = capsys.readouterr()
     assert (captured.out, "kill x? [y/N]" in captured.err) == ("", True)

@@ -26,7 +26,7 @@ from afo_client.models.offline import saved_model
 
 def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
     listed = [InputFile(str(file), file.stat().st_size, file.stat().st_mtime) for file in files]
-    applied = lineage.applied(listed, [(0, 1500, 0xABC)] * len(files))
+    applied = lineage.list_applied(listed, [(0, 1500, 0xABC)] * len(files))
     return Training(
         job_id=job, name="clicks", afo_version="0", schema_hash="", first_step=0, step=10, files=applied,
         totals=lineage.totals_of(applied), **fields,

@@ -88,7 +88,7 @@ def test_one_in_the_directory_of_a_job(folder: Path, capsys: pytest.CaptureFixtu
     if name == "stderr":
         written["verdict.json"].unlink()
     os.mkfifo(written[name])
-    assert LocalJobs(load_config("local")).marked("a mark") is None
+    assert LocalJobs(load_config("local")).find_marked("a mark") is None
     assert run(["ls"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("local_1_0001"))
     assert "SUCCEEDED" in row

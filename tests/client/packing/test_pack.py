@@ -126,7 +126,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Installed:
     for name in ("base", "tensor-flow", "alone"):
         folder.add(name)
     folder.add("windows", requires="Requires-Dist: base\n")
-    monkeypatch.setattr(distributions, "_installed", lambda: iter(folder.all()))
+    monkeypatch.setattr(distributions, "_list_installed", lambda: iter(folder.all()))
     return folder
 
 

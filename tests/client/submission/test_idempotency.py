@@ -28,7 +28,7 @@ class Cluster:
         with self._lock:
             return self.jobs.setdefault(mark, f"application_1_{len(self.jobs) + 1:04d}")
 
-    def marked(self, mark: str) -> str | None:
+    def find_marked(self, mark: str) -> str | None:
         return self.jobs.get(mark)
 
 

@@ -19,7 +19,7 @@ from afo.job.loader import load_job
 from afo.site.config import load_config
 from afo_client.cli.main import run
 from afo_client.cli.validate import plan_text
-from afo_client.submission.first_rows import limited
+from afo_client.submission.first_rows import limit_records
 from afo_client.submission.inspection import Inspection, inspect_job
 from afo_client.submission.plan import make_am_config
 from fake_runtime import small_job, use_fake_runtime
@@ -199,7 +199,7 @@ def test_a_parquet_file_is_not_cut(folder: Path) -> None:
 def test_the_first_records_of_a_cut_file_are_one_split(folder: Path) -> None:
     large(folder)
     job = job_of(folder, split_size=Memory(1))
-    few, found = limited(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
+    few, found = limit_records(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
     submitted = make_am_config(load_config("local"), few, found)
     assert (len(submitted.train_files), submitted.train_parts, few.data.split_size) == (1, (), None)
 

@@ -17,7 +17,7 @@ from afo.job import Checkpoint, Data, Export, Job, Model, NegativeSampling, Opti
 from afo.site.config import load_config
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.plan import make_am_config
-from afo_client.submission.record_count import eval_interval, scheduled, steps_of, trained_records
+from afo_client.submission.record_count import complete_schedule, eval_interval, steps_of, trained_records
 
 
 def write(folder: Path, counts: tuple[int, ...]) -> Data:
@@ -103,15 +103,15 @@ def test_steps_and_the_schedule_by_them(tmp_path: Path) -> None:
     data = write(tmp_path, (10,))
     job = Job(name="x", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=data)
     assert [steps_of(job, records) for records in (1000, 1001, None)] == [30, 31, None]
-    assert scheduled(job, 1000) == Schedule(cooldown=0.2, steps=30)
-    assert scheduled(job, None) == Schedule(cooldown=0.2)
+    assert complete_schedule(job, 1000) == Schedule(cooldown=0.2, steps=30)
+    assert complete_schedule(job, None) == Schedule(cooldown=0.2)
     short = Job(name="x", roles=job.roles, data=data, train=Train(max_steps=7))
     assert [steps_of(short, records) for records in (1000, 100, None)] == [7, 3, 7]
     endless = Job(name="x", roles=job.roles, data=msgspec.structs.replace(data, epochs=10**9))
-    assert scheduled(endless, 10**6).steps is None, "more than a job file may say"
+    assert complete_schedule(endless, 10**6).steps is None, "more than a job file may say"
     own = Job(name="x", roles=job.roles, data=data, model=Model(entry="x.py:f"))
-    assert scheduled(own, 1000).cooldown == 0, "what Keras does not do is not done"
+    assert complete_schedule(own, 1000).cooldown == 0, "what Keras does not do is not done"
     daily = Job(name="x", roles=job.roles, data=data, checkpoint=Checkpoint(warm_start="/models"))
-    assert scheduled(daily, 1000).cooldown == 0, "the next day goes on from here"
+    assert complete_schedule(daily, 1000).cooldown == 0, "the next day goes on from here"
     said = Job(name="x", roles=job.roles, data=data, optimizer=Optimizer(schedule=Schedule(cooldown=0.5, steps=12)))
-    assert scheduled(said, 1000) == Schedule(cooldown=0.5, steps=12)
+    assert complete_schedule(said, 1000) == Schedule(cooldown=0.5, steps=12)

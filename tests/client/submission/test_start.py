@@ -9,7 +9,7 @@ from afo.data.prepare.profile import Profile
 from afo.errors import PermissionDenied
 from afo.formats import json_file
 from afo.job import Data, Environment, Job, RoleSpec
-from afo.job_dir.code_snapshot import decoded
+from afo.job_dir.code_snapshot import decode_snapshot
 from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
 from afo.yarn.submission import SubmitPlan
@@ -69,7 +69,7 @@ def test_the_code_is_kept_as_it_was_sent(
     monkeypatch.setattr(submit, "submit", sends)
     start_it(replace(submitted, job=job))
     kept = tmp_path / "jobs" / JOB / "code.json"
-    assert [each.text for each in decoded(kept.read_bytes(), "code.json").files] == ["x = 1\n"]
+    assert [each.text for each in decode_snapshot(kept.read_bytes(), "code.json").files] == ["x = 1\n"]
     kept.unlink()
     kept.mkdir()
     start_it(replace(submitted, job=job))

@@ -20,7 +20,7 @@ from afo_client.cli.main import run
 from afo_client.models import offline
 from afo_client.submission import trial
 from afo_client.submission.inspection import inspect_job
-from afo_client.submission.trial import tried
+from afo_client.submission.trial import try_job
 from fake_runtime import small_job, use_fake_runtime
 
 pytestmark = pytest.mark.tensorflow
@@ -84,16 +84,16 @@ def test_of_a_container_are_its_own_files_and_variables_and_no_others(folder: Pa
     files = tuple(f"{folder}/elsewhere/{name}.py" for name in ("shift", "logging"))
     job = replace(job_of(folder), environment=Environment(files=files, variables={"SHIFT": "0"}))
     found = inspect_job(job, str(folder / "jobs"))
-    result = tried(job, found, local=False)
+    result = try_job(job, found, local=False)
     assert result.trial is not None
     assert result.trial.samples == 1
     assert "SHIFT" in (folder / "elsewhere" / "shift.py").read_text(), "it has copies"
     (folder / "own.py").write_text(f"import beside\nSHIFT = 0\n{MODEL}")
-    assert tried(job, found, local=True).trial is not None
+    assert try_job(job, found, local=True).trial is not None
     with pytest.raises(
         ModelError, match=rf"^{folder}/own.py:build: ModuleNotFoundError in line 1 of own.py: .*'beside'"
     ):
-        tried(job, found, local=False)
+        try_job(job, found, local=False)
 
 
 def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_it_is_bounded_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(
         TrainingError, match=r"that was to try the first step of .*own.py:build had not ended after 300 s"
     ):
-        tried(job, found, local=True)
+        try_job(job, found, local=True)
     assert set(psutil.Process().children()) <= before
     assert not psutil.pid_exists(int(started.read_text())) or psutil.Process(int(started.read_text())).wait(10) is None
 
@@ -161,7 +161,7 @@ def test_a_crash_names_the_line(folder: Path) -> None:
     with pytest.raises(
         TrainingError, match=r"(?s)first step of .*own.py:build was ended by SIGABRT.*own.py\", line 5 in build"
     ):
-        tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+        try_job(job, inspect_job(job, str(folder / "jobs")), local=True)
 
 
 def test_what_a_models_own_operation_raises_is_its_error(folder: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_a_models_own_operation_raises_is_its_error(folder: Path) -> None:
     (folder / "own.py").write_text(NUMPY)
     job = job_of(folder)
     with pytest.raises(ModelError, match=r"own.py:build: step 1, a batch of 1 samples of .*: KeyError: 9"):
-        tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+        try_job(job, inspect_job(job, str(folder / "jobs")), local=True)
 
 
 def test_it_leaves_no_generated_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_it_leaves_no_generated_code(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
     job = job_of(folder)
-    tried(job, inspect_job(job, str(folder / "jobs")), local=True)
+    try_job(job, inspect_job(job, str(folder / "jobs")), local=True)
     assert list(temporary.iterdir()) == []
 
 
@@ -198,7 +198,7 @@ def test_where_it_cannot_be_tried_that_is_said(folder: Path, capsys: pytest.Capt
         (Environment(python="/opt/none/bin/python"), "/opt/none/bin/python, which is not on this machine"),
         (Environment(python=str(without)), f"{without} has no TensorFlow"),
     ):
-        result = tried(replace(job, environment=environment), found, local=True)
+        result = try_job(replace(job, environment=environment), found, local=True)
         assert why in result.untried
         assert result.trial is None
     arguments = ["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]
@@ -212,20 +212,20 @@ def test_for_what_only_this_machine_lacks_nothing_is_refused(folder: Path, monke
     broken = folder / "broken"
     broken.write_bytes(b"no program")
     broken.chmod(0o700)
-    assert str(broken) in tried(replace(job, environment=Environment(python=str(broken))), found, local=True).untried
+    assert str(broken) in try_job(replace(job, environment=Environment(python=str(broken))), found, local=True).untried
     elsewhere = replace(job, environment=Environment(files=("hdfs:///ctr/vocab.txt",)))
-    assert tried(elsewhere, found, local=False).untried == "of its files hdfs:///ctr/vocab.txt is not here"
+    assert try_job(elsewhere, found, local=False).untried == "of its files hdfs:///ctr/vocab.txt is not here"
     monkeypatch.setattr(trial, "MAX_COPIED", 10)
     (folder / "files").mkdir()
     (folder / "files" / "vocab.txt").write_text("eleven words")
     large = replace(job, environment=Environment(files=(str(folder / "files"),)))
-    assert tried(large, found, local=False).untried == "its files are larger than 10 B together"
+    assert try_job(large, found, local=False).untried == "its files are larger than 10 B together"
 
     def none() -> Path:
         raise Unsupported("the operations are not built here")
 
     monkeypatch.setattr(trial.library, "available", none)
-    assert tried(job, found, local=True).untried == "the operations are not built here"
+    assert try_job(job, found, local=True).untried == "the operations are not built here"
 
 
 def test_a_full_disk_is_called_that(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,4 +236,4 @@ def test_a_full_disk_is_called_that(folder: Path, monkeypatch: pytest.MonkeyPatc
     found = inspect_job(job, str(folder / "jobs"))
     monkeypatch.setattr(trial.shutil, "copy2", full)
     with pytest.raises(StorageError, match="No space left on device; or --no-trial"):
-        tried(job, found, local=False)
+        try_job(job, found, local=False)

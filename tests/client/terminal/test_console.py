@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from afo.errors import NotFound
 from afo_client.cli import main
 from afo_client.terminal.console import (
-    counted,
     iso,
     json_line,
+    pluralize,
     print_result,
     say,
     size_text,
@@ -45,11 +45,11 @@ def test_numbers_beyond_a_float_are_shown() -> None:
     assert size_text(10**400) == "inf TiB"
     assert span_text(10**400) == "inf s"
     assert span_text(float("nan")) == "nan s"
-    assert counted(10**400, "file").endswith(",000 files")
+    assert pluralize(10**400, "file").endswith(",000 files")
 
 
 def test_one_is_singular() -> None:
-    assert [counted(number, "file") for number in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
+    assert [pluralize(number, "file") for number in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
 
 
 @pytest.mark.parametrize(

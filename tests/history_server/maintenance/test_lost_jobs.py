@@ -16,7 +16,7 @@ from afo.site.user_state import UserState
 from afo.yarn import resource_manager
 from afo.yarn.resource_manager import Application
 from afo_history_server.maintenance.job_actions import JobActions, Order
-from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, LostJobs, closed
+from afo_history_server.maintenance.lost_jobs import FORGOTTEN_S, SILENT_S, LostJobs, make_verdict
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore
 from job_writer import JobWriter, task_id
@@ -115,13 +115,13 @@ def test_restarts_of_one_that_vanished_are_those_of_its_tasks(store: JobStore, g
         ev.ContainerRequested(task=task_id("worker", 1, 1), memory=1, vcores=1, reason="after request_unanswered"),
         ev.GenerationEnded(generation=1, reason="ps:0 is gone", manifest=""),
     )
-    assert closed(store.job(GONE)[0], None).restarts == 0
+    assert make_verdict(store.job(GONE)[0], None).restarts == 0
     gone.log(
         ev.TaskEnded(task=task_id("worker"), cause="application_attempt_lost", code=None, message=""),
         ev.ContainerRequested(task=task_id("worker", 0, 1), memory=1, vcores=1, reason="after it"),
         ev.ProcessEnded(task=task_id("worker", 0, 1), cause="aborted", code=-6, message="", number=1),
     )
-    assert closed(store.job(GONE)[0], None).restarts == 2, "as the Application Master counts"
+    assert make_verdict(store.job(GONE)[0], None).restarts == 2, "as the Application Master counts"
 
 
 def test_one_that_was_killed_is_killed(

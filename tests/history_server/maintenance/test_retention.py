@@ -14,7 +14,7 @@ from afo.errors import NotFound
 from afo.formats.units import Duration, Memory
 from afo.site.history import Keep
 from afo_history_server.maintenance.job_actions import DELETED, remove_job
-from afo_history_server.maintenance.retention import Ended, Retention, outlived
+from afo_history_server.maintenance.retention import Ended, Retention, choose_expired
 from afo_history_server.store.job_ids import JobIds
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.web.app import close_app, create_app
@@ -36,7 +36,7 @@ KEEPS = st.builds(
 @given(JOBS, KEEPS)
 def test_what_stays_is_within_all_bounds_and_what_goes_is_not(jobs: list[Ended], keep: Keep) -> None:
     now = 1000.0
-    gone = outlived(jobs, keep, now)
+    gone = choose_expired(jobs, keep, now)
     stays = sorted((job for job in jobs if job.job_id not in gone), key=lambda job: -job.ended)
     assert all(keep.age is None or now - job.ended <= keep.age for job in stays)
     assert keep.jobs is None or len(stays) <= keep.jobs
@@ -57,7 +57,7 @@ def test_one_user_s_jobs_push_out_nobody_else_s(jobs: list[Ended], keep: Keep) -
     few = keep.jobs is None or len(mine) * (others + 1) <= keep.jobs
     small = keep.bytes is None or sum(job.bytes for job in mine) * (others + 1) <= keep.bytes << 20
     if few and small and keep.age is None:
-        assert not {job.job_id for job in mine} & set(outlived(jobs, keep, 1000.0))
+        assert not {job.job_id for job in mine} & set(choose_expired(jobs, keep, 1000.0))
 
 
 def test_another_s_fake_jobs_are_counted_as_theirs(

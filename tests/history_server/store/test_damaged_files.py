@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from afo import storage
 from afo.errors import ClusterUnreachable
 from afo.events import types as ev
-from afo.events.event_log import Record, encode_line, sealed
+from afo.events.event_log import Record, encode_line, seal
 from afo.events.event_tail import EventTail
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.live_job import MAX_LINE
@@ -32,7 +32,7 @@ NEW = {
 
 
 def test_events_of_a_newer_version_are_kept(client: FlaskClient, running: JobWriter) -> None:
-    running.raw(sealed(json.dumps(NEW).encode()) + b"\n")
+    running.raw(seal(json.dumps(NEW).encode()) + b"\n")
     page = client.get(f"/jobs/{RUNNING}/events").text
     assert "Teleported" in page
     assert "to=&lt;b&gt;Mars" in page
@@ -141,7 +141,7 @@ def test_numbers_that_nothing_can_show_are_damage(client: FlaskClient, failed: J
     sample = {"type": "Sample", "step": number, "samples": number, "samples_per_s": 1.0, "input_wait": 0.1, "loss": 0.5}
     leased = {"type": "SplitLeased", "task": {"role": "worker", "index": 0, "attempt": 1}, "row": number, "epoch": 0}
     for event in (sample, leased, {"type": "Future", "number": number}):
-        failed.raw(sealed(json.dumps({**NEW, "v": 2, "event": event}).encode()) + b"\n")
+        failed.raw(seal(json.dumps({**NEW, "v": 2, "event": event}).encode()) + b"\n")
     for page in ("", "/data", "/events", "/settings"):
         assert client.get(f"/jobs/{FAILED}{page}").status_code == 200, page
     for page in ("", "/events", "/files"):
@@ -177,8 +177,8 @@ def test_a_line_without_end_and_lines_without_events_stop_no_list(
 def test_a_line_of_an_event_has_at_most_16_mib(root: str, running: JobWriter, size: int, unreadable: int) -> None:
     before = len(list(EventTail(running.paths.events, JobFiles(root), max_line=MAX_LINE).poll()))
     line = json.dumps({**NEW, "event": {"type": "Teleported", "to": ""}}).encode()
-    filling = b"x" * (size - len(sealed(line) + b"\n"))
-    running.raw(sealed(line.replace(b'"to": "', b'"to": "' + filling)) + b"\n")
+    filling = b"x" * (size - len(seal(line) + b"\n"))
+    running.raw(seal(line.replace(b'"to": "', b'"to": "' + filling)) + b"\n")
     log = EventTail(running.paths.events, JobFiles(root), max_line=MAX_LINE)
     assert len(list(log.poll())) - before == 1 - unreadable
     assert log.damaged == unreadable
@@ -237,7 +237,7 @@ RECORDS = st.fixed_dictionaries({
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.lists(RECORDS.map(lambda record: sealed(json.dumps(record).encode())) | st.binary(), max_size=6))
+@given(records=st.lists(RECORDS.map(lambda record: seal(json.dumps(record).encode())) | st.binary(), max_size=6))
 def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
     storage.write_bytes(running.paths.events_segment(1, 1), b"\n".join(records) + b"\n")
     fresh = browser(create_app(running.paths.root))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_history_server.store.fair import chosen, fair_share
+from afo_history_server.store.fair import choose_fairly, fair_share
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_shares(wants: tuple[int, ...], room: int, share: int) -> None:
 @given(st.lists(st.sampled_from("abcd")), st.integers(0, 30))
 def test_as_many_as_fit_are_chosen_and_nobody_has_much_more_than_who_lost_some(owners: list[str], room: int) -> None:
     items = list(enumerate(owners))
-    found = chosen(items, lambda item: item[1], room)
+    found = choose_fairly(items, lambda item: item[1], room)
     assert found == sorted(found)
     assert len(found) == min(room, len(items))
     most = max((sum(item[1] == owner for item in found) for owner in "abcd"), default=0)

@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 
 from afo import storage
 from afo.events import types as ev
-from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encoded
+from afo.job_dir.code_snapshot import CodeFile, CodeSnapshot, encode_snapshot
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter, task_id
 from pages import text, words
 
@@ -107,7 +107,7 @@ def test_code_that_differs(client: FlaskClient, writer: Callable[..., JobWriter]
         job = writer(job_id, f"ctr {number}").begin()
         text_of = f"rate = {number}\n<b>same</b>\n"
         file = CodeFile(path="model.py", size=len(text_of), sha256=f"{number}" * 64, text=text_of)
-        storage.write_bytes(job.paths.code, encoded(CodeSnapshot(files=(file,))))
+        storage.write_bytes(job.paths.code, encode_snapshot(CodeSnapshot(files=(file,))))
     page = text(client, f"/compare?job={DONE}&job={FAILED}")
     shown = words(page)
     assert "Code that differs File ctr 0 ctr 1 model.py 000000000000 111111111111" in shown

@@ -13,7 +13,7 @@ from afo.formats import json_file
 from afo.protocol.profile_request import OPERATORS, Operator, Operators
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_files import JobFiles
-from afo_history_server.views.fleet import fleet, group_of, waited
+from afo_history_server.views.fleet import fleet, group_of, wait_core_hours
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 from pages import text, words
 
@@ -95,7 +95,7 @@ def test_groups_add_up_and_the_largest_come_first(jobs: list[JobSummary]) -> Non
     assert taken == sorted(taken, reverse=True)
     assert 0 <= found.total.wasted <= 1 + 1e-9
     assert sum(count for _, count in found.causes) == found.total.failed
-    assert [waited(job) for job in found.slowest] == sorted(map(waited, found.slowest), reverse=True)
+    assert [wait_core_hours(job) for job in found.slowest] == sorted(map(wait_core_hours, found.slowest), reverse=True)
 
 
 def profile(job: JobWriter, order: int, **milliseconds: float) -> None:

@@ -15,7 +15,7 @@ from afo.hadoop import auth_to_local, kerberos
 from afo.site.config import user_name
 from afo_client.doctor import identity
 from afo_client.hadoop.jars import resolve_jars
-from afo_client.runtimes.yarn.keytab import signed_in
+from afo_client.runtimes.yarn.keytab import sign_in
 from live_job import afo
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(120)]
@@ -78,7 +78,7 @@ def test_an_expired_ticket(realm: kdc.Realm, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_tickets_by_a_keytab(realm: kdc.Realm) -> None:
     before = os.environ["KRB5CCNAME"]
-    with signed_in(realm.keytab("bob"), ""):
+    with sign_in(realm.keytab("bob"), ""):
         assert kerberos.ticket().principal == f"bob@{kdc.REALM}"
         cache = Path(os.environ["KRB5CCNAME"])
         assert cache.stat().st_mode & 0o077 == 0
@@ -87,7 +87,7 @@ def test_tickets_by_a_keytab(realm: kdc.Realm) -> None:
 
 
 def test_a_keytab_without_that_principal(realm: kdc.Realm) -> None:
-    with pytest.raises(PermissionDenied, match="no ticket of alice"), signed_in(realm.keytab("bob"), "alice"):
+    with pytest.raises(PermissionDenied, match="no ticket of alice"), sign_in(realm.keytab("bob"), "alice"):
         pass
 
 

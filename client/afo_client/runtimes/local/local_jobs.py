@@ -65,20 +65,20 @@ class LocalJobs:
         if state == "ORPHANED":
             words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
             return replace(known, state="ORPHANED", diagnostics=f"{words}; its last words: {_last_error(paths)}")
-        return _ended(known, paths, folder)
+        return _describe_end(known, paths, folder)
 
     def applications(self) -> list[Application]:
         """All jobs with a directory."""
-        return [self._seen(file.parent.parent.name) for file in self._files()]
+        return [self._read_application(file.parent.parent.name) for file in self._files()]
 
-    def _seen(self, job_id: str) -> Application:
+    def _read_application(self, job_id: str) -> Application:
         """One of many: what lies in its directory must not hide the others."""
         try:
             return self.application(job_id)
         except Exception as error:  # also a fault of ours that one job's files bring to light
             return Application(job_id=job_id, state="UNREADABLE", diagnostics=in_words(error))
 
-    def marked(self, mark: str) -> str | None:
+    def find_marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""
         files = (file for file in self._files() if _mentions(file, mark))
         return next((file.parent.parent.name for file in files if _once(file) == mark), None)
@@ -121,7 +121,7 @@ def _once(file: Path) -> str | None:
         return None
 
 
-def _ended(known: Application, paths: JobPaths, folder: Path) -> Application:
+def _describe_end(known: Application, paths: JobPaths, folder: Path) -> Application:
     verdict = Path(parse(paths.verdict).path)
     if verdict.exists():
         state = json_file.read(verdict, JobFinished).state

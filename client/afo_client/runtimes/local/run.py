@@ -33,10 +33,10 @@ SECRET = "secret"
 
 def start(config: AmConfig, *, schema: str, secret: str) -> str:
     """Start a job and return its id. Raises `StorageError` for a directory on another machine, `unwritable`."""
-    prepared = _prepared(config, _new_id())
+    prepared = _prepare_config(config, _new_id())
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     folder, logs = am_dir(paths), Path(parse(paths.am_log(1)).path)
-    with _made(folder.parent):  # first: it is private with all it will hold
+    with _make_directory(folder.parent):  # first: it is private with all it will hold
         for each in (folder, logs):
             each.mkdir(mode=0o700, parents=True)
         _write(folder / SCHEMA, schema, 0o600)
@@ -48,7 +48,7 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
 
 
 @contextmanager
-def _made(directory: Path) -> Iterator[None]:
+def _make_directory(directory: Path) -> Iterator[None]:
     """A job's new directory, which goes again where its job does not start."""
     try:
         directory.mkdir(mode=0o700, parents=True)
@@ -63,7 +63,7 @@ def _made(directory: Path) -> Iterator[None]:
 
 def dry_run(config: AmConfig) -> dict[str, Any]:
     """What `start` would start."""
-    prepared = _prepared(config, "local_0_0")
+    prepared = _prepare_config(config, "local_0_0")
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     return {
         "command": _command(am_dir(paths)),
@@ -72,7 +72,7 @@ def dry_run(config: AmConfig) -> dict[str, Any]:
     }
 
 
-def _prepared(config: AmConfig, job_id: str) -> AmConfig:
+def _prepare_config(config: AmConfig, job_id: str) -> AmConfig:
     check_environment(config.job.environment)
     folder = am_dir(JobPaths(config.jobs_root, job_id))
     return replace(

@@ -30,14 +30,14 @@ def keytab_options(function: _Function) -> _Function:
             if principal is not None:
                 raise UsageError("--principal says whose key of --keytab is used; give a keytab, or run `kinit`")
             return function(*arguments, **options)
-        with signed_in(Path(keytab), principal or ""):
+        with sign_in(Path(keytab), principal or ""):
             return function(*arguments, **options)
 
     return command  # type: ignore[return-value]
 
 
 @contextmanager
-def signed_in(keytab: Path, principal: str) -> Iterator[None]:
+def sign_in(keytab: Path, principal: str) -> Iterator[None]:
     """Tickets of the keytab for this process and those that it starts; the library gets new ones in time.
 
     Raises NotFound for a file that is not there, PermissionDenied where its key is not taken.

@@ -75,7 +75,7 @@ def _driver(security: Any, refusal: str) -> Iterator[BoundedClient]:
     try:
         yield client
     except (skein.exceptions.SkeinError, ValueError, KeyError) as error:
-        raise _refused(refusal, str(error)) from error
+        raise _translate_refusal(refusal, str(error)) from error
     finally:
         client.close()
 
@@ -99,7 +99,7 @@ def _start(security: Any) -> BoundedClient:
         raise NotFound(f"skein's driver cannot be started: {error}") from error
 
 
-def _refused(refusal: str, text: str) -> AfoError:
+def _translate_refusal(refusal: str, text: str) -> AfoError:
     words = " ".join(line.strip() for line in text.splitlines() if not line.lstrip().startswith("at "))
     kind = next((kind for part, kind in _REFUSALS if part.lower() in words.lower()), ProtocolError)
     return kind(f"{refusal}: {words}")

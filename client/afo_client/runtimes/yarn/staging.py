@@ -21,7 +21,7 @@ from msgspec import Struct
 from afo import storage
 from afo.errors import ClusterUnreachable, NotFound, SpecError
 from afo.hadoop import conf
-from afo.job.paths import checked_job_id
+from afo.job.paths import check_job_id
 from afo.yarn.submission import HADOOP_CONF, SCHEMA, PlannedFile, SubmitPlan
 from afo_client.packing.archive import write_archive
 
@@ -55,7 +55,7 @@ def cache_url(user: str) -> str:
 
 def remove_private(application_id: str, user: str) -> None:
     """Remove what skein keeps of an application that was killed, so that its ApplicationMaster could not do it."""
-    folder = storage.join(_home_url(user), ".skein", checked_job_id(application_id))
+    folder = storage.join(_home_url(user), ".skein", check_job_id(application_id))
     storage.delete(folder, recursive=True, missing_ok=True)
 
 
@@ -78,7 +78,7 @@ def _stage(file: PlannedFile, cache: str, send: bool) -> StagedFile:
         # A node knows by the ending of an archive's name how to unpack it.
         name = path.name if file.archive else file.name
         return _stage_file(name, path, cache, send, container_name=file.name)
-    with _packed(path, _CONF_FILES if file.name == HADOOP_CONF else None) as archive:
+    with _pack_folder(path, _CONF_FILES if file.name == HADOOP_CONF else None) as archive:
         return _stage_file(f"{file.name}.tar.gz", archive, cache, send, container_name=file.name)
 
 
@@ -106,7 +106,7 @@ def _sha256(path: Path) -> str:
 
 
 @contextmanager
-def _packed(folder: Path, only: tuple[str, ...] | None) -> Iterator[Path]:
+def _pack_folder(folder: Path, only: tuple[str, ...] | None) -> Iterator[Path]:
     """A temporary archive of a folder; the same content gives the same bytes."""
     with tempfile.NamedTemporaryFile(suffix=".tar.gz") as file:
         write_archive(folder, _members(folder, only), file)

@@ -32,7 +32,7 @@ from afo.yarn.submission import (
 from afo_client.runtimes.yarn.keytab import GIVEN
 from afo_client.runtimes.yarn.preflight import check
 from afo_client.runtimes.yarn.staging import StagedFile, cache_url, stage
-from afo_client.terminal.console import counted, say, size_text
+from afo_client.terminal.console import pluralize, say, size_text
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,4 +124,4 @@ def sent_text(files: Sequence[StagedFile]) -> str:
     """How much of what the containers need had to be sent to the cluster."""
     sent = [file for file in files if file.sent]
     size = size_text(sum(file.size for file in sent))
-    return f"sent {size} in {counted(len(sent), 'file')} to the cluster; {len(files) - len(sent)} were there already"
+    return f"sent {size} in {pluralize(len(sent), 'file')} to the cluster; {len(files) - len(sent)} were there already"

@@ -46,7 +46,7 @@ class YarnJobs:
         """Those that bear our tag and that YARN still remembers."""
         return [_application(each) for each in self._manager.applications(TAG)]
 
-    def marked(self, mark: str) -> str | None:
+    def find_marked(self, mark: str) -> str | None:
         """By its tag."""
         return next((each.id for each in self._manager.applications(mark_tag(mark))), None)
 

@@ -13,10 +13,10 @@ from afo_history_server.web import query
 from afo_history_server.web.api import types as a
 from afo_history_server.web.api.openapi import Described, Parameter, document
 from afo_history_server.web.authentication import visible
-from afo_history_server.web.fleet import asked_fleet
-from afo_history_server.web.job import asked_files
-from afo_history_server.web.logs import asked_range
-from afo_history_server.web.nodes import LiveCluster, asked_cluster
+from afo_history_server.web.fleet import query_fleet
+from afo_history_server.web.job import query_files
+from afo_history_server.web.logs import query_range
+from afo_history_server.web.nodes import LiveCluster, query_cluster
 
 PREFIX = "/api/v1"
 _LIST = (
@@ -93,12 +93,12 @@ def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/jobs/<job_id>")
     def job(job_id: str) -> Response:
-        query.known(())
+        query.require_known(())
         return json_response(a.JobAnswer(job=store.job(job_id)[0]))
 
     @routes.get("/jobs/<job_id>/events")
     def events(job_id: str) -> Response:
-        query.known(("limit",))
+        query.require_known(("limit",))
         limit = query.number("limit", KEPT_EVENTS, 1, KEPT_EVENTS)
         job, newest = store.job(job_id)
         shown = tuple(_record(record) for record in newest[:limit])
@@ -106,8 +106,8 @@ def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/jobs/<job_id>/files")
     def files(job_id: str) -> Response:
-        query.known(("page",))
-        asked = asked_files(store, job_id)
+        query.require_known(("page",))
+        asked = query_files(store, job_id)
         found = tuple(a.TrainingFile(url=url, progress=progress) for url, progress in asked.rows)
         return json_response(
             a.FilesAnswer(job_id=job_id, files=found, page=asked.page, pages=asked.pages, total=asked.total)
@@ -115,23 +115,23 @@ def api_blueprint(store: JobStore, cluster: LiveCluster) -> Blueprint:
 
     @routes.get("/jobs/<job_id>/settings")
     def settings(job_id: str) -> Response:
-        query.known(())
+        query.require_known(())
         store.job(job_id)
         return json_response(a.SettingsAnswer(job_id=job_id, settings=store.settings(job_id)))
 
     @routes.get("/jobs/<job_id>/logs/<task>/<attempt>/<stream>")
     def log(job_id: str, task: str, attempt: str, stream: str) -> Response:
-        part, _ = asked_range(store, job_id, log_files.log_name(task, attempt, stream))
+        part, _ = query_range(store, job_id, log_files.log_name(task, attempt, stream))
         return json_response(a.LogAnswer(**msgspec.structs.asdict(part)))
 
     @routes.get("/nodes")
     def nodes() -> Response:
-        asked = asked_cluster(store, cluster)
+        asked = query_cluster(store, cluster)
         return json_response(a.NodesAnswer(**msgspec.structs.asdict(asked.view), problem=asked.seen.problem))
 
     @routes.get("/fleet")
     def fleet() -> Response:
-        asked = asked_fleet(store)
+        asked = query_fleet(store)
         return json_response(
             a.FleetAnswer(since=asked.since, until=asked.until, fleet=asked.fleet, operators=asked.operators)
         )

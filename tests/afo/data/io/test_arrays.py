@@ -20,19 +20,19 @@ def address(values: Any) -> int:
 def test_pieces_are_joined_and_rows_drawn_into_aligned_memory(sizes: list[int], width: int, kind: Any) -> None:
     whole = np.arange(sum(sizes) * width).reshape(-1, width).astype(kind)
     parts = np.split(whole, np.cumsum(sizes)[:-1])
-    joined = arrays.concatenated(parts)
+    joined = arrays.concatenate(parts)
     assert joined.dtype == whole.dtype
     assert joined.tolist() == whole.tolist()
     rows = np.arange(len(whole))[::-2]
-    drawn = arrays.taken(joined, rows)
+    drawn = arrays.take_rows(joined, rows)
     assert drawn.tolist() == whole[rows].tolist()
     if kind is not object and len(whole):
         assert [address(each) % arrays.ALIGNMENT for each in (joined, drawn)] == [0, 0]
 
 
 def test_columns_are_joined_beside_each_other() -> None:
-    columns = [arrays.filled((3, 1), value, np.float32) for value in (1, 2)]
-    assert arrays.concatenated(columns, axis=1).tolist() == [[1, 2]] * 3
+    columns = [arrays.fill_array((3, 1), value, np.float32) for value in (1, 2)]
+    assert arrays.concatenate(columns, axis=1).tolist() == [[1, 2]] * 3
 
 
 tf = pytest.importorskip("tensorflow")
@@ -47,16 +47,16 @@ def shares_memory(values: Any) -> bool:
 
 @pytest.mark.tensorflow
 def test_aligned_numbers_are_not_copied_and_others_are() -> None:
-    values = arrays.filled((64, 1), 1, np.int64)
+    values = arrays.fill_array((64, 1), 1, np.int64)
     assert shares_memory(values)
     assert shares_memory(values[8:16])
-    assert not shares_memory(arrays.filled((64, 1), 1, np.int64)[1:9])
-    assert not shares_memory(arrays.filled((64, 2), 1, np.float32)[:, 1:])
+    assert not shares_memory(arrays.fill_array((64, 1), 1, np.int64)[1:9])
+    assert not shares_memory(arrays.fill_array((64, 2), 1, np.float32)[:, 1:])
 
 
 @pytest.mark.tensorflow
 def test_tensorflow_does_not_write_into_the_memory() -> None:
-    values = arrays.filled((1000,), 1, np.float32)
+    values = arrays.fill_array((1000,), 1, np.float32)
     # A kernel may compute in the memory of an input that nobody else needs, if TensorFlow owns it.
     results = [tf.exp(arrays.as_tensor(values)), tf.function(lambda x: tf.exp(x) + 1)(arrays.as_tensor(values))]
     assert all((each.numpy() != 1).all() for each in results)
@@ -67,7 +67,7 @@ def test_tensorflow_does_not_write_into_the_memory() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from(DTYPES), st.booleans())
 def test_any_rows_are_the_same_in_a_tensor(start: int, count: int, kind: Any, locked: bool) -> None:
-    values = arrays.concatenated([np.arange(80).reshape(-1, 1).astype(kind)])
+    values = arrays.concatenate([np.arange(80).reshape(-1, 1).astype(kind)])
     if kind is object:
         values = np.array([[str(each).encode()] for each in range(80)], object)
     values.flags.writeable = not locked

@@ -102,7 +102,7 @@ def test_rows_are_decoded_by_the_numbers_in_them(
     for name, size in (("forty", 40), ("hundred", 100)):
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(count * size, np.float32)), size)
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    with parquet.opened(str(tmp_path / "a.parquet")) as file:
+    with parquet.open_parquet(str(tmp_path / "a.parquet")) as file:
         assert [batch.num_rows for batch in parquet.batches(file, names)] == rows
 
 
@@ -296,16 +296,16 @@ def test_rows_that_do_not_fit_are_counted_and_named(tmp_path: Path, capsys: pyte
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=6), st.integers(0, 100), st.integers(1, 30), st.integers(0, 60))
 def test_rebatching_keeps_every_row_in_order(sizes: list[int], skip: int, size: int, buffer: int) -> None:
-    from afo.data.io.columns import Columns, mixed, rebatched
+    from afo.data.io.columns import Columns, rebatch, shuffle_rows
 
     total = sum(sizes)
     rows = np.arange(total)
     cuts = np.split(rows, np.cumsum(sizes)[:-1]) if sizes else []
     given_blocks = [Columns({"x": each}, each, each, each, each) for each in cuts]
-    out = list(rebatched(given_blocks, skip, size))
+    out = list(rebatch(given_blocks, skip, size))
     assert [row for block in out for row in block.key.tolist()] == rows[skip:].tolist()
     assert all(len(block.key) == size for block in out[:-1])
-    shuffled = [row for block in mixed(given_blocks, buffer, 1) for row in block.weight.tolist()]
+    shuffled = [row for block in shuffle_rows(given_blocks, buffer, 1) for row in block.weight.tolist()]
     assert sorted(shuffled) == rows.tolist()
 
 
@@ -316,5 +316,5 @@ def test_a_column_that_is_there_twice_is_refused_where_it_is_read(tmp_path: Path
     with pytest.raises(DataError, match=r"a.parquet: .* column 'a' is there more than once"):
         list(parquet.rows(url))
     assert [list(each) for each in parquet.rows(url, lambda name: name == "label")] == [["a", "label"]] * 2
-    with parquet.opened(url) as file:
+    with parquet.open_parquet(url) as file:
         assert sum(batch.num_rows for batch in parquet.batches(file, {"label"})) == 2

@@ -30,7 +30,7 @@ AS_WRITTEN = Order(seed=1, buffer=1, skip=0, block=7)
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads."""
     if request.param == "TensorFlow":
-        monkeypatch.setattr(library, "loaded_if_there", lambda: None)
+        monkeypatch.setattr(library, "load_if_present", lambda: None)
 
 
 def records_of(

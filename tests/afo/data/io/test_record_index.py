@@ -30,11 +30,11 @@ def built(lengths: list[int], spacing: int) -> RecordIndex:
     builder = IndexBuilder(spacing)
     for length in lengths:
         builder.add(length)
-    return builder.built()
+    return builder.build()
 
 
 def same(a: RecordIndex, b: RecordIndex) -> bool:
-    return a.encoded() == b.encoded()
+    return a.encode() == b.encode()
 
 
 def signed(content: bytes) -> bytes:
@@ -48,7 +48,7 @@ def test_an_index_is_read_as_it_was_written(lengths: list[int], spacing: int) ->
     starts = [0, *accumulate(lengths)]
     assert [starts[number] for number in index.numbers] == index.offsets.tolist()
     assert all(after - before >= spacing for before, after in pairwise(index.offsets))
-    again = parse_index(index.encoded(), "x")
+    again = parse_index(index.encode(), "x")
     assert (again.size, again.records) == (index.size, index.records)
     assert again.offsets.tolist() == index.offsets.tolist()
     assert again.numbers.tolist() == index.numbers.tolist()
@@ -68,7 +68,7 @@ def test_parts_are_all_of_the_file_cut_between_records(lengths: list[int], spaci
 
 @given(st.data(), LENGTHS)
 def test_a_damaged_index_is_an_error_that_names_it(data: st.DataObject, lengths: list[int]) -> None:
-    whole = built(lengths, 100).encoded()
+    whole = built(lengths, 100).encode()
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(DataError, match=r"^hdfs://nn/x is no index .*write it again with `afo data index`"):
         parse_index(whole[:cut], "hdfs://nn/x")

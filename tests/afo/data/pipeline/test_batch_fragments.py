@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow")
 
-from afo.data.pipeline.batch_fragments import Carry, Ended, Pending, Piece, as_tensors, joined, sifted
+from afo.data.pipeline.batch_fragments import Carry, Ended, Pending, Piece, as_tensors, filter_records, join_pieces
 from afo.data.pipeline.split_reader import Lease
 
 pytestmark = pytest.mark.tensorflow
@@ -32,7 +32,7 @@ def test_batches_of_arrays_are_those_of_tensors(sizes: list[int], most: int) -> 
             each.add_end(Ended(Lease(row, 0, "u")))
     rows: list[int] = []
     while pending[0].size:
-        batches = [joined(each.take(most)[0]) for each in pending]
+        batches = [join_pieces(each.take(most)[0]) for each in pending]
         for name in ("ids", "pairs", "words"):
             of_arrays, of_tensors = (batch[0][name].numpy() for batch in batches)
             np.testing.assert_array_equal(of_arrays, of_tensors)
@@ -43,7 +43,7 @@ def test_batches_of_arrays_are_those_of_tensors(sizes: list[int], most: int) -> 
 
 def test_a_part_of_arrays_is_no_copy() -> None:
     whole = Piece.whole(Lease(0, 0, "u"), block(0, 50))
-    part = whole.cut(10, 30)
+    part = whole.slice(10, 30)
     assert all(np.shares_memory(part.block[name], whole.block[name]) for name in whole.block)
 
 
@@ -52,7 +52,7 @@ def test_rows_that_are_left_out_are_left_out_of_arrays_too() -> None:
     identity = np.arange(20, dtype=np.int64)
     values = block(0, 20)
     found = [
-        sifted(Piece.whole(Lease(0, 0, "u"), content), keep, identity, Carry())
+        filter_records(Piece.whole(Lease(0, 0, "u"), content), keep, identity, Carry())
         for content in (values, as_tensors(values))
     ]
     np.testing.assert_array_equal(found[0].block["words"], found[1].block["words"].numpy())

@@ -24,8 +24,8 @@ def indexed(path: Path, records: list[bytes], spacing: int) -> RecordIndex:
     builder = IndexBuilder(spacing)
     for record in records:
         builder.add(len(record) + 16)
-    write_index(str(path), builder.built())
-    return builder.built()
+    write_index(str(path), builder.build())
+    return builder.build()
 
 
 def needed(lease: Lease) -> list[bytes]:
@@ -67,7 +67,7 @@ def test_an_index_that_does_not_fit_is_of_no_use(tmp_path: Path) -> None:
     assert from_nearer_by(between, AS_WRITTEN) == between
     lease = between._replace(part=None)
     whole = Path(index_url(lease.url)).read_bytes()
-    for damaged in (whole[:-1], indexed(tmp_path / "b", records[:-1], 64).encoded(), None):
+    for damaged in (whole[:-1], indexed(tmp_path / "b", records[:-1], 64).encode(), None):
         if damaged is None:
             Path(index_url(lease.url)).unlink()
         else:

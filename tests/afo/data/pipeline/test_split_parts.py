@@ -46,7 +46,7 @@ MIB = 1 << 20
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads."""
     if request.param == "TensorFlow":
-        monkeypatch.setattr(library, "loaded_if_there", lambda: None)
+        monkeypatch.setattr(library, "load_if_present", lambda: None)
 
 
 def records_of(path: Path, part: ByteRange, order: Order, refuse: Callable[[str], None] | None = None) -> list[bytes]:
@@ -132,7 +132,7 @@ def test_damage_in_a_split_is_named_by_its_place_in_the_file(tmp_path: Path, rea
 
 
 def test_the_operation_refuses_senseless_parts(tmp_path: Path) -> None:
-    operations = library.loaded_if_there()
+    operations = library.load_if_present()
     for part, compression in (((-1, 5), "none"), ((5, 4), "none"), ((0, 5), "gzip"), ((5, -1), "gzip")):
         with pytest.raises(tf.errors.InvalidArgumentError):
             operations.afo_open_records(str(tmp_path), *part, 1, 1, 0, 1, compression=compression, tolerant=False)

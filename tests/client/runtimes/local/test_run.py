@@ -63,12 +63,12 @@ def jobs(root: Path) -> LocalJobs:
 
 
 def test_a_job_is_found_by_its_mark(root: Path, config: AmConfig, jobs: LocalJobs) -> None:
-    assert jobs.marked("ab-1") is None
+    assert jobs.find_marked("ab-1") is None
     for number in (1, 2):
         folder = root / f"local_{number}_1" / "am"
         folder.mkdir(parents=True)
         json_file.write_private(folder / "am-config.json", msgspec.structs.replace(config, once=f"ab-{number}"))
-    assert [jobs.marked(f"ab-{number}") for number in (1, 2, 3)] == ["local_1_1", "local_2_1", None]
+    assert [jobs.find_marked(f"ab-{number}") for number in (1, 2, 3)] == ["local_1_1", "local_2_1", None]
 
 
 def test_a_job_that_has_no_room_leaves_nothing(root: Path, config: AmConfig, monkeypatch: pytest.MonkeyPatch) -> None:

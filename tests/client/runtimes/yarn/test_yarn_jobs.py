@@ -43,9 +43,9 @@ def test_states(manager: FakeResourceManager) -> None:
 def test_a_job_is_found_by_its_mark(manager: FakeResourceManager) -> None:
     manager.add_application("application_1_0002", "RUNNING", applicationTags=f"afo,{mark_tag('ab-2')},team:feeds")
     manager.add_application(JOB, "FINISHED", "FAILED", applicationTags=f"afo,{mark_tag('ab-1')}")
-    assert YarnJobs().marked("ab-1") == JOB
-    assert YarnJobs().marked("ab-2") == "application_1_0002"
-    assert YarnJobs().marked("ab-3") is None
+    assert YarnJobs().find_marked("ab-1") == JOB
+    assert YarnJobs().find_marked("ab-2") == "application_1_0002"
+    assert YarnJobs().find_marked("ab-3") is None
 
 
 def test_a_job_whose_master_never_started(
