@@ -9,7 +9,7 @@ from afo.job.section import PositiveInt, Section
 
 
 class WarmStart(Section, frozen=True):
-    """The model that the training begins with."""
+    """The model with which training begins."""
 
     sources: Annotated[
         tuple[str, ...],
@@ -21,13 +21,13 @@ class WarmStart(Section, frozen=True):
 class Checkpoint(Section, frozen=True):
     """Where the model is saved while it trains."""
 
-    dir: Annotated[str, Meta(description="Gets a directory for each job; left out: in the job's own.")] = ""
+    dir: Annotated[str, Meta(description="Gets a subdirectory for each job; left out: the job's own directory.")] = ""
     every: Duration = Duration(600)
     full_every: Annotated[
         int,
-        Meta(ge=1, le=200, description="Of so many checkpoints one holds all rows of hash tables, each other those "
-             "that changed since the one before, which stays as long as it is needed. Smaller files; a longer way "
-             "back."),
+        Meta(ge=1, le=200, description="One in so many checkpoints holds all rows of hash tables; the others those "
+             "that changed since the one before, which is kept as long as it is needed. Smaller files, but a slower "
+             "restore."),
     ] = 1  # fmt: skip
     keep: PositiveInt = 3
     warm_start: Annotated[
@@ -36,8 +36,8 @@ class Checkpoint(Section, frozen=True):
     ] = None
     on_ps_loss: Annotated[
         Literal["rollback", "partial"],
-        Meta(description="After the loss of a parameter server all return to the newest checkpoint and the data are "
-             "read again from there (`rollback`), or it alone does, and its updates since then are lost (`partial`)."),
+        Meta(description="After the loss of a parameter server all go back to the newest checkpoint and the data are "
+             "read again from there (`rollback`), or only the lost one does, without its updates since (`partial`)."),
     ] = "rollback"  # fmt: skip
 
     @property

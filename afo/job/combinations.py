@@ -62,7 +62,7 @@ JOB = (
     Combination(
         "roles.chief, roles.evaluator", "one instance, or none",
         lambda job: _first(
-            f"`roles.{role}`: there is one or none, not {job.roles[role].count}"
+            f"`roles.{role}`: at most 1, not {job.roles[role].count}"
             for role in ("chief", "evaluator") if role in job.roles and job.roles[role].count != 1
         ),
         "{}",
@@ -88,7 +88,7 @@ JOB = (
         lambda job: _first(
             role for role, spec in job.roles.items() if spec.min_success != 1 and (role != "worker" or job.program)
         ),
-        "`roles.{}.min_success` is for the workers of a model: all else is needed",
+        "`roles.{}.min_success` is for the workers of a model; all other tasks are needed",
     ),
     Combination(
         "roles.<role>.optional", "`evaluator`",
@@ -107,7 +107,7 @@ JOB = (
     ),
     Combination(
         "security.tunnel", "`model`", lambda job: job.security.tunnel and job.program,
-        "`security.tunnel` is for a `model`; a `program` makes connections that are not ours to lead",
+        "`security.tunnel` is for a `model`; a `program` makes connections that afo cannot redirect",
     ),
     Combination(
         "ends_with", "`program`", lambda job: job.ends_with != "all" and not job.program,

@@ -27,20 +27,21 @@ class RoleSpec(Section, frozen=True):
     """Containers of one role."""
 
     instances: Annotated[
-        Annotated[int, Meta(le=_MOST_INSTANCES)] | Elastic, Meta(description="How many; `{min, max}` for workers.")
+        Annotated[int, Meta(le=_MOST_INSTANCES)] | Elastic,
+        Meta(description="Number of tasks; `{min, max}` for workers."),
     ] = 1
     memory: Annotated[Memory, Meta(description="Per container: `8 GiB`, `8g` or `8192` (MiB).")] = Memory(2048)
     vcores: Annotated[PositiveInt, Meta(description="Virtual cores per container; sets the thread pools.")] = 1
     node_label: Annotated[str, Meta(description="YARN node label to run on.")] = ""
     gpus: Annotated[
-        int, Meta(ge=0, le=MOST_INT, description="GPUs per container (`yarn.io/gpu`); with 0 it sees none.")
+        int, Meta(ge=0, le=MOST_INT, description="GPUs per container (`yarn.io/gpu`); with 0 its process sees none.")
     ] = 0
 
-    optional: Annotated[bool, Meta(description="Of `evaluator`: the job goes on where it cannot be kept running.")] = (
+    optional: Annotated[bool, Meta(description="For `evaluator`: the job goes on if it cannot be kept running.")] = (
         False
     )
     min_success: Annotated[
-        float, Meta(gt=0, le=1, description="Of the workers of a model: the share that must not be given up.")
+        float, Meta(gt=0, le=1, description="For the workers of a model: the share that must not be given up.")
     ] = 1.0
 
     @property
@@ -62,7 +63,7 @@ class Docker(Section, frozen=True):
     """Containers of the tasks run in a Docker image (Docker on YARN); the AM's container does not."""
 
     image: Annotated[str, Meta(min_length=1, description="Image that the cluster's registries allow.")]
-    mounts: Annotated[tuple[str, ...], Meta(description="`/source:/target:ro` or `:rw`, of what YARN allows.")] = ()
+    mounts: Annotated[tuple[str, ...], Meta(description="`/source:/target:ro` or `:rw`, as far as YARN allows.")] = ()
     network: Annotated[str, Meta(description="Docker network; left out: the cluster's default.")] = ""
 
     def __post_init__(self) -> None:
@@ -75,20 +76,20 @@ class Docker(Section, frozen=True):
 
 
 class Environment(Section, frozen=True):
-    """What the containers run with."""
+    """The software that the containers run with."""
 
     python: Annotated[
         str,
-        Meta(description="An archive (`afo env pack`; `env.tar.gz`, `hdfs:///envs/ctr.tar.gz`) or an interpreter's "
-             "path that exists on every node (with `docker`: in the image, there `python3` where it is left out); left "
-             "out: the interpreter `afo submit` runs with."),
+        Meta(description="An archive (`afo env pack`; `env.tar.gz`, `hdfs:///envs/ctr.tar.gz`) or the path of an "
+             "interpreter that exists on every node (with `docker`: in the image; left out: its `python3`). Left "
+             "out: the interpreter that `afo submit` runs with."),
     ] = ""  # fmt: skip
     files: Annotated[
         tuple[str, ...], Meta(description="Files or folders put beside the program; relative to this file.")
     ] = ()
-    variables: Annotated[dict[str, str], Meta(description="What the TensorFlow process really sees.")] = field(
-        default_factory=dict
-    )
+    variables: Annotated[
+        dict[str, str], Meta(description="Environment variables exactly as the TensorFlow process sees them.")
+    ] = field(default_factory=dict)
     preload: Annotated[str, Meta(description="Allocator library for LD_PRELOAD, e.g. libjemalloc.so.2.")] = ""
     docker: Docker | None = None
 

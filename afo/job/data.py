@@ -11,19 +11,19 @@ from afo.job.section import MOST_INT, PositiveInt, Section
 
 
 class Shuffle(Section, frozen=True):
-    """How training records are mixed: within a file by the seed alone, files as workers come to them."""
+    """How training records are mixed: within a split by the seed alone, across splits as workers lease them."""
 
     files: Annotated[bool, Meta(description="Hand files out in random order.")] = True
     buffer: Annotated[
-        int, Meta(ge=0, le=MOST_INT, description="Records of a file mixed in memory; 0: as they lie.")
+        int, Meta(ge=0, le=MOST_INT, description="Records of a split mixed in memory; 0: in file order.")
     ] = 10_000
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 1
 
 
 class NegativeSampling(Section, frozen=True):
-    """Keeps a part of the samples whose labels are all 0; which ones depends on the sample id alone."""
+    """Keeps a part of the samples whose labels are all 0, selected by sample id and `shuffle.seed` alone."""
 
-    keep: Annotated[float, Meta(gt=0, le=1, description="Share of the negatives that is trained on.")]
+    keep: Annotated[float, Meta(gt=0, le=1, description="Share of the negatives to train on.")]
     reweight: Annotated[
         bool, Meta(description="Give the kept ones the weight `1 / keep`, so that probabilities stay calibrated.")
     ] = True
@@ -47,7 +47,7 @@ class Data(Section, frozen=True):
         Memory | None,
         Meta(
             description="Cut larger files into splits of about this size, e.g. `128 MiB`, by their indexes (`afo data"
-            " index`). Compressed files stay whole; another without an index is an error. Left out: a file is a split."
+            " index`). Compressed files stay whole; others without an index are an error. Left out: a file is a split."
         ),
     ] = None
     compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
@@ -57,14 +57,14 @@ class Data(Section, frozen=True):
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
     class_weight: Annotated[
         dict[Literal["0", "1"], Annotated[float, Meta(gt=0)]],
-        Meta(description="Weight of samples by label, e.g. `{1: 4}`, as in Keras' `fit`; left out: 1. In training "
-             "alone, and predictions follow it: what is learnt is no longer the rate of clicks."),
+        Meta(description="Weight of samples by label, e.g. `{1: 4}`, as in Keras' `fit`; left out: 1. It applies only "
+             "in training, and biases predictions: the model no longer learns the rate of clicks."),
     ] = field(default_factory=dict)  # fmt: skip
-    sample_id: Annotated[str | None, Meta(description="Integer feature that names a sample; left out: its bytes.")] = (
-        None
-    )
+    sample_id: Annotated[
+        str | None, Meta(description="Integer feature that identifies a sample; left out: its bytes.")
+    ] = None
     batch_size: Annotated[
-        PositiveInt, Meta(description="Samples of a step; a shorter batch moves the model by its share of this.")
+        PositiveInt, Meta(description="Samples in a step; a shorter batch moves the model by its share of this.")
     ] = 1024
     epochs: PositiveInt = 1
     shuffle: Shuffle = Shuffle()

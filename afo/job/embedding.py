@@ -13,16 +13,16 @@ Buckets = Annotated[int, Meta(ge=2, le=MOST_KEYS)]
 
 
 class Filter(Section, frozen=True):
-    """Which keys get a row in a hash table. Of a key without one nothing is learned: it has the default value."""
+    """Admission filter: the keys that get a row in a hash table. A key without a row keeps the default value."""
 
     min_count: Annotated[
-        int, Meta(ge=1, le=MOST_COUNT, description="So often training meets a key before it has a row.")
+        int, Meta(ge=1, le=MOST_COUNT, description="Occurrences of a key in training before it gets a row.")
     ] = 1
     probability: Annotated[
-        float, Meta(gt=0, le=1, description="Or: the chance with which each time that it is met gives it a row.")
+        float, Meta(gt=0, le=1, description="Or: the chance that one occurrence gives a key a row.")
     ] = 1.0
     default_value: Annotated[
-        float, Meta(description="All embedding weights of a key without a row. Of `wide_deep`, linear weights are 0.")
+        float, Meta(description="All embedding weights of a key without a row. Linear weights of `wide_deep` are 0.")
     ] = 0.0
 
     max_element_size: Annotated[
@@ -30,12 +30,14 @@ class Filter(Section, frozen=True):
         Meta(
             ge=0,
             le=MOST_KEYS,
-            description="Count by a counting Bloom filter for so many keys a table: its memory is fixed. 0: exactly.",
+            description="Count with a counting Bloom filter for so many keys per table, in fixed memory. 0: exactly.",
         ),
     ] = 0
     false_positive_probability: Annotated[
         float,
-        Meta(ge=LEAST_CHANCE, lt=1, description="Share of keys that this filter takes for others, once it is full."),
+        Meta(
+            ge=LEAST_CHANCE, lt=1, description="Share of keys that this filter confuses with others, once it is full."
+        ),
     ] = 0.01
 
     @property
@@ -49,19 +51,19 @@ class Filter(Section, frozen=True):
 
 
 class Eviction(Section, frozen=True):
-    """Which rows of a hash table are removed at each checkpoint: those that any of these names."""
+    """The rows of a hash table that are evicted at each checkpoint: those that meet any of these conditions."""
 
     unused_steps: Annotated[
-        int, Meta(ge=0, le=MOST_STEPS, description="No update for more steps than this. 0: not by this.")
+        int, Meta(ge=0, le=MOST_STEPS, description="No update for more steps than this. 0: off.")
     ] = 0
     unused_time: Annotated[
-        Duration | None, Meta(description="The same for longer than this, over warm starts, e.g. `14d`.")
+        Duration | None, Meta(description="No update for longer than this, across warm starts, e.g. `14d`.")
     ] = None
-    l2_weight: Annotated[
-        float, Meta(ge=0, description="The squares of the weights sum to less than this. 0: not by this.")
-    ] = 0.0
+    l2_weight: Annotated[float, Meta(ge=0, description="The squares of the weights sum to less than this. 0: off.")] = (
+        0.0
+    )
     capacity: Annotated[
-        int, Meta(ge=0, le=MOST_KEYS, description="Rows of each table, about; the longest unused go. 0: no bound.")
+        int, Meta(ge=0, le=MOST_KEYS, description="Approximate rows of each table; the longest unused go. 0: no bound.")
     ] = 0
 
     def __post_init__(self) -> None:
@@ -73,12 +75,12 @@ Wire = Literal["float32", "bfloat16"]
 
 
 class FeatureTables(Section, frozen=True):
-    """What holds for the hash tables of one feature of `wide_deep` in place of what is said for all."""
+    """Settings for the hash tables of one feature of `wide_deep`, in place of the common ones."""
 
     filter: Filter | None = None
     evict: Eviction | None = None
     pooling: Annotated[
-        Pooling | None, Meta(description="Of a feature with many values a sample. Left out: as that of all.")
+        Pooling | None, Meta(description="For a feature with many values per sample. Left out: the common one.")
     ] = None
 
 
@@ -88,13 +90,11 @@ class Embedding(Section, frozen=True):
     dim: Annotated[int, Meta(ge=1, le=MOST_DIM)] = 16
     storage: Annotated[
         Literal["dense", "hash_table"],
-        Meta(description="`hash_table`: a row for each key that training meets. `dense`: `hash_buckets`."),
+        Meta(description="`hash_table`: a row for each key that training meets. `dense`: `hash_buckets` rows."),
     ] = "hash_table"
     hash_buckets: Annotated[
         Buckets | None,
-        Meta(
-            description="Rows per feature where the schema says nothing. Left out: 100,000; of `hash_table` no bound."
-        ),
+        Meta(description="Rows per feature where the schema sets none. Left out: 100,000; in `hash_table`, no bound."),
     ] = None
     #: The rest is of `hash_table`, whatever the model; the first two of the linear weights of `wide_deep` too.
     filter: Filter = Filter()
@@ -102,19 +102,19 @@ class Embedding(Section, frozen=True):
     pooling: Annotated[
         Pooling,
         Meta(
-            description="Where the rows of a feature with many values a sample are summed: `servers` send a sum a "
-            "sample, to `workers` come the rows. `auto`: on the servers where that is far fewer."
+            description="Where the rows of a feature with many values per sample are summed: `servers` send one sum "
+            "per sample, `workers` receive the rows. `auto`: on the servers where that sends far less."
         ),
     ] = "auto"
     wire: Annotated[
         Wire,
         Meta(
-            description="What embeddings and their gradients are on the network. `bfloat16` halves them; servers "
-            "compute and keep float32, linear weights stay float32."
+            description="Format of embeddings and their gradients on the network. `bfloat16` halves their bytes; "
+            "servers compute and store float32, linear weights stay float32."
         ),
     ] = "float32"
     features: Annotated[
-        dict[str, FeatureTables], Meta(description="Of `wide_deep`: features of the schema with settings of their own.")
+        dict[str, FeatureTables], Meta(description="For `wide_deep`: features of the schema with their own settings.")
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

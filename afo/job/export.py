@@ -22,24 +22,24 @@ class Export(Section, frozen=True):
     dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
     checkpoint: Annotated[
         Literal["last", "best"] | None,
-        Meta(description="Which one is exported; `best` by `metric` of the evaluator. Left out: `best` where there is "
+        Meta(description="Checkpoint to export; `best` by the evaluator's `metric`. Left out: `best` if there is "
              "an evaluator that is not `optional`, else `last`."),
     ] = None  # fmt: skip
-    metric: Annotated[str, Meta(description="What `best` means: `log_loss` (less) or `auc` (more).")] = "log_loss"
+    metric: Annotated[str, Meta(description="Metric for `best`: `log_loss` (lowest) or `auc` (highest).")] = "log_loss"
     rows: Annotated[
         RowType,
-        Meta(description="How embedding tables lie in the SavedModel. `bfloat16` and `int8` take a half and about a "
+        Meta(description="Format of embedding tables in the SavedModel. `bfloat16` and `int8` take half and about a "
              "quarter of the bytes; export.md has the cost in AUC, `afo evaluate MODEL --rows int8` measures it."),
     ] = "float32"  # fmt: skip
     tables: Annotated[
         TableKind,
         Meta(description="Hash tables as sorted keys that plain TensorFlow serves (`frozen`), or as tables of afo's "
-             "operations, which are several times faster and which who serves must load (`native`; export.md)."),
+             "operations, which are several times faster and which the server must load (`native`; export.md)."),
     ] = "frozen"  # fmt: skip
     require: Annotated[
         dict[str, str],
         Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
-             "`coverage_drop: '<=0.1'`. Without it nothing is exported, and the job fails."),
+             "`coverage_drop: '<=0.1'`. If one does not hold, nothing is exported and the job fails."),
     ] = field(default_factory=dict)  # fmt: skip
 
     def __post_init__(self) -> None:

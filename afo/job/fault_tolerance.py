@@ -9,7 +9,7 @@ from afo.job.section import MOST_INT, Role, Section
 
 
 class RestartBudget(Section, frozen=True):
-    """How many restarts by fault of the task are allowed in a window."""
+    """Restarts by fault of the task that are allowed in a window."""
 
     max: Annotated[int, Meta(ge=0, le=MOST_INT)]
     per: Duration = Duration(3600)
@@ -24,19 +24,19 @@ class Backoff(Section, frozen=True):
 
 
 class HostBudget(Section, frozen=True):
-    """How many ends by fault of a machine are taken before it is avoided, and for how long they count."""
+    """Ends by fault of a machine that are tolerated before it is avoided, and for how long they count."""
 
     max: Annotated[int, Meta(ge=0, le=MOST_INT)] = 1
     per: Duration = Duration(3600)
 
 
 class Slow(Section, frozen=True):
-    """When a worker of a model is replaced for its rate, compared with the median of the other workers' rates."""
+    """When a straggler, a worker of a model, is replaced: its rate against the median of the other workers' rates."""
 
     below: Annotated[
-        float, Meta(ge=0, lt=1, description="A rate below this part of the others' median is slow; 0: none is.")
+        float, Meta(ge=0, lt=1, description="A rate below this share of the others' median is slow; 0: none is.")
     ] = 0.3
-    over: Annotated[Duration, Meta(description="For so long, in each half of it.")] = Duration(120)
+    over: Annotated[Duration, Meta(description="Time for which it must be slow, in each half of it.")] = Duration(120)
 
     def __post_init__(self) -> None:
         if self.over < 10:
@@ -44,7 +44,7 @@ class Slow(Section, frozen=True):
 
 
 class Restart(Section, frozen=True):
-    """How tasks come back: a budget for each role, and the pauses of all."""
+    """How tasks are restarted: a budget for each role, and common pauses."""
 
     chief: RestartBudget = RestartBudget(max=5)
     worker: RestartBudget = RestartBudget(max=5)
@@ -55,7 +55,7 @@ class Restart(Section, frozen=True):
     slow: Slow = Slow()
     scope: Annotated[
         Literal["job", "task"],
-        Meta(description="Of a `program`: with one task, `job` starts the processes of all others anew in place; "
+        Meta(description="For a `program`: when a task restarts, `job` restarts the processes of all others in place; "
              "`task` leaves them alone."),
     ] = "job"  # fmt: skip
 
@@ -66,29 +66,31 @@ class Restart(Section, frozen=True):
 
 
 class Timeouts(Section, frozen=True):
-    """After how long the job gives up waiting."""
+    """How long the job waits before it gives up."""
 
     allocate: Annotated[Duration, Meta(description="For all containers to run.")] = Duration(1800)
     gang: Annotated[
         Duration,
         Meta(description="Without a container for parameter servers, chief or the minimum of workers, while others are "
-             "held: those are given back for a while. Grows with each time."),
+             "held: those are given back for a while. Grows each time."),
     ] = Duration(300)  # fmt: skip
     stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
     hang: Annotated[
         Duration,
         Meta(
-            description="Without a step of one task; its stacks are taken then (`afo events`). A worker that makes "
-            "none for three times as long while others train is replaced."
+            description="Without a step of one task; its stack traces are then taken (`afo events`). A worker that "
+            "makes none for three times as long while others train is replaced."
         ),
     ] = Duration(120)
     repair: Annotated[
         Duration,
         Meta(
-            description="For a person to mend what a task ends with again and again: a full disk, a container that "
+            description="For a person to repair what ends a task again and again: a full disk, a container that "
             "cannot be started. From the first such end, without progress of that task in between."
         ),
     ] = Duration(1800)
-    orphan: Annotated[Duration, Meta(description="A Child without its AM ends itself.")] = Duration(120)
+    orphan: Annotated[Duration, Meta(description="For a Child to hear from its AM; then it ends itself.")] = Duration(
+        120
+    )
     job: Annotated[Duration, Meta(description="For the whole job.")] = Duration(7 * 86400)
     data: Annotated[Duration, Meta(description="For the markers of `data.wait_for`.")] = Duration(6 * 3600)

@@ -26,19 +26,19 @@ class Job(Section, frozen=True):
     """A training job."""
 
     name: Name
-    roles: Annotated[dict[Role, RoleSpec], Meta(description="`ps` and `worker` at least; of a `program`, `worker`.")]
+    roles: Annotated[dict[Role, RoleSpec], Meta(description="At least `ps` and `worker`; for a `program`, `worker`.")]
     defaults: Annotated[
-        str, Meta(description="A file of the same keys, which hold where this one says nothing; relative to this file.")
+        str, Meta(description="A file of the same keys, which apply where this one sets none; relative to this file.")
     ] = ""
-    data: Annotated[Data, Meta(description="Needed by `model`; a `program` reads what it likes.")] = Data()
+    data: Annotated[Data, Meta(description="Needed by `model`; a `program` reads its own input.")] = Data()
     program: Annotated[
         str, Meta(description="Your own script, in place of `model`: runs in every role; relative to this file.")
     ] = ""
     args: Annotated[tuple[str, ...], Meta(description="Arguments of `program`.")] = ()
     ends_with: Annotated[
         Literal["all", "chief"],
-        Meta(description="Of a `program`: the job has succeeded when chief and workers have ended with 0 (`all`), or "
-             "the `chief` has, whose workers serve for ever (a `ClusterCoordinator`)."),
+        Meta(description="For a `program`: the job has succeeded when chief and workers have ended with 0 (`all`), or "
+             "when the `chief` has, if its workers serve for ever (a `ClusterCoordinator`)."),
     ] = "all"  # fmt: skip
     queue: Annotated[str, Meta(description="YARN queue.")] = "default"
     tags: dict[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ class Wide(Section, frozen=True):
 
 
 class Model(Section, frozen=True):
-    """The model: `wide_deep` of Cheng et al. (2016), arXiv:1606.07792, or one of your own by `entry`."""
+    """The model: `wide_deep` of Cheng et al. (2016), arXiv:1606.07792, or your own with `entry`."""
 
     kind: Annotated[Literal["wide_deep", "entry"], Meta(description="`entry` is implied by `entry`.")] = "wide_deep"
     entry: Annotated[
@@ -35,13 +35,13 @@ class Model(Section, frozen=True):
         bool, Meta(description="The outputs of `entry`'s model are log odds, not probabilities.")
     ] = False
     #: Of `wide_deep`:
-    parts: Annotated[Literal["both", "wide", "deep"], Meta(description="Train one part alone to compare.")] = "both"
+    parts: Annotated[Literal["both", "wide", "deep"], Meta(description="Train only one part, for comparison.")] = "both"
     hidden_units: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)] = (256, 128, 64)
     precision: Annotated[
         Literal["float32", "bfloat16"],
         Meta(
-            description="What the hidden layers compute in; weights, embeddings and the loss are float32. "
-            "`bfloat16` is faster where the processor multiplies it (AMX), and slower elsewhere."
+            description="Format in which the hidden layers compute; weights, embeddings and the loss are float32. "
+            "`bfloat16` is faster where the processor supports it (AMX), and slower elsewhere."
         ),
     ] = "float32"
     embedding: Embedding = Embedding()

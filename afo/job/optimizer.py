@@ -53,14 +53,14 @@ class OptimizerChoice(_Optimizers, frozen=True):
 
 
 class RowOptimizer(_Optimizers, frozen=True):
-    """Of the embeddings in hash tables: one optimizer, or, with none, that of `deep`; and how gradients are clipped."""
+    """For embeddings in hash tables: one optimizer, or, with none, that of `deep`; and clipping of gradients."""
 
     adagrad_decay: AdagradDecay | UnsetType = UNSET
     group_ftrl: GroupFtrl | UnsetType = UNSET
     clip_value: Annotated[
         Rate | None, Meta(description="Limit of each element of a row's gradient, summed over the batch.")
     ] = None
-    clip_norm: Annotated[Rate | None, Meta(description="Limit of the length of that gradient.")] = None
+    clip_norm: Annotated[Rate | None, Meta(description="Limit of that gradient's L2 norm.")] = None
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -79,26 +79,28 @@ class RowOptimizer(_Optimizers, frozen=True):
 
 
 class Schedule(Section, frozen=True):
-    """A factor of every learning rate, by the number of steps of all workers."""
+    """A factor applied to every learning rate, by the number of steps of all workers."""
 
-    warmup_steps: Annotated[int, Meta(ge=0, le=MOST_INT, description="Rises from 0 to 1 in so many steps.")] = 0
+    warmup_steps: Annotated[
+        int, Meta(ge=0, le=MOST_INT, description="The factor rises from 0 to 1 in so many steps.")
+    ] = 0
     decay: Annotated[
         Literal["none", "exponential", "linear", "cosine"], Meta(description="How it falls after the warm-up.")
     ] = "none"
     decay_steps: Annotated[
-        PositiveInt, Meta(description="Steps of one multiplication by `decay_rate`, or down to `floor`.")
+        PositiveInt, Meta(description="Steps for one multiplication by `decay_rate`, or to reach `floor`.")
     ] = 100_000
-    decay_rate: Annotated[float, Meta(gt=0, le=1, description="Of `exponential`.")] = 0.5
+    decay_rate: Annotated[float, Meta(gt=0, le=1, description="For `exponential`.")] = 0.5
     floor: Annotated[float, Meta(ge=0, le=1, description="Decay never falls below this.")] = 0.0
     cooldown: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         Meta(description="Over this last part of the job's steps it falls linearly to 0.02. Left out: 0.2; 0 with "
-             "`checkpoint.warm_start`, and for a model of `entry`, which Keras trains at its own rate."),
+             "`checkpoint.warm_start`, and for a model of `entry`, which trains at the rates that Keras would use."),
     ] = None  # fmt: skip
     steps: Annotated[
         PositiveInt | None,
-        Meta(description="Steps of the job, by which `cooldown` goes. Left out: `train.max_steps`, or as many as the "
-             "training files and epochs come to, by the length of their first records."),
+        Meta(description="Number of the job's steps, for `cooldown`. Left out: `train.max_steps`, or an estimate from "
+             "the training files and epochs, by the length of their first records."),
     ] = None  # fmt: skip
 
 
@@ -108,10 +110,10 @@ class Optimizer(Section, frozen=True):
     wide: OptimizerChoice = OptimizerChoice(ftrl=Ftrl())
     deep: Annotated[
         OptimizerChoice | None,
-        Meta(description="Of all but the linear part. Left out: AdaGrad, or what `entry`'s model was compiled with."),
+        Meta(description="For all but the linear part. Left out: AdaGrad, or what `entry`'s model was compiled with."),
     ] = None
     embedding: Annotated[
-        RowOptimizer | None, Meta(description="Of the embeddings in hash tables. Left out: as `deep`.")
+        RowOptimizer | None, Meta(description="For embeddings in hash tables. Left out: as `deep`.")
     ] = None
     schedule: Schedule = Schedule()
 

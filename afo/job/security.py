@@ -12,10 +12,12 @@ Users = tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...]
 
 
 class Acls(Section, frozen=True):
-    """Users who may, beyond the one who submitted the job, by name; `*` is everybody."""
+    """Users, by name, who may see or change the job besides its owner; `*` is everybody."""
 
-    view: Annotated[Users, Meta(description="See it where the history server knows who asks; `*`: everybody.")] = ()
-    modify: Annotated[Users, Meta(description="See it, kill it, have it save, delete it once it has ended.")] = ()
+    view: Annotated[Users, Meta(description="May see it, where the history server authenticates users.")] = ()
+    modify: Annotated[
+        Users, Meta(description="May see, kill, annotate and profile it, have it save, and delete it once ended.")
+    ] = ()
 
     def may_modify(self, user: str) -> bool:
         """Is this user one of those who may act on the job? The owner may without being named."""
@@ -27,8 +29,8 @@ class Acls(Section, frozen=True):
 
 
 class Security(Section, frozen=True):
-    """Of a job's own connections, beyond what protects all jobs; `docs/security.md`."""
+    """Security of a job's own connections; see `docs/security.md`."""
 
     tunnel: Annotated[
-        bool, Meta(description="TensorFlow's connections go over TLS, and its servers answer tasks of the job alone.")
+        bool, Meta(description="TensorFlow's connections go over TLS, and its servers answer only tasks of the job.")
     ] = False

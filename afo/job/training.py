@@ -14,26 +14,26 @@ RANKING = {"auc": True, "log_loss": False}
 
 
 class EarlyStop(Section, frozen=True):
-    """Ends the training when the evaluations get no better."""
+    """Ends the training when the evaluations no longer improve."""
 
-    metric: Annotated[str, Meta(description="`auc` (more is better) or `log_loss` (less is).")] = "auc"
-    patience: Annotated[PositiveInt, Meta(description="Evaluations without a new best one.")] = 3
-    min_delta: Annotated[float, Meta(ge=0, description="Least gain that counts.")] = 0.0
+    metric: Annotated[str, Meta(description="`auc` (higher is better) or `log_loss` (lower is better).")] = "auc"
+    patience: Annotated[PositiveInt, Meta(description="Evaluations in a row without a new best value.")] = 3
+    min_delta: Annotated[float, Meta(ge=0, description="Smallest improvement that counts.")] = 0.0
 
     def __post_init__(self) -> None:
         check_ranking(self.metric)
 
 
 class Train(Section, frozen=True):
-    """When to stop and when to look."""
+    """When to stop and when to evaluate."""
 
     max_steps: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
     ] = None
     eval_every: Annotated[
         Interval,
-        Meta(description="How often a checkpoint is made for the evaluator: by time, or where the steps of all workers "
-             "pass a multiple of so many steps, samples or epochs."),
+        Meta(description="How often a checkpoint is written for the evaluator: by time, or when the steps of all "
+             "workers pass a multiple of so many steps, samples or epochs."),
     ] = Interval("10m")  # fmt: skip
     early_stop: EarlyStop | None = None
 

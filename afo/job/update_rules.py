@@ -124,7 +124,7 @@ class RMSprop(UpdateRule, frozen=True):
     slots: ClassVar[int] = 1
 
     learning_rate: Rate = 0.001
-    rho: Annotated[_Kept, Meta(description="Of the mean of squares, what is kept at each update.")] = 0.9
+    rho: Annotated[_Kept, Meta(description="Share of the mean of squares that is kept at each update.")] = 0.9
     epsilon: Rate = 1e-7
 
 

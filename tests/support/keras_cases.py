@@ -102,7 +102,7 @@ def _stopping(job: Job, metric: str, patience: int, min_delta: float = 0.0) -> J
 _MATRIX = np.linspace(-1, 1, USERS * DIM, dtype=np.float32).reshape(USERS, DIM)
 #: From here a few steps lead beyond each of the constraints.
 _SMALL = keras.initializers.Constant(0.05)
-_OF_A_BATCH = "of the rows that a batch names"
+_OF_A_BATCH = "for the rows that a batch names"
 _DEEP = "name one in `optimizer.deep` of the job file"
 
 GROUPS: dict[str, list[Case]] = {
@@ -281,7 +281,7 @@ GROUPS: dict[str, list[Case]] = {
         Case(
             "jit_compile, run_eagerly, steps_per_execution",
             compile=lambda: {"jit_compile": False, "steps_per_execution": 1},
-            note="say how Keras runs; play no part here",
+            note="concern how Keras runs; no effect here",
         ),
     ],
     "Callbacks": [
@@ -302,9 +302,9 @@ GROUPS: dict[str, list[Case]] = {
             "EarlyStopping('val_loss', min_delta=0.01)",
             callbacks=lambda: [cb.EarlyStopping("val_loss", min_delta=0.01)],
             job=lambda job: _stopping(job, "log_loss", 1, 0.01),
-            note="the same; of plain binary cross-entropy, without what layers add",
+            note="the same; only plain binary cross-entropy, without the losses that layers add",
         ),
-        Case("TerminateOnNaN()", callbacks=lambda: [cb.TerminateOnNaN()], note="what each job does: `not_finite`"),
+        Case("TerminateOnNaN()", callbacks=lambda: [cb.TerminateOnNaN()], note="every job does this: `not_finite`"),
         Case("History(), ProgbarLogger()", callbacks=lambda: [cb.History(), cb.ProgbarLogger()], note="only look"),
         *(
             Case(f"EarlyStopping({text})", callbacks=lambda made=made: [made()], refused=refused, note=note)
@@ -399,14 +399,14 @@ GROUPS: dict[str, list[Case]] = {
             "Adam(beta_1=..., beta_2=..., epsilon=...)",
             lambda: opt.Adam(0.05, beta_1=0.8, beta_2=0.9, epsilon=1e-3),
             storages=_BOTH,
-            note="rows that a batch does not name stay (lazy)",
+            note="rows that a batch does not name stay as they are (lazy)",
         ),
-        _optimizer("Adam(weight_decay=...)", lambda: opt.Adam(0.05, weight_decay=0.2), note="is AdamW"),
+        _optimizer("Adam(weight_decay=...)", lambda: opt.Adam(0.05, weight_decay=0.2), note="becomes AdamW"),
         _optimizer(
             "AdamW(weight_decay=...)",
             lambda: opt.AdamW(0.05, weight_decay=0.3),
             storages=_BOTH,
-            note="of a table the rows that a batch names",
+            note="in a table, for the rows that a batch names",
         ),
         _optimizer("RMSprop(rho=..., epsilon=...)", lambda: opt.RMSprop(0.03, rho=0.7, epsilon=1e-3), storages=_BOTH),
         _optimizer(
@@ -419,7 +419,7 @@ GROUPS: dict[str, list[Case]] = {
             "clipnorm=...",
             lambda: opt.Adam(0.05, clipnorm=0.02, epsilon=0.1),
             storages=_BOTH,
-            note="of a table the rows that a batch names, together",
+            note="in a table, over the rows that a batch names, together",
         ),
         _optimizer("global_clipnorm=...", lambda: opt.SGD(0.5, global_clipnorm=0.05), storages=_BOTH),
         _optimizer(
@@ -536,40 +536,40 @@ def callbacks(name: str) -> list[Any]:
 
 def page() -> str:
     """`docs/keras.md`."""
-    lines = [_HEAD.rstrip()]
+    lines = [_HEAD.strip()]
     for title, cases in GROUPS.items():
-        lines += ["", f"## {title}", "", "| | in a job of afo | |", "|---|---|---|"]
+        lines += ["", f"## {title}", "", "| Keras | in a job of afo | note |", "|---|---|---|"]
         for case in cases:
             note = f"instead: {case.note}" if case.refused else case.note
             lines.append(f"| `{case.option}` | {'refused' if case.refused else 'as in Keras'} | {note} |")
-    return "\n".join([*lines, "", _TAIL.rstrip(), ""])
+    return "\n".join([*lines, "", _TAIL.strip(), ""])
 
 
 _HEAD = """
-# What of Keras changes a training
+# Keras options that affect training
 
-A model that was compiled by Keras trains in a job as it does in Keras, or is refused with a reason before it trains.
-Each line is a test (`tests/afo/train/test_keras_options.py`): six steps on two parameter servers and one worker against
-`train_on_batch` on the same batches, where losses and weights agree to 1e-5, or the refusal. This page is written from
-the table of that test, `tests/support/keras_cases.py`.
+A model compiled with Keras trains in a job as it does in Keras, or is refused with a reason before it trains.
+Each row is a test (`tests/afo/train/test_keras_options.py`): six steps on two parameter servers and one worker against
+`train_on_batch` on the same batches, where losses and weights agree to 1e-5, or the refusal. This page is generated
+from that test's table, `tests/support/keras_cases.py`.
 """
 _TAIL = """
-## Where a job differs, and is meant to
+## Intended differences
 
-- A row of a table that a batch does not name stays as it is: no momentum, mean of Adam, decay, regularizer or
-  constraint moves it on (lazy). The loss has the `embeddings_regularizer` of the rows that the batch names, each once;
-  such rows come to the worker, also where they could be pooled on the servers.
-- Of a row that a batch names several times an optimizer sees the sum of the gradients once; Keras 3 adds the squares of
-  the parts.
+- A row of a table that a batch does not name stays as it is: neither momentum, Adam's mean, decay, a regularizer nor a
+  constraint changes it (lazy). The loss includes the `embeddings_regularizer` of the rows that the batch names, each
+  once; such rows come to the worker, even where they could be pooled on the servers.
+- For a row that a batch names several times, an optimizer sees the sum of the gradients once; Keras 3 adds the squares
+  of the parts.
 - A short batch counts by its share of `data.batch_size`; Keras makes a whole step of it
   ([training.md](training.md#a-step)).
 - Workers do not wait for each other. Each clips its own gradients. A constraint is applied to the weights that a worker
-  pulls, and what it changed goes back with the gradients: between two steps the weights on the servers may be beyond it
+  pulls, and its changes go back with the gradients: between two steps the weights on the servers may exceed it
   by one update. Evaluation and export apply it.
-- `optimizer.deep` of the job file goes before the optimizer of `compile`, with its clipping and its schedule;
-  `optimizer.schedule` is a factor of either. `optimizer.embedding` is of hash tables alone; clipping of `compile` is of
-  their gradients too.
-- With clipping the rows of each layer come to the worker, also where they could be pooled on the servers.
+- `optimizer.deep` of the job file replaces the optimizer of `compile`, with its clipping and its schedule;
+  `optimizer.schedule` is a factor of either. `optimizer.embedding` applies only to hash tables; clipping of `compile`
+  applies to their gradients too.
+- With clipping, the rows of each layer come to the worker, even where they could be pooled on the servers.
 """
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ IN_THE_JOB_FILE = [
     ("instances-word", "instances: 2", "instances: two",
      "job.yaml:4: $.roles.worker.instances: 'two'", "allowed: whole number"),
     ("instances-none", "instances: 2", "instances: 0", "$.roles", "`worker` with at least one instance"),
-    ("evaluators", "evaluator: {}", "evaluator: {instances: 2}", "job.yaml:5: $.roles.evaluator", "one or none, not 2"),
+    ("evaluators", "evaluator: {}", "evaluator: {instances: 2}", "job.yaml:5: $.roles.evaluator", "at most 1, not 2"),
     ("no-ps", "  ps: {instances: 1, memory: 1 GiB, vcores: 1}\n", "", "`ps`", "needs `ps` with at least one instance"),
     ("elastic-ps", "ps: {instances: 1", "ps: {instances: {min: 1, max: 2}",
      "roles.ps.instances", "only workers are elastic"),

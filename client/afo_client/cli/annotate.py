@@ -18,7 +18,7 @@ from afo_client.terminal.console import print_json, print_result
 
 
 @click.command(
-    help="Show and change the notes and tags of JOB, running or ended, as the history server shows and finds them. "
+    help="Show and change the notes and tags of JOB, running or ended, which the history server shows and searches. "
     "KEY=VALUE sets a tag and KEY- removes one; the job file stays as it is.",
     epilog=examples(
         "afo annotate application_1700000000000_0001 team=feeds quarantined-",
@@ -28,7 +28,7 @@ from afo_client.terminal.console import print_json, print_result
 )
 @click.argument("job", type=JobType())
 @click.argument("tags", nargs=-1, metavar="[KEY=VALUE|KEY-]...")
-@click.option("--notes", metavar="TEXT", help="In place of its notes; - reads them from stdin, '' removes them.")
+@click.option("--notes", metavar="TEXT", help="Replace its notes; - reads them from stdin, '' removes them.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str, tags: tuple[str, ...], notes: str | None, as_json: bool) -> None:
     """Print notes and tags as they are then."""

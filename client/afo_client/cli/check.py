@@ -28,8 +28,8 @@ from afo_client.terminal.console import pluralize, print_json, print_result, say
 
 @click.command(
     help="Recount the records of a job, finished or running: read its training files and compare them with what was "
-    "acknowledged and with its newest checkpoint; say what the model holds once, what it may hold twice, and what not. "
-    "Exit code 1 where something does not fit. JOB left out: the one submitted last.",
+    "acknowledged and with its newest checkpoint; say what the model holds once, perhaps twice, or not at all. "
+    "Exit code 1 if something does not match. JOB left out: the one submitted last.",
     epilog=examples("afo check", "afo check --no-files", "afo check --processes 8 --json"),
 )
 @click.argument("job", required=False, type=JobType())
@@ -41,7 +41,7 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     paths = find_job(load_config(), job).paths
     config = json_file.fetch(paths.job, AmConfig)
     if config.job.program:
-        raise UsageError(f"{paths.job_id} runs a program of its own, whose reading of records afo does not see")
+        raise UsageError(f"{paths.job_id} runs a program of its own; afo does not see which records it reads")
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]
     account = account_of(events)
     _require_consistent(account, paths)

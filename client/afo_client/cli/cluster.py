@@ -37,8 +37,8 @@ def command() -> None:
 
 @command.command(epilog=examples("afo cluster start --nodes 3 --node-memory 8g --set dfs.blocksize=1048576"))
 @click.option("--nodes", type=int, help="Number of NodeManagers.  [default: 2, or as last time]")
-@click.option("--node-memory", metavar="SIZE", help="What each node offers.  [default: 6 GiB, or as last time]")
-@click.option("--node-vcores", type=int, help="What each node offers.  [default: 16, or as last time]")
+@click.option("--node-memory", metavar="SIZE", help="Memory of each node.  [default: 6 GiB, or as last time]")
+@click.option("--node-vcores", type=int, help="Virtual cores of each node.  [default: 16, or as last time]")
 @click.option(
     "--node-expiry", metavar="TIME", help="Silence after which a node is lost.  [default: 20s, or as last time]"
 )
@@ -80,7 +80,7 @@ def start(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @directory_option
 def status(directory: Path, as_json: bool) -> None:
-    """Show daemons, nodes and addresses. Ends with 6 unless every daemon runs."""
+    """Show daemons, nodes and addresses. Exit code 6 unless every daemon runs."""
     found = read_status(Cluster(directory))
     if as_json:
         print_result(msgspec.json.encode(found).decode())

@@ -9,13 +9,13 @@ from afo.data.io.csv_file import CsvFormat
 from afo.errors import UsageError
 
 _OPTIONS = (
-    click.option("--columns", help="Of CSV: names of the columns, with commas between; left out: its first line."),
-    click.option("--delimiter", help=r"Of CSV: character between cells; \t is a tab, the one of .tsv.  [default: ,]"),
-    click.option("--separator", default="", help="Of CSV: character between the values of one cell, e.g. '|'."),
-    click.option("--skip-lines", default=0, type=click.IntRange(min=0), help="Of CSV: lines before the data."),
-    click.option("--strip", is_flag=True, help="Of CSV: take blanks away from both ends of every cell."),
-    click.option("--missing", multiple=True, help="Of CSV: cell without a value, as empty ones are; may be repeated."),
-    click.option("--positive", multiple=True, help="Of CSV: cell of the label that means 1; may be repeated."),
+    click.option("--columns", help="For CSV: comma-separated column names; left out: the first line."),
+    click.option("--delimiter", help=r"For CSV: character between cells; \t is a tab, as in .tsv.  [default: ,]"),
+    click.option("--separator", default="", help="For CSV: character between the values of one cell, e.g. '|'."),
+    click.option("--skip-lines", default=0, type=click.IntRange(min=0), help="For CSV: lines to skip before the data."),
+    click.option("--strip", is_flag=True, help="For CSV: strip blanks from both ends of every cell."),
+    click.option("--missing", multiple=True, help="For CSV: text that means no value; may be repeated."),
+    click.option("--positive", multiple=True, help="For CSV: label text that means 1; may be repeated."),
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 
 @click.group()
 def command() -> None:
-    """Make, convert and look at training data (docs/data.md)."""
+    """Generate, convert and inspect training data (docs/data.md)."""
 
 
 command.add_command(behaviour)
@@ -47,11 +47,13 @@ command.add_command(profile)
 @click.option("--eval", "evaluation", default=200_000, show_default=True, type=_POSITIVE, help="Evaluation records.")
 @click.option("--train-files", default=16, show_default=True, type=_POSITIVE, help="Files to write.")
 @click.option("--eval-files", default=4, show_default=True, type=_POSITIVE, help="Files to write.")
-@click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
 @click.option(
-    "--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of the teacher and the records."
+    "--compression", default="none", show_default=True, type=_COMPRESSION, help="Compression of the files written."
 )
-@click.option("--processes", type=_POSITIVE, help="Writing processes; default: one a core.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Seed of the teacher and the records."
+)
+@click.option("--processes", type=_POSITIVE, help="Writing processes; default: one per core.")
 @_as_json
 def synth(
     directory: str,
@@ -64,7 +66,7 @@ def synth(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Write synthetic click data with a known best AUC into DIRECTORY. A second time does nothing."""
+    """Write synthetic click data with a known best AUC into DIRECTORY. Repeating it does nothing."""
     try:
         parameters = SynthParameters(
             train=train,
@@ -103,7 +105,9 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @csv_options
 @click.option("--label", help="Column of the label; left out: the one named as the schema's label.")
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
-@click.option("--compression", default="none", show_default=True, type=_COMPRESSION, help="Of the files written.")
+@click.option(
+    "--compression", default="none", show_default=True, type=_COMPRESSION, help="Compression of the files written."
+)
 @click.option("--index", "indexed", is_flag=True, help="Write the index of each file, too (`afo data index`).")
 @click.option("--overwrite", is_flag=True, help="Replace all part-NNNNN.tfrecord files in the directory.")
 @_as_json
@@ -136,7 +140,7 @@ def convert(
 
 
 @command.command(
-    short_help="Say what data files hold.",
+    short_help="Show what data files hold.",
     epilog=examples(
         "afo data inspect 'hdfs:///ctr/dt=2026-11-19/part-*' --count",
         "afo data inspect 'clicks/*' --infer > schema.yaml",
@@ -144,18 +148,18 @@ def convert(
     ),
 )
 @click.argument("files", nargs=-1, required=True)
-@click.option("--records", default=1000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
-@click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to look into.")
-@click.option("--count", is_flag=True, help="Count all records of all files; of TFRecord verify the checksums.")
+@click.option("--records", default=1000, show_default=True, type=_POSITIVE, help="Records to read from each file.")
+@click.option("--look-at", default=4, show_default=True, type=_POSITIVE, help="Files to read.")
+@click.option("--count", is_flag=True, help="Count all records of all files; verify the checksums of TFRecord.")
 @click.option("--infer", is_flag=True, help="Print a schema (YAML) for review.")
 @csv_options
-@click.option("--label", help="Of CSV: column of the label whose cells --positive means.")
+@click.option("--label", help="For CSV: label column, for --positive.")
 @_as_json
 def inspect(
     files: tuple[str, ...], records: int, look_at: int, count: bool, infer: bool, label: str | None, as_json: bool,
     **csv: Any,
 ) -> None:  # fmt: skip
-    """Say what TFRecord, Parquet or CSV FILES (paths, URLs or globs) hold, by their first records."""
+    """Show what TFRecord, Parquet or CSV FILES (paths, URLs or globs) hold, from their first records."""
     report = inspect_files(files, records, look_at, count, csv_format(label=label, **csv))
     if report.unread:
         say(without_control(report.unread))

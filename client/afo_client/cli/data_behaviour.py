@@ -18,17 +18,21 @@ _DEFAULT = BehaviourParameters()
 )
 @click.argument("directory")
 @click.option("--train", default=_DEFAULT.train, show_default=True, type=_POSITIVE, help="Training records.")
-@click.option("--eval", "evaluation", default=_DEFAULT.eval, show_default=True, type=_POSITIVE, help="For evaluation.")
+@click.option(
+    "--eval", "evaluation", default=_DEFAULT.eval, show_default=True, type=_POSITIVE, help="Evaluation records."
+)
 @click.option("--train-files", default=_DEFAULT.train_files, show_default=True, type=_POSITIVE, help="Files to write.")
 @click.option("--eval-files", default=_DEFAULT.eval_files, show_default=True, type=_POSITIVE, help="Files to write.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of users, items and records.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Seed of users, items and records."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def behaviour(
     directory: str, train: int, evaluation: int, train_files: int, eval_files: int, seed: int, as_json: bool
 ) -> None:
     """Write clicks that depend on each user's history into DIRECTORY, with a known best AUC.
 
-    A second time does nothing.
+    Repeating it does nothing.
     """
     try:
         parameters = BehaviourParameters(

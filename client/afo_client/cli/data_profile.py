@@ -20,17 +20,17 @@ _SHARE = 0.005
 
 
 @click.command(
-    short_help="Statistics of each feature and of the label.",
+    short_help="Show statistics of each feature and of the label.",
     epilog=examples(
         "afo data profile 'clicks/train/*' --label click --eval 'clicks/eval/*'",
         "afo data profile 'hdfs:///ctr/dt=2026-11-19/part-*' --label click --html ctr.html",
     ),
 )
 @click.argument("files", nargs=-1, required=True)
-@click.option("--eval", "evaluation", multiple=True, metavar="GLOB", help="Evaluation files, whose drift is told.")
-@click.option("--label", default="", help="Feature that is predicted: what each other one tells of it is told.")
-@click.option("--records", default=5_000, show_default=True, type=_POSITIVE, help="Records of a file to look at.")
-@click.option("--look-at", default=8, show_default=True, type=_POSITIVE, help="Files to look into, spread over all.")
+@click.option("--eval", "evaluation", multiple=True, metavar="GLOB", help="Evaluation files; adds their drift.")
+@click.option("--label", default="", help="Feature that is predicted; adds what each other feature tells about it.")
+@click.option("--records", default=5_000, show_default=True, type=_POSITIVE, help="Records to read from each file.")
+@click.option("--look-at", default=8, show_default=True, type=_POSITIVE, help="Files to read, spread over all.")
 @click.option("--html", "page", metavar="FILE", help="Write a page to this file.")
 @csv_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -38,7 +38,7 @@ def profile(
     files: tuple[str, ...], evaluation: tuple[str, ...], label: str, records: int, look_at: int, page: str | None,
     as_json: bool, **csv: Any,
 ) -> None:  # fmt: skip
-    """Tell how the features in FILES (TFRecord, Parquet or CSV; paths, URLs or globs) are filled and spread."""
+    """Show statistics of the features in FILES (TFRecord, Parquet or CSV; paths, URLs or globs)."""
     found = profile_files(files, evaluation, label, records, look_at, csv_format(label=label, **csv))
     if page:
         write_page(found, page)

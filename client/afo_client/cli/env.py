@@ -26,8 +26,13 @@ def command() -> None:
     ),
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The archive.  [default: ./NAME.tar.gz]")
-@click.option("--name", help="What it is called.  [default: from the versions of afo and Python]")
-@click.option("--include", multiple=True, metavar="PACKAGE", help="Only afo, this and what it needs; may be repeated.")
+@click.option("--name", help="Name of the environment.  [default: from the versions of afo and Python]")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Pack only afo, this package and its dependencies; may be repeated.",
+)
 @click.option("--exclude", multiple=True, metavar="PACKAGE", help="Leave this package out; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def pack(out: Path | None, name: str | None, include: tuple[str, ...], exclude: tuple[str, ...], as_json: bool) -> None:

@@ -11,14 +11,14 @@ from afo_client.terminal.console import print_json, print_result, table
 
 
 @click.command(
-    help="Measure a saved model on this machine: AUC, log loss, calibration, and the share of the records that hold "
+    help="Evaluate a saved model on this machine: AUC, log loss, calibration, and the share of the records that hold "
     "each feature. MODEL is a job, a directory of checkpoints, a manifest or an exported model; left out: the job "
-    "submitted last. An exported model is measured with its embedding tables as it keeps them.",
+    "submitted last. An exported model is evaluated with its embedding tables as exported.",
     epilog=examples("afo evaluate", "afo evaluate models/2026-11-07 --data 'clicks/2026-11-08/part-*' --json"),
 )
 @click.argument("model", required=False)
 @click.option("--data", "globs", multiple=True, metavar="GLOB", help="Files; left out: those in the job's data.eval.")
-@click.option("--rows", type=click.Choice(ROW_TYPES), help="Measure it with embedding tables that are kept like this.")
+@click.option("--rows", type=click.Choice(ROW_TYPES), help="Evaluate it with embedding tables in this format.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, as_json: bool) -> None:
     """Print the metrics; the exit code does not depend on them."""

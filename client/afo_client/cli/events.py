@@ -22,12 +22,12 @@ _VALUE_CHARACTERS = 200
 
 
 @click.command(
-    help="Print what happened to a job, an event a line. JOB left out: the one submitted last.",
+    help="Print what happened to a job, one event a line. JOB left out: the one submitted last.",
     epilog=examples("afo events -f", "afo events application_1700000000000_0001 --json"),
 )
 @click.argument("job", required=False, type=JobType())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(job: str | None, follow: bool, as_json: bool) -> None:
     """Print the event log."""
     config = load_config()

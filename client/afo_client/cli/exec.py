@@ -13,8 +13,8 @@ from afo_client.terminal.console import print_json, print_result, say
 
 
 @click.command(
-    help="Run a command beside a live task: in its container, its working directory and its environment, for a minute "
-    "at most; no shell reads it. Its output goes to stdout, its exit code is ours. "
+    help="Run a command beside a live task: in its container, its working directory and its environment, for at most a "
+    "minute, without a shell. Its output goes to stdout, and its exit code becomes ours. "
     "JOB left out: the one submitted last.",
     context_settings={"allow_interspersed_args": False},
     epilog=examples("afo exec worker:0 -- nproc", "afo exec local_1700000000000_0001 ps:0 -- python -m pip list"),

@@ -24,8 +24,8 @@ from afo_client.terminal.console import print_json, print_result
 )
 @click.argument("model")
 @click.option("--out", "output", required=True, metavar="DIRECTORY", help="Where the SavedModel goes.")
-@click.option("--rows", type=click.Choice(ROW_TYPES), help="How embedding tables are kept; left out: as the job says.")
-@click.option("--tables", type=click.Choice(TABLE_KINDS), help="What looks keys up in it; left out: as the job says.")
+@click.option("--rows", type=click.Choice(ROW_TYPES), help="Format of embedding tables; left out: as the job says.")
+@click.option("--tables", type=click.Choice(TABLE_KINDS), help="Form of hash tables; left out: as the job says.")
 @click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(

@@ -24,13 +24,13 @@ def command() -> None:
 
 
 @command.command(help="Start the history server, or say where it already runs.")
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0: any free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="Port; 0: any free one.")
 @click.option(
     "--root",
     metavar="URL",
     help="Directory of all jobs; left out: $AFO_HISTORY_DIR, `history.directory` of the site, the runtime's.",
 )
-@click.option("--runtime", type=click.Choice(("local", "yarn")), help="Whose jobs, without --root.")
+@click.option("--runtime", type=click.Choice(("local", "yarn")), help="Runtime whose jobs to show, without --root.")
 @click.option("--foreground", is_flag=True, help="Serve from this terminal until Ctrl-C.")
 def start(port: int, root: str | None, runtime: str | None, foreground: bool) -> None:
     """Print the address on stdout."""
@@ -67,8 +67,10 @@ def stop() -> None:
 
 
 @command.command(help="Print an address that signs you in, so that you may kill and delete jobs from their pages.")
-@click.option("--foreground", is_flag=True, help="Of a server that serves from a terminal.")
-@click.option("--port", type=click.IntRange(1, 65535), default=_PORT, show_default=True, help="With --foreground.")
+@click.option("--foreground", is_flag=True, help="For a server started with --foreground.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=_PORT, show_default=True, help="Its port, with --foreground."
+)
 def login(foreground: bool, port: int) -> None:
     """The address holds the server's token: it is for this user alone."""
     config = load_config()
@@ -103,11 +105,11 @@ def status(as_json: bool) -> None:
     epilog=examples(
         "afo history ls ctr --state FAILED --since 2026-11-01",
         "afo history ls --tag team=feeds --sort auc",
-        "afo history ls ctr --column metrics.log_loss --column params.train.batch_size --sort metrics.log_loss",
+        "afo history ls ctr --column metrics.log_loss --column params.data.batch_size --sort metrics.log_loss",
     ),
 )
 @click.argument("words", nargs=-1)
-@click.option("--server", metavar="URL", help="Another one than this user's own.")
+@click.option("--server", metavar="URL", help="A history server other than this user's own.")
 @click.option("--state", multiple=True, metavar="STATE", help="May be given several times.")
 @click.option("--user", help="Who submitted it.")
 @click.option("--queue", help="Its queue.")
@@ -120,8 +122,10 @@ def status(as_json: bool) -> None:
     "--column", multiple=True, metavar="COLUMN",
     help="metrics.NAME, params.SETTING or tags.KEY in place of AUC; may be given several times.",
 )  # fmt: skip
-@click.option("--ascending", is_flag=True, help="The smallest first.")
-@click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
+@click.option("--ascending", is_flag=True, help="Sort in ascending order.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Maximum number of jobs."
+)
 @click.option("--json", "as_json", is_flag=True, help="The server's answer.")
 def list_jobs(
     words: tuple[str, ...], server: str | None, limit: int, ascending: bool, as_json: bool, **asked: object

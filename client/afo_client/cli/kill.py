@@ -18,13 +18,13 @@ from afo_client.terminal.console import print_json, say
 @click.command(
     help="End a job, and wait until nothing of it is left. A job that has ended stays as it is. "
     "With TASK, end the process of that task alone: it comes back as after any other end. "
-    "JOB left out: the one submitted last, after a question on a terminal.",
+    "JOB left out: the one submitted last, after confirmation on a terminal.",
     epilog=examples("afo kill application_1700000000000_0001", "afo kill", "afo kill --yes", "afo kill worker:1"),
 )
 @click.argument("job", metavar="[JOB]", required=False, type=JobType(tasks=True))
 @click.argument("task", metavar="[TASK]", required=False, type=TaskType())
 @click.option("--reason", default="afo kill", help="Kept with the job.")
-@click.option("-y", "--yes", is_flag=True, help="The job submitted last, unasked.")
+@click.option("-y", "--yes", is_flag=True, help="Kill the job submitted last without asking.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str | None, task: str | None, reason: str, yes: bool, as_json: bool) -> None:
     """End a job or a task; may be repeated."""

@@ -24,19 +24,19 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 @click.command(
-    help="Print or follow the logs of a job's tasks: JOB, TASK (worker:0, ps, am) or both, or of all tasks. "
+    help="Print or follow the logs of a job's tasks, of all or of TASK (worker:0, ps, am). "
     "JOB left out: the one submitted last.",
     epilog=examples("afo logs -f", "afo logs worker:0 --tail 50", "afo logs application_1700000000000_0001 ps --all"),
 )
 @click.argument("job", required=False, type=JobType(tasks=True))
 @click.argument("task", required=False, type=TaskType())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--tail", type=click.IntRange(0), help="Begin with the last so many lines of each log.")
+@click.option("--tail", type=click.IntRange(0), help="Begin with the last N lines of each log.")
 @click.option(
     "--attempt", type=click.IntRange(0),
-    help="Of this attempt, from 0; left out: the newest. Application attempts (of `am`) from 1; left out: all.",
+    help="Attempt, from 0; left out: the newest. For `am`, application attempt, from 1; left out: all.",
 )  # fmt: skip
-@click.option("--all", "all_attempts", is_flag=True, help="Of all attempts.")
+@click.option("--all", "all_attempts", is_flag=True, help="All attempts.")
 @click.option("--out", type=click.Path(file_okay=False), help="Copy the logs into this directory instead.")
 @click.option("--raw", is_flag=True, help="Print control characters as they are.")
 def command(

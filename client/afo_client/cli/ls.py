@@ -24,7 +24,7 @@ _UNREADABLE = "UNREADABLE"
 @click.command(help="List jobs, running and finished, newest first.")
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Only jobs of this runtime.")
 @click.option("--state", metavar="STATE", help="Only jobs in this state, e.g. RUNNING or FAILED.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(runtime: RuntimeName | None, state: str | None, limit: int, as_json: bool) -> None:
     """List jobs from their directories, and what YARN knows beyond them."""

@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
 def afo() -> None:
     """Train sparse click-through models on YARN, or on this machine.
 
-    Results go to stdout, words to stderr. Exit codes: 0 done, 1 job failed, 2 wrong usage, 3 wrong job file or data,
+    Results go to stdout, messages to stderr. Exit codes: 0 done, 1 job failed, 2 wrong usage, 3 wrong job file or data,
     4 no permission, 5 not found, 6 cluster unreachable, 7 waited too long, 8 job killed, 70 a bug in afo,
     74 output not written, 130 interrupted, 141 nobody reads the output, 143 terminated.
     """

@@ -16,8 +16,8 @@ from afo_client.terminal.console import say
 
 
 @click.command(
-    help="Start a job again as it was submitted: the job file of that time with its settings and variables, which "
-    "--set and --var change; the files are those that are there now. JOB left out: the one submitted last.",
+    help="Start a job again as it was submitted, with the job file, settings and variables of then; --set and --var "
+    "change them, and data files are listed anew. JOB left out: the one submitted last.",
     epilog=examples(
         "afo resubmit",
         "afo resubmit --var dt=2026-11-20",

@@ -11,8 +11,8 @@ from afo_client.terminal.console import print_json, print_result, say
 
 
 @click.command(
-    help="Print where each thread of a live task stands: its Python code, and its native code where the node allows to "
-    "read it. The task is not harmed. JOB left out: the one submitted last.",
+    help="Print the stack trace of each thread of a live task: Python frames, and native frames where the node allows "
+    "it. The task is not disturbed. JOB left out: the one submitted last.",
     epilog=examples("afo stacks worker:0", "afo stacks application_1700000000000_0001 ps:1"),
 )
 @click.argument("job", metavar="[JOB]", required=False, type=JobType(tasks=True))

@@ -35,9 +35,9 @@ _CHANGES = (
 _FOLLOW = (
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="A smoke run over the first N records."),
     click.option("--detach/--wait", default=False, help="Return once submitted; or follow it to its end (default)."),
-    click.option("--idempotency-key", "key", metavar="KEY", help="Once for this key; else the earlier job."),
-    click.option("--retry", is_flag=True, help="With --idempotency-key: another if that job FAILED or was KILLED."),
-    click.option("--trial/--no-trial", default=True, help="Try the first step of an own model before (default)."),
+    click.option("--idempotency-key", "key", metavar="KEY", help="Start one job for this key; later calls follow it."),
+    click.option("--retry", is_flag=True, help="With --idempotency-key: another job if that one FAILED or was KILLED."),
+    click.option("--trial/--no-trial", default=True, help="Try the first step of an own model first (default)."),
     time_option("--timeout", "Stop following after this time, e.g. 2h (exit code 7)."),
     click.option("--kill-on-interrupt", is_flag=True, help="Ctrl-C kills the job without asking."),
     click.option("--dry-run", "only_plan", is_flag=True, help="Print what would be submitted as JSON, submit nothing."),

@@ -23,13 +23,13 @@ _LOOK_S = 0.5
 
 
 @click.command(
-    help="Start TensorBoard over a job's summaries, print its address on stdout, and end it on Ctrl-C. It is that of "
-    "the job's own interpreter if that is on this machine, else that of afo. Its event files, and nothing else, are "
+    help="Start TensorBoard over a job's summaries, print its address on stdout, and end it on Ctrl-C. The job's own "
+    "interpreter runs it if that is on this machine, else afo's. Only the job's event files are "
     "copied here and kept up to date. JOB left out: the one submitted last.",
     epilog=examples("afo tb", "afo tb application_1700000000000_0001 --port 6006"),
 )
 @click.argument("job", required=False, type=JobType())
-@click.option("--port", type=click.IntRange(1, 65535), help="Left out: any free one.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port; left out: any free one.")
 def command(job: str | None, port: int | None) -> None:
     """Serve until Ctrl-C."""
     config = load_config()

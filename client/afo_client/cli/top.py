@@ -27,17 +27,19 @@ _PAUSE_S = 2.0
 
 
 @click.command(
-    help="Show what each task of a live job does now, again and again until the job has ended or Ctrl-C; where stdout "
-    "is no terminal, once. Rates need the job's secret, so that others see states alone. "
+    help="Show what each task of a live job is doing, refreshed until the job has ended or Ctrl-C; once if stdout is "
+    "not a terminal. Rates need the job's secret, so others see only states. "
     "JOB left out: the one submitted last.",
     epilog=examples("afo top", "afo top --json -n 10 > rates.jsonl"),
 )
 @click.argument("job", required=False, type=JobType())
-@click.option("--interval", type=click.FloatRange(0.2), default=_PAUSE_S, show_default=True, help="Seconds between.")
 @click.option(
-    "-n", "--count", type=click.IntRange(1), help="So many pictures.  [default: on a terminal no end, else 1]"
+    "--interval", type=click.FloatRange(0.2), default=_PAUSE_S, show_default=True, help="Seconds between updates."
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a picture.")
+@click.option(
+    "-n", "--count", type=click.IntRange(1), help="Number of updates.  [default: on a terminal no end, else 1]"
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each update.")
 def command(job: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Look, wait, look, show the difference; Ctrl-C is the way out."""
     config = load_config()

@@ -16,8 +16,8 @@ _HEAD = """# The job file
 
 This page is generated from the types in `afo/job/` by `python -m afo_client.submission.job_reference`; change it there.
 
-A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate keys and tags are errors. Paths are
-relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,
+A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate keys and YAML tags are errors. Paths
+are relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,
 `checkpoint.dir`, `checkpoint.warm_start` and `export.dir`; if it is a date, `{{name-1}}` is the day before and
 `{{name-6..name}}` seven paths. `--set a.b=c` replaces any value. `null` is not the same as leaving a key out.
 Memory is at most 2 PiB, a duration at most 100 years.
@@ -51,7 +51,7 @@ def _sections(kind: inspect.Type, path: str, done: dict[type, str]) -> Iterator[
         done[struct.cls] = path
         yield _sentence(struct.cls)
         yield ""
-        yield "| key | value | default | |"
+        yield "| key | value | default | meaning |"
         yield "|---|---|---|---|"
         yield from (_row(member) for member in struct.fields)
         yield ""

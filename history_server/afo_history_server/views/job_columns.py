@@ -1,6 +1,6 @@
 """Columns of the list of jobs that somebody chooses: metrics, settings and tags. Pure.
 
-They are named as MLflow's search names them: `metrics.auc`, `params.train.batch_size`, `tags.team`.
+They are named as MLflow's search names them: `metrics.auc`, `params.data.batch_size`, `tags.team`.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def column(name: str) -> Column:
     if kind not in KINDS or not dot or not of:
         raise UsageError(
             f"column is {name[:80]!r}; allowed is metrics.NAME, params.SETTING or tags.KEY, like metrics.log_loss or "
-            "params.train.batch_size"
+            "params.data.batch_size"
         )
     return Column(kind, of)
 

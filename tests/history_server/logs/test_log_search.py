@@ -184,9 +184,9 @@ def test_the_pages_lead_to_the_line(client: FlaskClient, running: JobWriter) -> 
 def test_a_search_goes_on_where_it_stopped(client: FlaskClient, running: JobWriter) -> None:
     running.write_log("worker_0", 0, "stderr", b"hit\n" * 300)
     first = text(client, f"{ADDRESS}/search?q=hit")
-    assert "200 lines in the bytes 400 to 1,200 of 1,200" in page_words(first)
+    assert "200 lines in bytes 400 to 1,200 of 1,200" in page_words(first)
     [further] = re.findall(r'rel="prev" href="([^"]*)"', first)
-    assert "100 lines in the bytes 0 to 400 of 1,200" in page_words(text(client, further.replace("&amp;", "&")))
+    assert "100 lines in bytes 0 to 400 of 1,200" in page_words(text(client, further.replace("&amp;", "&")))
 
 
 @pytest.mark.parametrize(

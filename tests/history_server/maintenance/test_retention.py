@@ -97,7 +97,7 @@ def test_old_jobs_go_but_models_and_running_jobs_stay(
     assert retention.apply() == []
     app = create_app(root)
     page = browser(app).get(f"/jobs/{DONE}").text
-    assert "Its event log is not there (any more)" in page
+    assert "Its event log is missing" in page
     assert "0.7512" in page
     close_app(app)
 

@@ -49,7 +49,7 @@ def opened(client: FlaskClient, *jobs: str) -> str:
     address = urlsplit(answer.location).path
     first = client.get(address, base_url=TENSORBOARD)
     assert (first.status_code, first.headers["Refresh"]) == (202, "1")
-    assert "TensorBoard starts" in first.text
+    assert "TensorBoard is starting" in first.text
     assert client.get(f"{address}data/runs", base_url=TENSORBOARD).status_code == 503
     until(lambda: client.get(address, base_url=TENSORBOARD).status_code != 202)
     return address

@@ -169,7 +169,9 @@ def test_a_line_without_end_and_lines_without_events_stop_no_list(
     states = {job["job_id"]: job["state"] for job in client.get("/api/v1/jobs").json["jobs"]}
     assert states == {DONE: "SUCCEEDED", FAILED: "FAILED", RUNNING: "RUNNING"}
     assert client.get("/metrics").status_code == 200
-    assert "not read whole, because a line of it is longer than 268435456 bytes" in client.get(f"/jobs/{FAILED}").text
+    assert (
+        "not read to its end, because a line of it is longer than 268435456 bytes" in client.get(f"/jobs/{FAILED}").text
+    )
     assert "because more than 10,000 lines of it hold no event" in client.get(f"/jobs/{RUNNING}").text
 
 

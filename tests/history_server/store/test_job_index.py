@@ -246,7 +246,7 @@ def test_a_file_system_that_is_away_leaves_the_last_list(
         clock[0] += 65
         for page in ("/", "/fleet"):
             text = client.get(page).text
-            assert "1 min 5 s ago, nothing newer can be" in text
+            assert "1 min 5 s ago; nothing newer can be" in text
             assert "no NameNode answers" in text
         answer = client.get("/api/v1/jobs").json
         assert ([job["job_id"] for job in answer["jobs"]], answer["problem"]) == ([DONE], "no NameNode answers")

@@ -107,7 +107,7 @@ def test_the_list_is_fresh_by_itself_unless_it_is_paused(
     expect(page.get_by_text("just now")).to_be_visible(timeout=15_000)
     expect(page.get_by_label(f"choose {DONE}")).to_be_checked()
     page.get_by_label(f"choose {RUNNING}").check()
-    page.get_by_role("button", name="Compare the chosen").click()
+    page.get_by_role("button", name="Compare selected jobs").click()
     expect(page.get_by_role("heading", name="2 jobs side by side")).to_be_visible()
 
     page.goto(f"{server}/jobs/{RUNNING}")

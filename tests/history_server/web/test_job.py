@@ -393,7 +393,7 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
     ("state", "sentence"),
     [
         ("", "To be exported"), ("SUCCEEDED", "Exported"),
-        ("FAILED", "Chosen for the export, which did not come to its end"),
+        ("FAILED", "Chosen for an export that was not completed"),
     ],
 )  # fmt: skip
 def test_metrics_are_those_of_the_checkpoint_that_is_exported(
@@ -432,8 +432,8 @@ def test_a_profile_is_linked_once_it_is_there(client: FlaskClient, running: JobW
     storage.write_bytes(f"{folder}/plugins/profile/2026/h.xplane.pb", b"\x00trace")
     shown = page(client, running, "/profiles/profile-worker_0-4")
     assert "MatMul&lt;b&gt; 1,500 50 % 300 5,000" in words(shown)
-    assert "seconds, in which it ended 1 step, by" in words(shown)
-    assert "No whole step is in it" in shown
+    assert "seconds, in which it finished 1 step, by" in words(shown)
+    assert "It contains no whole step" in shown
     assert "File &lt;model.py&gt;, line 1" in shown
     answer = client.get(f"/jobs/{RUNNING}/profiles/profile-worker_0-4/download")
     assert (answer.data, answer.content_type) == (b"\x00trace", "application/octet-stream")
@@ -487,7 +487,7 @@ def test_staleness_is_drawn_where_there_is_any(client: FlaskClient, running: Job
 
 
 def test_statistics_of_features(client: FlaskClient, done: JobWriter) -> None:
-    assert "No statistics of features are kept" in page(client, done, "/features")
+    assert "No feature statistics are kept" in page(client, done, "/features")
     plain = FeatureProfile(name="b<i>", kind="bytes", coverage=0.5, length=1, distinct=2, drift=0.01,
                            top=(TopValue("<x>", 0.75),))  # fmt: skip
     moved = FeatureProfile(name="age", kind="float", coverage=1, length=1, distinct=70, mean=38.5, std=13.25, drift=0.5,
@@ -496,7 +496,7 @@ def test_statistics_of_features(client: FlaskClient, done: JobWriter) -> None:
     profile = Profile(records=2000, evaluation=1000, label="click", positive=0.25, features=(plain, moved))
     storage.write_bytes(done.paths.features, msgspec.json.encode(profile))
     shown = words(page(client, done, "/features"))
-    assert "Features 2 Training records looked at 2,000 Evaluation records looked at 1,000" in shown
+    assert "Features 2 Training records read 2,000 Evaluation records read 1,000" in shown
     assert "click above 0 25.00 % Drifted 1" in shown
     rows = shown[shown.index("Most frequent") :]
     assert "age float 100.0 % 1 70 12.50 % 0.500 6.25 % -0.250 38.5 13.25 1 2 3 4 5" in rows, "the most drifted first"

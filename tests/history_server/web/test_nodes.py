@@ -76,7 +76,7 @@ def test_without_a_cluster_machines_are_those_of_running_jobs(client: FlaskClien
 @pytest.mark.usefixtures("alone")
 def test_nothing_runs(client: FlaskClient) -> None:
     shown = words(text(client, "/nodes"))
-    assert "No node runs a container." in shown
+    assert "No containers are running." in shown
     assert "No job here waits for a container." in shown
 
 
@@ -131,7 +131,7 @@ def test_one_user_s_jobs_push_nobody_else_s_off_the_page(
     for number in range(1, 9):
         writer(f"local_{number}_{number:04d}", f"job {number}").begin().task(WORKER, host="n1")
     shown = words(text(client, "/nodes"))
-    assert "5 older running jobs are not looked at" in shown
+    assert "5 older running jobs are not shown" in shown
     assert [f"job {number}" in shown for number in (1, 2, 6, 7, 8)] == [True, False, False, True, True]
 
 

@@ -166,7 +166,7 @@ def test_two_jobs_are_compared_from_the_list(page: Page, server: str, jobs: Jobs
     page.goto(f"{server}/?q=income")
     for job in (jobs.done, jobs.running):
         page.get_by_label(f"choose {job.id}").check()
-    page.get_by_role("button", name="Compare the chosen").click()
+    page.get_by_role("button", name="Compare selected jobs").click()
     expect(page.get_by_role("heading", name="2 jobs side by side")).to_be_visible()
     expect(page.locator(".chart path.line, .chart polyline.line").first).to_be_visible()
     row = page.locator("tr", has_text="data.epochs")
@@ -196,7 +196,7 @@ def test_tensorboard_shows_scalars_of_a_running_and_of_a_finished_job(
     page.goto(f"{server}/?q=income")
     for job in (jobs.done, jobs.running):
         page.get_by_label(f"choose {job.id}").check()
-    page.get_by_role("button", name="Their TensorBoard").click()
+    page.get_by_role("button", name="Open their TensorBoard").click()
     page.wait_for_url(re.compile(r"//localhost:\d+/tb/.*"), wait_until="commit")
     expect(page.get_by_text("loss").first).to_be_visible(timeout=120_000)
     for job in (jobs.done, jobs.running):

@@ -22,8 +22,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def keytab_options(function: _Function) -> _Function:
     """Runs the command with tickets of the keytab, where one is given."""
 
-    @click.option("--keytab", metavar="FILE", help="Kerberos tickets by this keytab, which goes with a job on YARN.")
-    @click.option("--principal", metavar="NAME", help="Of --keytab; left out: the first in it.")
+    @click.option(
+        "--keytab",
+        metavar="FILE",
+        help="Get Kerberos tickets with this keytab, which is sent along with a job on YARN.",
+    )
+    @click.option("--principal", metavar="NAME", help="Principal in the keytab; left out: the first.")
     @functools.wraps(function)
     def command(*arguments: Any, keytab: str | None, principal: str | None, **options: Any) -> Any:
         if keytab is None:

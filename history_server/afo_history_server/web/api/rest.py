@@ -28,7 +28,7 @@ _LIST = (
     Parameter("tag", "string", "`team` or `team=feeds`."),
     Parameter("since", "string", "A day, or a moment in UTC: jobs that began then or later."),
     Parameter("until", "string", "Jobs that began before; a day is included."),
-    Parameter("column", "string", "`metrics.auc`, `params.train.batch_size`, `tags.team`; several times for several."),
+    Parameter("column", "string", "`metrics.auc`, `params.data.batch_size`, `tags.team`; several times for several."),
     Parameter("sort", "string", "What the list is sorted by, also a column; `began` if left out."),
     Parameter("order", "string", "`desc`, if left out, or `asc`."),
     Parameter("page", "integer", "From 1."),
