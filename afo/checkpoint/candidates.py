@@ -34,10 +34,10 @@ def candidates(source: str, own_url: str = "") -> Candidates:
         if refusal is not None and manifests:
             passed_over.append(f"{directory}: the quality gate refused it: {'; '.join(refusal.reasons)}")
         else:
-            found += [_rank(each) for each in manifests]
+            found += [_rank(manifest) for manifest in manifests]
     if not found and not passed_over:
         passed_over.append(f"{source} holds no checkpoint")
-    return Candidates(tuple(each[-1] for each in sorted(found, reverse=True)), tuple(passed_over))
+    return Candidates(tuple(ranked[-1] for ranked in sorted(found, reverse=True)), tuple(passed_over))
 
 
 def newest(source: str) -> str:
@@ -71,13 +71,13 @@ def nothing_found(passed_over: Iterable[str]) -> NotFound:
 
 def _directories(source: str, own_url: str) -> list[str]:
     try:
-        inside = [each.url for each in storage.list_dir(source) if each.is_dir]
+        inside = [entry.url for entry in storage.list_dir(source) if entry.is_dir]
     except NotFound:
         return []
     except AfoError as error:
         raise DataError(f"{source} is neither a directory nor a checkpoint's manifest: {error}") from error
     own = own_url.rstrip("/")
-    return [each for each in (source.rstrip("/"), *inside) if each.rstrip("/") != own]
+    return [directory for directory in (source.rstrip("/"), *inside) if directory.rstrip("/") != own]
 
 
 def _rank(found: Found) -> tuple[bool, float, tuple[int, int, bool], str]:

@@ -124,7 +124,7 @@ def _urls(checkpoint_url: str) -> list[str]:
 def _manifests(urls: list[str]) -> list[Found]:
     matches = [(url, _NAME.match(storage.name(url))) for url in urls]
     found = [Found(url, int(match[1]), int(match[2]), bool(match[3])) for url, match in matches if match]
-    return sorted(found, key=lambda each: each.age)
+    return sorted(found, key=lambda manifest: manifest.age)
 
 
 def parse_name(url: str) -> Found:
@@ -218,8 +218,10 @@ def _legible(manifests: list[Found]) -> tuple[list[tuple[Found, Manifest]], list
             problems.append(str(error))
     named = Counter(manifest.directory for _, manifest in legible)
     shared = [(found, manifest) for found, manifest in legible if named[manifest.directory] > 1]
-    problems += [f"{found.url}: another checkpoint has its directory, {each.directory}, too" for found, each in shared]
-    return [each for each in legible if each not in shared], problems
+    problems += [
+        f"{found.url}: another checkpoint has its directory, {manifest.directory}, too" for found, manifest in shared
+    ]
+    return [pair for pair in legible if pair not in shared], problems
 
 
 def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> set[str] | None:

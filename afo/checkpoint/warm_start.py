@@ -31,7 +31,9 @@ RowWriter = Callable[[Any, Any], None]
 
 def rules_of(parameters: Parameters) -> dict[str, str]:
     """The optimizer of each trained tensor, by the name that the job file has for it."""
-    rules = {each.name: type(each.rule).__name__.removesuffix("Rule").lower() for each in parameters.trained}
+    rules = {
+        parameter.name: type(parameter.rule).__name__.removesuffix("Rule").lower() for parameter in parameters.trained
+    }
     return rules | {table.name: type(table.optimizer).__name__.lower() for table in _hash_tables(parameters)}
 
 

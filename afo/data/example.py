@@ -77,7 +77,7 @@ def _fill(feature: Any, name: str, values: Any) -> None:
         elif kind == "float":
             feature.float_list.value.extend(plain)
         else:
-            feature.bytes_list.value.extend(each.encode() if isinstance(each, str) else each for each in plain)
+            feature.bytes_list.value.extend(value.encode() if isinstance(value, str) else value for value in plain)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"feature `{name}`: {error}") from error
 

@@ -17,10 +17,10 @@ def by_label(names: Sequence[str], labels: NDArray[np.float32], probabilities: N
     With several labels these are means over the labels, and `auc/<label>` and so on are each label's own.
     Raises DataError, naming the label.
     """
-    each = {name: _of_label(name, labels[:, place], probabilities[:, place]) for place, name in enumerate(names)}
-    found = {metric: float(np.mean([values[metric] for values in each.values()])) for metric in _METRICS}
+    of_label = {name: _of_label(name, labels[:, place], probabilities[:, place]) for place, name in enumerate(names)}
+    found = {metric: float(np.mean([values[metric] for values in of_label.values()])) for metric in _METRICS}
     if len(names) > 1:
-        found |= {f"{metric}/{name}": value for name, values in each.items() for metric, value in values.items()}
+        found |= {f"{metric}/{name}": value for name, values in of_label.items() for metric, value in values.items()}
     return {**found, "samples": float(len(labels))}
 
 

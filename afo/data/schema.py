@@ -102,7 +102,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def require_unseen(self, labels: Iterable[str], sample_id: str | None) -> None:
         """Raises SpecError for a label, or the sample id, that is a feature: a model must not see it."""
-        for field, name in [*(("label", each) for each in labels), ("sample_id", sample_id)]:
+        for field, name in [*(("label", label) for label in labels), ("sample_id", sample_id)]:
             if name in self.names:
                 raise SpecError(
                     f"$.data.{field}: `{name}` is a feature of the schema, and a model must not see it; take it out"
@@ -150,7 +150,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def _wanted(self) -> dict[str, tuple[ListKind, int | None]]:
         """Kind and number of values of each feature, label and sample id; None: any number."""
         wanted: dict[str, tuple[ListKind, int | None]] = {
-            each.name: (each.list_kind, None if each.max_length else each.size) for each in self.features
+            feature.name: (feature.list_kind, None if feature.max_length else feature.size) for feature in self.features
         }
         outputs = (name for name in (self.label, self.sample_id) if name is not None)
         return wanted | {name: (self.stored.get(name, "int64"), 1) for name in outputs}

@@ -181,12 +181,12 @@ def _import(
 ) -> int:
     """Rows of one manifest, file by file to the servers that own a part of what it can hold."""
 
-    def one(entry: RowsFile) -> int:
+    def import_file(entry: RowsFile) -> int:
         owners = [server for server in _owners(entry.server, manifest.servers, group.servers) if server in wanted]
         return _import_file(group, url, manifest, entry, owners, targets) if owners else 0
 
     with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
-        return sum(pool.map(one, manifest.files))
+        return sum(pool.map(import_file, manifest.files))
 
 
 def _import_file(

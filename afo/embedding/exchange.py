@@ -107,8 +107,8 @@ class Exchange:
         return self._pool(1)[0]
 
     def _pool(self, outputs: int) -> list[Any]:
-        bags = {number: each.bags for number, each in enumerate(self._runs) if each.bags is not None}
-        weights = {number: each.weights for number, each in enumerate(self._runs) if each.weights is not None}
+        bags = {number: run.bags for number, run in enumerate(self._runs) if run.bags is not None}
+        weights = {number: run.weights for number, run in enumerate(self._runs) if run.weights is not None}
         pooled = self._ops.afo_pool(
             [tf.cast(values, tf.float32) for values in self.values],
             self._splits,
@@ -118,10 +118,10 @@ class Exchange:
             list(weights.values()),
             bag_runs=list(bags),
             weight_runs=list(weights),
-            run_tables=[each.keys for each in self._runs],
+            run_tables=[run.keys for run in self._runs],
             dims=[self._group.tables[number].dim for number in self._numbers],
-            combiners=[COMBINERS[each.combiner] for each in self._runs],
-            max_norms=[each.max_norm or 0.0 for each in self._runs],
+            combiners=[COMBINERS[run.combiner] for run in self._runs],
+            max_norms=[run.max_norm or 0.0 for run in self._runs],
             num_outputs=outputs,
         )
         return list(pooled)
@@ -165,9 +165,9 @@ class Exchange:
     def times(self, flat: Sequence[Any], factors: Mapping[str, Any]) -> list[Any]:
         """What lies as `values` do, that of each table multiplied by its factor, a scalar by the name of the table."""
         dims = tf.constant([self._group.tables[number].dim for number in self._numbers])
-        each = tf.stack([factors[self._group.tables[number].name] for number in self._numbers])
+        by_table = tf.stack([factors[self._group.tables[number].name] for number in self._numbers])
         return [
-            values * tf.cast(tf.repeat(each, (splits[1:] - splits[:-1]) * dims), values.dtype)
+            values * tf.cast(tf.repeat(by_table, (splits[1:] - splits[:-1]) * dims), values.dtype)
             for splits, values in zip(self._splits, flat, strict=True)
         ]
 
@@ -190,8 +190,8 @@ class Exchange:
 
 def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32) -> Exchange:
     """An exchange of the rows that some features ask for; those of one table share its keys."""
-    tables = sorted({each.table for each in asked})
-    sets = [tables.index(each.table) for each in asked]
-    keys = unique_keys([each.ids for each in asked], sets, group.servers)
-    runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
+    tables = sorted({lookup.table for lookup in asked})
+    sets = [tables.index(lookup.table) for lookup in asked]
+    keys = unique_keys([lookup.ids for lookup in asked], sets, group.servers)
+    runs = [Run(number, *lookup[2:]) for number, lookup in zip(sets, asked, strict=True)]
     return Exchange(group, tables, keys, runs, insert=insert, wire=wire)

@@ -51,7 +51,7 @@ class TableGroup:
     def server(self, number: int) -> ServerTables:
         """The tables on one server."""
         if not self._servers:
-            self._servers = [ServerTables(self._place(each), self.tables) for each in range(self.servers)]
+            self._servers = [ServerTables(self._place(server), self.tables) for server in range(self.servers)]
         return self._servers[number]
 
     def add(self, table: Table) -> int:
@@ -106,7 +106,7 @@ class TableGroup:
     def _declare(self, table: Table, tables: int) -> int:
         """`tables`: how many there are to be, as far as is known."""
         check_dim(table.name, table.dim)
-        if any(each.name == table.name for each in self.tables):
+        if any(known.name == table.name for known in self.tables):
             raise SpecError(f"there is an embedding variable `{table.name}` already; give this one another name")
         self.tables.append(table._replace(shard_bits=_shard_bits(tables)))
         self._servers = []

@@ -68,7 +68,7 @@ def group_embedding_lookup_sparse(
             raise ModelError(f"group_embedding_lookup_sparse has {count} variables and {length} {name}")
     if len({id(variable.group) for variable in variables}) > 1:
         raise ModelError("group_embedding_lookup_sparse: the variables are of more than one group")
-    asked = [_make_asked(*each) for each in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
+    asked = [_make_asked(*arguments) for arguments in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
     group, insert = variables[0].group, tape.active() is not None
     if distributed_aggregation:
         pooled = _record_on_tape(pooled_exchange_of(group, asked, insert=insert, wire=wire)).pool()

@@ -55,11 +55,11 @@ def server_bags(keys: Keys, runs: Sequence[Run]) -> ServerBags:
         keys.splits,
         keys.places,
         keys.lengths,
-        [none_i if each.bags is None else each.bags for each in runs],
-        [none_f if each.weights is None else each.weights for each in runs],
+        [none_i if run.bags is None else run.bags for run in runs],
+        [none_f if run.weights is None else run.weights for run in runs],
     )
     parts = (found.lengths, found.near, found.far, found.server_weights)
-    return ServerBags(found.samples, *(tuple(each) for each in parts))
+    return ServerBags(found.samples, *(tuple(part) for part in parts))
 
 
 class PooledExchange:
@@ -82,8 +82,8 @@ class PooledExchange:
         self._keys, self._bags = keys, bags
         self._attributes = {
             "numbers": self._numbers,
-            "run_tables": [each.keys for each in runs],
-            "max_norms": [each.max_norm or 0.0 for each in runs],
+            "run_tables": [run.keys for run in runs],
+            "max_norms": [run.max_norm or 0.0 for run in runs],
         }
         self._handles = [group.handle(server) for server in range(group.servers)]
         answers = []
@@ -148,10 +148,10 @@ def pooled_exchange_of(
     group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32
 ) -> PooledExchange:
     """As `afo.embedding.exchange.exchange_of`."""
-    tables = sorted({each.table for each in asked})
-    sets = [tables.index(each.table) for each in asked]
-    keys = unique_keys([each.ids for each in asked], sets, group.servers)
-    runs = [Run(number, *each[2:]) for number, each in zip(sets, asked, strict=True)]
+    tables = sorted({lookup.table for lookup in asked})
+    sets = [tables.index(lookup.table) for lookup in asked]
+    keys = unique_keys([lookup.ids for lookup in asked], sets, group.servers)
+    runs = [Run(number, *lookup[2:]) for number, lookup in zip(sets, asked, strict=True)]
     return PooledExchange(group, tables, keys, server_bags(keys, runs), runs, insert=insert, wire=wire)
 
 

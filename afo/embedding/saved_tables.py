@@ -146,7 +146,7 @@ def read_rows(url: str, within: str | None = None) -> dict[str, Rows]:
                 if block.is_of_filter:
                     continue
                 changes[block.number].append(_weights(block.rows, tables[block.number].dim))
-        held = [_after(before, blocks) for before, blocks in zip(held, changes, strict=True)]
+        held = [_apply_blocks(before, blocks) for before, blocks in zip(held, changes, strict=True)]
     return {table.name: rows for table, rows in zip(tables, held, strict=True)}
 
 
@@ -155,7 +155,7 @@ def _weights(block: row_block.RowBlock, dim: int) -> row_block.RowBlock:
     return block._replace(values=block.values[:, :dim].copy())
 
 
-def _after(before: Rows, blocks: list[row_block.RowBlock]) -> Rows:
+def _apply_blocks(before: Rows, blocks: list[row_block.RowBlock]) -> Rows:
     """What a checkpoint's blocks make of the rows that were there."""
     gone = np.concatenate([before.keys[:0], *(block.removed for block in blocks), *(block.keys for block in blocks)])
     stays = ~np.isin(before.keys, gone)

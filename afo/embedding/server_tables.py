@@ -82,7 +82,7 @@ class ServerTables:
 
     def export_block(self, number: int, part: int, parts: int, most: int, cursor: int, since: int) -> tuple[bytes, int]:
         """A block of at most `most` rows of a table and the cursor of the next one, -1 at the end."""
-        numbers = (tf.constant(each, tf.int64) for each in (number, part, parts, most, cursor, since))
+        numbers = (tf.constant(argument, tf.int64) for argument in (number, part, parts, most, cursor, since))
         block, following = self._export_block(*numbers)
         return block.numpy(), int(following)
 
@@ -186,10 +186,10 @@ class ServerTables:
         policies = [self._tables[number].eviction for number in numbers]
         policy = {
             "numbers": numbers,
-            "unused_steps": [each.unused_steps for each in policies],
-            "l2_weights": [each.l2_weight for each in policies],
+            "unused_steps": [eviction.unused_steps for eviction in policies],
+            "l2_weights": [eviction.l2_weight for eviction in policies],
             # Servers hold nearly equal parts.
-            "capacities": [-(-each.capacity // self._place.servers) for each in policies],
+            "capacities": [-(-eviction.capacity // self._place.servers) for eviction in policies],
         }
         return self._trace_on_server(
             lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT
@@ -199,7 +199,7 @@ class ServerTables:
     def _clear(self) -> Any:
         return self._trace_on_server(lambda: self._ops.afo_clear_tables(self._handle(), numbers=self._numbers))
 
-    def _there(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _place_on_server(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same on the server."""
 
         def call(*given: Any) -> Any:
@@ -212,7 +212,7 @@ class ServerTables:
         """Done on the server, its answer brought home; traced for good."""
 
         def call(*given: Any) -> Any:
-            answer = self._there(function)(*given)
+            answer = self._place_on_server(function)(*given)
             with tf.device(self._place.client):
                 # An operation without outputs is itself what a graph has of it.
                 if answer is None or isinstance(answer, tf.Operation):

@@ -61,7 +61,7 @@ class Account(Struct, kw_only=True):
     def missing(self) -> Iterator[tuple[int, int]]:
         """(split, epoch) that nobody acknowledged."""
         every = ((split, epoch) for epoch in range(self.epochs) for split in range(len(self.splits)))
-        return (each for each in every if each not in self.acknowledged)
+        return (split for split in every if split not in self.acknowledged)
 
     @property
     def saved(self) -> int:
@@ -71,7 +71,7 @@ class Account(Struct, kw_only=True):
     @property
     def records(self) -> int:
         """All that were acknowledged, epochs together."""
-        return sum(each.count for each in self.acknowledged.values())
+        return sum(done.count for done in self.acknowledged.values())
 
 
 def records_at(positions: Iterable[Position], counts: Iterable[tuple[tuple[int, int], int]]) -> int:

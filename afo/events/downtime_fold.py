@@ -146,7 +146,7 @@ class DowntimeFold:
             self._with_master += 1
             self._back_row, since = 0, self._heard or time
         elif event.cause in HARMLESS:
-            self._over(key, time, trained=False)
+            self._end_row(key, time, trained=False)
             return
         elif event.cause not in NO_RESTART:
             idle = max(0.0, event.idle_s) if isinstance(event, ev.TaskEnded) else 0.0
@@ -161,7 +161,7 @@ class DowntimeFold:
     def _lose(
         self, task: TaskId, cause: str, message: str, time: float, *, noticed: float = 0.0, in_place: bool = False
     ) -> None:
-        self._over(_key(task), time, trained=False)
+        self._end_row(_key(task), time, trained=False)
         host = self._hosts.pop(_key(task), "") if not in_place else self._hosts.get(_key(task), "")
         self._of[_key(task)] = self._add(
             Outage(
@@ -211,7 +211,7 @@ class DowntimeFold:
         self._rows[number] = row_after
 
     def _works(self, task: TaskId, time: float) -> None:
-        self._over(_key(task), time, trained=True)
+        self._end_row(_key(task), time, trained=True)
         if task.role not in ("chief", "worker"):
             return
         self._at_work.add(_key(task))
@@ -245,7 +245,7 @@ class DowntimeFold:
         if number in self._rows and not self._rows[number].over:
             self._rows[number] = structs.replace(self._rows[number], **fields)
 
-    def _over(self, key: _Key, time: float, *, trained: bool) -> None:
+    def _end_row(self, key: _Key, time: float, *, trained: bool) -> None:
         """The task's open row ends, if it has one."""
         self._close(self._of.get(key, 0), time, trained=trained)
 

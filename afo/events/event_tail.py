@@ -48,7 +48,7 @@ class EventTail:
         if self.stopped:
             return
         try:
-            segments = sorted((each for each in self._files.list_dir(self._url) if _is_segment(each)), key=_url)
+            segments = sorted((entry for entry in self._files.list_dir(self._url) if _is_segment(entry)), key=_url)
         except NotFound:
             return
         for segment, file in self._segments.open_grown(segments, self._files.open):

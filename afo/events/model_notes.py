@@ -43,7 +43,10 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
         case ev.ExportDecided():
             return (*_best(event), *_gate(event))
         case ev.VariablesReady():
-            return (*(f"restore: passed over {each}" for each in event.passed_over), *_partly_restored(event))
+            return (
+                *(f"restore: passed over {checkpoint}" for checkpoint in event.passed_over),
+                *_partly_restored(event),
+            )
         case _:
             return ()
 
@@ -72,7 +75,7 @@ def _gate(event: ev.ExportDecided) -> tuple[str, ...]:
     if not event.checks:
         return ()
     word = "passed" if event.allowed else "refused"
-    return (f"quality gate {word} (step {event.step:,}): {'; '.join(each.text for each in event.checks)}",)
+    return (f"quality gate {word} (step {event.step:,}): {'; '.join(check.text for check in event.checks)}",)
 
 
 def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
@@ -86,7 +89,7 @@ def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
 
 
 def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
-    passed_over = tuple(f"warm start: passed over {each}" for each in event.passed_over)
+    passed_over = tuple(f"warm start: passed over {checkpoint}" for checkpoint in event.passed_over)
     if not event.source:
         return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
     partly = "" if event.source.endswith("-final.json") else ", saved before the end of its job,"

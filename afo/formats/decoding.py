@@ -65,9 +65,9 @@ def check_bounds(value: object) -> None:
     while level:
         if depth > MOST_NESTED:
             raise msgspec.ValidationError(f"more than {MOST_NESTED} brackets around a value")
-        if any(isinstance(each, int) and each not in _64_BITS for each in level):
+        if any(isinstance(item, int) and item not in _64_BITS for item in level):
             raise msgspec.ValidationError("an integer of more than 64 bits")
-        level, depth = [inner for each in level for inner in _inside(each)], depth + 1
+        level, depth = [inner for item in level for inner in _children(item)], depth + 1
 
 
 def read(url: str, kind: type[T], *, what: str = "") -> T:
@@ -84,7 +84,7 @@ def whole(url: str) -> bytes:
     return data
 
 
-def _inside(value: object) -> Iterable[object]:
+def _children(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 

@@ -123,12 +123,12 @@ class Interval(str):
     @property
     def steps(self) -> int | None:
         """None where it does not go by steps."""
-        return self._of("step")
+        return self._number_of("step")
 
     @property
     def samples(self) -> int | None:
         """None where it does not go by samples."""
-        return self._of("sample")
+        return self._number_of("sample")
 
     @property
     def epochs(self) -> float | None:
@@ -150,7 +150,7 @@ class Interval(str):
             before = step if counts else before
             yield counts
 
-    def _of(self, unit: str) -> int | None:
+    def _number_of(self, unit: str) -> int | None:
         found = self._amount
         return int(float(found[1])) if found and found[2] == unit else None
 

@@ -49,7 +49,7 @@ class Document:
             steps = steps[:-1]
         return self.places.get(steps, self.name)
 
-    def below(self, key: str) -> "Document":
+    def subdocument(self, key: str) -> "Document":
         """The value of a key of the root as a document of its own; its places stay."""
         value = self.value.get(key) if isinstance(self.value, dict) else None
         places = {steps[1:]: place for steps, place in self.places.items() if steps[:1] == (key,)}

@@ -55,7 +55,7 @@ def user(principal: str, rules: str, own_realm: str, mechanism: str = "hadoop") 
     name, _, realm = principal.partition("@")
     try:
         results = (rule.apply(realm, name.split("/"), own_realm) for rule in list(_rules(rules or "DEFAULT")))
-        found = next((each for each in results if each is not None), None)
+        found = next((result for result in results if result is not None), None)
     except (re.error, IndexError) as error:
         raise SpecError(f"{PROPERTY} cannot be read: {error}; its rules: {rules!r}") from error
     # Hadoop refuses such a user, unless it is told to take principals as they are.
@@ -76,4 +76,8 @@ def _rules(text: str) -> Iterator[_Rule]:
 
 def _replacement(text: str, match: re.Match[str]) -> str:
     r"""As Java writes it: `$1` is a group, a backslash takes the next letter as it is."""
-    return re.sub(r"\\(.)|\$(\d)", lambda each: each[1] if each[2] is None else match[int(each[2])] or "", text)
+    return re.sub(
+        r"\\(.)|\$(\d)",
+        lambda reference: reference[1] if reference[2] is None else match[int(reference[2])] or "",
+        text,
+    )

@@ -28,7 +28,7 @@ def setting(name: str) -> str | None:
     directory = conf_dir()
     if directory is None:
         return None
-    for file in (directory / each for each in _FILES):
+    for file in (directory / file_name for file_name in _FILES):
         if file.is_file() and (value := read_properties(file).get(name)) is not None:
             return value
     return None
@@ -45,5 +45,5 @@ def read_properties(file: Path) -> dict[str, str]:
         root = ElementTree.parse(file).getroot()
     except (ElementTree.ParseError, OSError) as error:
         raise ClusterUnreachable(f"cannot read the Hadoop configuration {file}: {error}") from error
-    pairs = ((each.findtext("name"), each.findtext("value")) for each in root.iter("property"))
+    pairs = ((element.findtext("name"), element.findtext("value")) for element in root.iter("property"))
     return {name.strip(): (value or "").strip() for name, value in pairs if name}

@@ -36,7 +36,7 @@ class Token(NamedTuple):
     def encoded(self) -> bytes:
         """As a Writable of Hadoop's."""
         fields = (self.identifier, self.password, self.kind.encode(), self.service.encode())
-        return b"".join(_vint(len(each)) + each for each in fields)
+        return b"".join(_vint(len(field)) + field for field in fields)
 
 
 def load_tokens() -> tuple[Token, ...]:

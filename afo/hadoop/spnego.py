@@ -28,14 +28,14 @@ class Negotiation(urllib.request.BaseHandler):
         self, request: urllib.request.Request, _body: IO[bytes], _code: int, _words: str, headers: Message
     ) -> Any:
         """The answer to the request with a proof; None leaves the error as it is."""
-        offered = {each.partition(" ")[0].lower() for each in headers.get_all("WWW-Authenticate", [])}
+        offered = {challenge.partition(" ")[0].lower() for challenge in headers.get_all("WWW-Authenticate", [])}
         if "negotiate" not in offered or request.has_header(_TICKET) or request.has_header(_TOKEN.capitalize()):
             return None
         request.add_unredirected_header(*self._proof(urlsplit(request.full_url).hostname or ""))
         return self.parent.open(request, timeout=request.timeout)
 
     def _proof(self, host: str) -> tuple[str, str]:
-        token = next((each for each in delegation_tokens.load_tokens() if each.kind == self._kind), None)
+        token = next((token for token in delegation_tokens.load_tokens() if token.kind == self._kind), None)
         if token is not None and kerberos.KEYTAB not in os.environ:
             return _TOKEN, token.url_text
         return _TICKET, f"Negotiate {base64.b64encode(kerberos.negotiate(host)).decode()}"

@@ -47,7 +47,7 @@ def _web_addresses(service: str) -> Iterator[str]:
     if service.startswith(_HA):
         name = service.removeprefix(_HA)
         ids = (conf.setting(f"dfs.ha.namenodes.{name}") or "").split(",")
-        suffixes = [f".{name}.{each.strip()}" for each in ids]
+        suffixes = [f".{name}.{namenode.strip()}" for namenode in ids]
     for suffix in suffixes:
         if address := conf.setting(f"{key}{suffix}"):
             yield f"{'https' if secure else 'http'}://{address}"

@@ -50,7 +50,7 @@ class Layer:
     def replace_value(self, steps: Steps, document: Document) -> "Layer":
         """With `document`, in which the value at `steps` is another one, as if the job file had said it."""
         key = join_steps(steps)
-        kept = {at: each for at, each in self.inherited.items() if not f"{at}.".startswith(f"{key}.")}
+        kept = {at: origin for at, origin in self.inherited.items() if not f"{at}.".startswith(f"{key}.")}
         return Layer(document, self.folder, {**kept, key: Inherited(document.place(steps), self.folder)})
 
 
@@ -76,7 +76,7 @@ def with_defaults(document: Document, folder: str, below: Layer | None = None) -
             raise SpecError(f"{path}: $: a file of defaults has the keys of a job file; write `key: value`")
     merged = below
     for layer in reversed(layers):
-        merged = _above(layer, merged) if merged else layer
+        merged = _overlay(layer, merged) if merged else layer
     return merged or layers[0]
 
 
@@ -94,7 +94,7 @@ def _place(layer: Layer) -> str:
     return layer.document.place((KEY,))
 
 
-def _above(upper: Layer, lower: Layer) -> Layer:
+def _overlay(upper: Layer, lower: Layer) -> Layer:
     inherited: dict[str, Inherited] = {}
     value = _merge(upper.document.value, lower.document.value, (), inherited, lower)
     places = {**lower.document.places, **upper.document.places}
@@ -118,4 +118,4 @@ def _merge(upper: Value, below: Value, steps: Steps, inherited: dict[str, Inheri
 def _origins(steps: Steps, lower: Layer) -> Iterator[tuple[str, Inherited]]:
     key = join_steps(steps)
     yield key, lower.origin(steps)
-    yield from ((at, each) for at, each in lower.inherited.items() if at.startswith(f"{key}."))
+    yield from ((at, origin) for at, origin in lower.inherited.items() if at.startswith(f"{key}."))

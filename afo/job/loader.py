@@ -54,7 +54,7 @@ def read_job(
     for setting in of_defaults:
         document, _ = with_setting(document, setting)
     layer = with_defaults(document, folder_of(path), below)
-    return _job_of(layer, [each for each in settings if each not in of_defaults], variables or {})
+    return _job_of(layer, [given for given in settings if given not in of_defaults], variables or {})
 
 
 def read_again(
@@ -120,10 +120,10 @@ class _Resolver:
     layer: Layer
     variables: dict[str, str]
 
-    def many(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
+    def expand_all(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
         return tuple(one for index, text in enumerate(texts) for one in self._expand(text, (*steps, index)))
 
-    def one(self, text: str, steps: Steps) -> str:
+    def expand_one(self, text: str, steps: Steps) -> str:
         if not text:
             return ""
         expanded = self._expand(text, steps)
@@ -142,7 +142,7 @@ class _Resolver:
         """The absolute path of a file that has to be on this machine."""
         if "://" in text:
             raise self.error(steps, f"{text!r} is a URL; name a file on this machine, it is sent to the containers")
-        return self.one(text, steps)
+        return self.expand_one(text, steps)
 
     def path(self, text: str, steps: Steps) -> str:
         """A URL as it is; a path relative to the folder of its file. A slash at its end says that it is a folder."""
@@ -187,7 +187,7 @@ def _resolve_job(job: Job, layer: Layer, given: dict[str, str]) -> Job:
         args=_resolve_args(job, resolver),
         on_end=resolver.words(job.on_end, ("on_end",)),
         checkpoint=_resolve_checkpoint(job.checkpoint, resolver),
-        export=msgspec.structs.replace(job.export, dir=resolver.one(job.export.dir, ("export", "dir"))),
+        export=msgspec.structs.replace(job.export, dir=resolver.expand_one(job.export.dir, ("export", "dir"))),
     )
 
 
@@ -204,9 +204,9 @@ def _refuse_unheeded(resolver: _Resolver) -> None:
 def _resolve_data(data: Data, resolver: _Resolver) -> Data:
     return msgspec.structs.replace(
         data,
-        schema=resolver.one(data.schema, ("data", "schema")),
-        train=resolver.many(data.train, ("data", "train")),
-        eval=resolver.many(data.eval, ("data", "eval")),
+        schema=resolver.expand_one(data.schema, ("data", "schema")),
+        train=resolver.expand_all(data.train, ("data", "train")),
+        eval=resolver.expand_all(data.eval, ("data", "eval")),
     )
 
 
@@ -215,9 +215,11 @@ def _resolve_checkpoint(checkpoint: Checkpoint, resolver: _Resolver) -> Checkpoi
     steps, warm = ("checkpoint", "warm_start"), checkpoint.warm
     if warm is not None:
         place = steps if isinstance(checkpoint.warm_start, str) else (*steps, "sources")
-        sources = tuple(resolver.one(source, place) for source in warm.sources)
+        sources = tuple(resolver.expand_one(source, place) for source in warm.sources)
         warm = msgspec.structs.replace(warm, sources=sources)
-    return msgspec.structs.replace(checkpoint, dir=resolver.one(checkpoint.dir, ("checkpoint", "dir")), warm_start=warm)
+    return msgspec.structs.replace(
+        checkpoint, dir=resolver.expand_one(checkpoint.dir, ("checkpoint", "dir")), warm_start=warm
+    )
 
 
 def _resolve_environment(environment: Environment, resolver: _Resolver) -> Environment:

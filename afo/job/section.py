@@ -52,8 +52,8 @@ def _numbers(kind: inspect.Type) -> Iterator[inspect.IntType | inspect.FloatType
         case inspect.Metadata():
             yield from _numbers(kind.type)
         case inspect.UnionType():
-            for each in kind.types:
-                yield from _numbers(each)
+            for part in kind.types:
+                yield from _numbers(part)
         case inspect.IntType() | inspect.FloatType():
             yield kind
 

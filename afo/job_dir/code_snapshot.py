@@ -77,7 +77,7 @@ def decode_snapshot(data: bytes, where: str) -> CodeSnapshot:
     if len(data) > MOST_BYTES:
         raise decoding.Malformed(f"{where}: larger than {MOST_BYTES >> 20} MiB")
     code = decoding.from_json(data, CodeSnapshot, where)
-    if len(code.files) > MOST_FILES or sum(len(each.text or "") for each in code.files) > MOST_TEXTS:
+    if len(code.files) > MOST_FILES or sum(len(file.text or "") for file in code.files) > MOST_TEXTS:
         raise decoding.Malformed(f"{where}: more than {MOST_FILES} files, or {MOST_TEXTS >> 20} MiB of their texts")
     return code
 
@@ -137,12 +137,12 @@ def _files(job: Job) -> Iterator[tuple[str, str]]:
     for named in (*((own.path,) if own else ()), *job.environment.files):
         path = named.removeprefix("file://").rstrip("/")
         top = os.path.basename(path)
-        yield from ((os.path.join(top, inner), os.path.join(path, inner)) for inner in _below(path))
+        yield from ((os.path.join(top, inner), os.path.join(path, inner)) for inner in _walk_files(path))
         if not os.path.isdir(path):
             yield top, path
 
 
-def _below(folder: str) -> Iterator[str]:
+def _walk_files(folder: str) -> Iterator[str]:
     for directory, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
         for name in files:

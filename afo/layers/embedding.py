@@ -89,7 +89,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
         """As Keras'; in a job, whose rows are not here, the matrix is what the table begins with."""
         if not self.is_remote:
             return super().set_weights(weights)  # type: ignore[no-any-return]
-        shapes = [tuple(getattr(each, "shape", ())) for each in weights]
+        shapes = [tuple(getattr(array, "shape", ())) for array in weights]
         if shapes != [(self.input_dim, self.output_dim)]:
             raise ModelError(
                 f"embedding `{self.name}` is given weights of {shapes}; it takes one matrix of"

@@ -34,10 +34,10 @@ def require_by_row(constraint: Callable[[Any], Any], layer: str, dim: int) -> No
     def constrain(rows: Any) -> Any:
         return np.asarray(constraint(tf.constant(rows)))
 
-    def both(first: Any, second: Any) -> Any:
+    def stack_rows(first: Any, second: Any) -> Any:
         return np.concatenate([first, second])
 
-    if not _goes_by_parts(constrain, both, f"embedding `{layer}`: its `embeddings_constraint`", dim):
+    if not _goes_by_parts(constrain, stack_rows, f"embedding `{layer}`: its `embeddings_constraint`", dim):
         raise ModelError(
             f"embedding `{layer}` has an `embeddings_constraint` that bounds a row by the others (MaxNorm, UnitNorm"
             " and MinMaxNorm go along axis=0 unless told), and a step knows those of its batch alone; give it"
@@ -51,7 +51,7 @@ def _goes_by_parts(function: Callable[[Any], Any], joined: Callable[[Any, Any], 
         # Layers may be built while a function is traced.
         with tf.init_scope():
             return all(
-                _alike(function(np.concatenate([first, second])), joined(function(first), function(second)))
+                _are_close(function(np.concatenate([first, second])), joined(function(first), function(second)))
                 for first, second in _parts(dim)
             )
     except Exception as error:
@@ -68,5 +68,5 @@ def _parts(dim: int) -> Iterator[tuple[Any, Any]]:
         yield rows[:5], rows[5:]
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _are_close(one: Any, other: Any) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=_TOLERANCE, atol=0, equal_nan=True)

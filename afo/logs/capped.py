@@ -141,7 +141,7 @@ class LastLines:
 
     def lines(self, count: int = 50, width: int = 1000) -> str:
         """The last `count` lines but TensorFlow's greeting, each cut to `width` characters."""
-        kept = [line for line in self.text().splitlines() if not any(each in line for each in _GREETING)]
+        kept = [line for line in self.text().splitlines() if not any(greeting in line for greeting in _GREETING)]
         return "\n".join(line[:width] for line in kept[-count:])
 
 

@@ -90,7 +90,7 @@ def load(entry: str) -> Callable[..., Any]:
     _loaded[file] = module
     function = getattr(module, name, None)
     if not callable(function):
-        there = [each for each, value in vars(module).items() if inspect.isfunction(value) and not each.startswith("_")]
+        there = [name for name, value in vars(module).items() if inspect.isfunction(value) and not name.startswith("_")]
         raise SpecError(f"$.model.entry: {path} has no function `{name}`; it has {', '.join(there) or 'none'}")
     return function  # type: ignore[no-any-return]
 

@@ -39,19 +39,20 @@ def parse(records: Any, readings: Mapping[str, Reading]) -> dict[str, Any]:
     """By the operation of `afo/ops/example`. Raises Unsupported where there is none."""
     values = library.load().afo_parse_example(
         records=records,
-        fills=[tf.constant(each.fill, each.dtype) for each in readings.values()],
+        fills=[tf.constant(reading.fill, reading.dtype) for reading in readings.values()],
         names=list(readings),
-        any_length=[each.any_length for each in readings.values()],
-        required=[each.required for each in readings.values()],
+        any_length=[reading.any_length for reading in readings.values()],
+        required=[reading.required for reading in readings.values()],
     )
     return dict(zip(readings, values, strict=True))
 
 
 def parse_by_tensorflow(records: Any, readings: Mapping[str, Reading]) -> dict[str, Any]:
     """By `tf.io.parse_example` and what TensorFlow has for lists."""
-    parsed = tf.io.parse_example(records, {name: _config(each) for name, each in readings.items()})
+    parsed = tf.io.parse_example(records, {name: _config(reading) for name, reading in readings.items()})
     return {
-        name: _pad_lists(parsed[name], each) if each.any_length else parsed[name] for name, each in readings.items()
+        name: _pad_lists(parsed[name], reading) if reading.any_length else parsed[name]
+        for name, reading in readings.items()
     }
 
 

@@ -204,7 +204,7 @@ def layout_of(schema: Schema, model: Model) -> Layout:
     return Layout(
         sparse=sparse,
         crosses=tuple(crosses) if has_wide else (),
-        dense=tuple(_dense(each) for each in features if each.kind == "dense"),
+        dense=tuple(_dense(feature) for feature in features if feature.kind == "dense"),
         hidden_units=model.hidden_units,
         dim=model.embedding.dim,
         has_wide=has_wide,

@@ -41,14 +41,14 @@ class RecordParser:
         """`parse`: by what, the fastest there is unless given."""
         self._data = data
         self._parse = parse
-        self._inputs = {each.name: _reading(each) for each in schema.features}
+        self._inputs = {feature.name: _reading(feature) for feature in schema.features}
         #: The features by name as the model gets them, [B, values] each.
         self.specs = feature_specs(schema)
-        self._outputs = {name: _one(schema.stored.get(name, "int64")) for name in data.labels}
+        self._outputs = {name: _single_value(schema.stored.get(name, "int64")) for name in data.labels}
         if data.weight is not None:
-            self._outputs[data.weight] = _one(schema.stored.get(data.weight, "float"))
+            self._outputs[data.weight] = _single_value(schema.stored.get(data.weight, "float"))
         if data.sample_id is not None:
-            self._outputs[data.sample_id] = _one("int64")
+            self._outputs[data.sample_id] = _single_value("int64")
 
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
@@ -69,7 +69,7 @@ class RecordParser:
         The ids are all 0 where the job names no feature for them.
         """
         name = self._data.sample_id
-        parsed = self._parse_records(records, self._inputs | ({} if name is None else {name: _one("int64")}))
+        parsed = self._parse_records(records, self._inputs | ({} if name is None else {name: _single_value("int64")}))
         keys = tf.zeros(tf.shape(records), tf.int64) if name is None else parsed[name][:, 0]
         return self._select_inputs(parsed), keys
 
@@ -134,7 +134,7 @@ class ColumnParser(RecordParser):
 
 def parser_of(schema: Schema, data: Data) -> RecordParser:
     """The parser of a job's records, by the format of its files."""
-    if not any(is_parquet(data.format, each) for each in (*data.train, *data.eval)):
+    if not any(is_parquet(data.format, url) for url in (*data.train, *data.eval)):
         return RecordParser(schema, data)
     return ColumnParser(schema, data)
 
@@ -152,7 +152,7 @@ def _reading(feature: Feature) -> Reading:
     return Reading(DTYPE[feature.kind], tuple(feature.defaults()), any_length=any_length)
 
 
-def _one(stored: str) -> Reading:
+def _single_value(stored: str) -> Reading:
     return Reading(_STORED[stored], (0,), required=True)
 
 

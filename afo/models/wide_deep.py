@@ -97,7 +97,7 @@ def sample_losses(label: Any, log_odds: Any) -> Any:
 
 def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:
     """[B] float32, whatever the layers compute in: their kernels are float32 and rounded where they are used."""
-    computed = {name: tf.cast(each, layout.precision) for name, each in weights.items()}
+    computed = {name: tf.cast(weight, layout.precision) for name, weight in weights.items()}
     hidden = tf.cast(tf.concat([embeddings, dense], axis=1), layout.precision)
     for number in range(len(layout.hidden_units)):
         hidden = tf.nn.relu(tf.matmul(hidden, computed[f"layer{number}/kernel"]) + computed[f"layer{number}/bias"])

@@ -29,7 +29,7 @@ def find(directory: Path, tensorflow_version: str) -> Path:
     path = directory / file_name(tensorflow_version)
     if path.exists():
         return path
-    others = [match.group(1) for each in sorted(directory.glob("*.so")) if (match := _NAME.match(each.name))]
+    others = [match.group(1) for file in sorted(directory.glob("*.so")) if (match := _NAME.match(file.name))]
     if others:
         raise Unsupported(
             f"afo's operations were built for TensorFlow {', '.join(others)}, and TensorFlow {tensorflow_version} is"
@@ -43,7 +43,7 @@ def find(directory: Path, tensorflow_version: str) -> Path:
 
 def check_cpu(cpuinfo: str) -> None:
     """Raises Unsupported for a processor below x86-64-v3, on which the library would die by SIGILL."""
-    line = next((each for each in cpuinfo.splitlines() if each.startswith("flags")), "")
+    line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
     missing = [flag for flag in _CPU_FLAGS if flag not in flags]
     if missing:

@@ -51,7 +51,7 @@ class AdamRule:
         length = options.learning_rate * rate * tf.sqrt(1 - options.beta_2**count) / (1 - options.beta_1**count)
         change = length[:, tf.newaxis] * new_mean / (tf.sqrt(new_square) + options.epsilon)
         moved = tf.raw_ops.ResourceScatterSub(resource=variable, indices=rows, updates=change)
-        return tf.group(*(each for each in (added, set_mean, set_square, moved) if each is not None))
+        return tf.group(*(operation for operation in (added, set_mean, set_square, moved) if operation is not None))
 
 
 def _update_mean(slot: Any, rows: Any, value: Any, keep: float) -> tuple[Any, Any]:

@@ -27,4 +27,4 @@ class AdamWRule(AdamRule):
         before = tf.raw_ops.ResourceGather(resource=variable, indices=rows, dtype=gradient.dtype)
         decayed = tf.raw_ops.ResourceScatterSub(resource=variable, indices=rows, updates=self._decay * rate * before)
         applied = super().apply_sparse(variable, slots, gradient, rows, rate)
-        return tf.group(*(each for each in (decayed, applied) if each is not None))
+        return tf.group(*(operation for operation in (decayed, applied) if operation is not None))

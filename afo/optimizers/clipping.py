@@ -29,7 +29,7 @@ class Clipping(NamedTuple):
     def factors(self, squares: Mapping[str, Any]) -> dict[str, Any]:
         """What the gradient of each variable is to be multiplied by; `squares`: the sum of its squares."""
         if self.norm is not None:
-            return {name: _factor(self.norm, each) for name, each in squares.items()}
+            return {name: _factor(self.norm, squared) for name, squared in squares.items()}
         if self.global_norm is not None and squares:
             return dict.fromkeys(squares, _factor(self.global_norm, tf.add_n(list(squares.values()))))
         return {}

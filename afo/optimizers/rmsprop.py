@@ -34,7 +34,7 @@ class RMSpropRule:
         added = tf.raw_ops.ResourceScatterAdd(resource=slots[0], indices=rows, updates=grown)
         change = self._change(gradient, before + grown, rate)
         moved = tf.raw_ops.ResourceScatterSub(resource=variable, indices=rows, updates=change)
-        return tf.group(*(each for each in (added, moved) if each is not None))
+        return tf.group(*(operation for operation in (added, moved) if operation is not None))
 
     def _change(self, gradient: Any, square: Any, rate: Any) -> Any:
         return self._options.learning_rate * rate * gradient * tf.math.rsqrt(square + self._options.epsilon)

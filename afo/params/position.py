@@ -51,9 +51,9 @@ class Position:
             #: Steps applied so far.
             self.step = read_value(self._handle(parameters.step), "int64")
             #: The model's state, in the order of `Parameters.state`.
-            self.state = tuple(read_value(self._handle(each), each.dtype) for each in parameters.state)
+            self.state = tuple(read_value(self._handle(variable), variable.dtype) for variable in parameters.state)
         #: Of the batch's files once it is applied. Known from the start, so the end of a step waits for no answer.
-        self._new = self._after()
+        self._new = self._advance()
 
     def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:
         """Count the batch and add to the state.
@@ -81,7 +81,7 @@ class Position:
             else:
                 tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
 
-    def _after(self) -> Any:
+    def _advance(self) -> Any:
         """Positions after the batch; a row of an earlier epoch begins anew."""
         origin, before = self._origin, self._before
         goes_on = tf.cast(before[:, 0] == origin.epochs, tf.int64)

@@ -75,7 +75,7 @@ class Exchange:
         parts = tf.split(gradient.values, [tf.size(rows) for rows in gradient.rows])
         operations = []
         for task, shard in enumerate(table.shards):
-            weights, slots = self._of(shard)
+            weights, slots = self._handles_of(shard)
             with tf.device(ps_device(task)):
                 operations.append(table.rule.apply_sparse(weights, slots, parts[task], gradient.rows[task], rate))
         return operations
@@ -110,10 +110,10 @@ class Exchange:
         parts = tf.split(gradient, [shard.weights.shape[0] for shard in dense.shards])
         operations = []
         for task, shard in enumerate(dense.shards):
-            weights, slots = self._of(shard)
+            weights, slots = self._handles_of(shard)
             with tf.device(ps_device(task)):
                 operations.append(dense.rule.apply_dense(weights, slots, parts[task], rate))
         return operations
 
-    def _of(self, shard: Shard) -> tuple[Any, tuple[Any, ...]]:
+    def _handles_of(self, shard: Shard) -> tuple[Any, tuple[Any, ...]]:
         return self._handles[shard.weights.name], tuple(self._handles[slot.name] for slot in shard.slots)

@@ -63,10 +63,10 @@ def extend_preload(already: str) -> str:
 def own_address(host: str) -> str:
     """The first address of `host` that is one of this machine's, IPv4 before IPv6."""
     try:
-        found = {str(each[4][0]): each[0] for each in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}
+        found = {str(info[4][0]): info[0] for info in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}
     except OSError as error:
         raise Unsupported(f"{host} cannot be resolved here: {error.strerror}") from error
-    for address, family in sorted(found.items(), key=lambda each: each[1] != socket.AF_INET):
+    for address, family in sorted(found.items(), key=lambda entry: entry[1] != socket.AF_INET):
         if _is_own(address, family):
             return address
     raise Unsupported(f"{host} is {', '.join(found)}, and that is none of the addresses that this container has")

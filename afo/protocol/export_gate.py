@@ -39,7 +39,7 @@ class Check(Struct, frozen=True):
 def falls(before: Mapping[str, float], now: Mapping[str, float], most: int) -> tuple[Fall, ...]:
     """The `most` largest falls of the coverage of features that both models read, largest first."""
     found = [Fall(name, before[name], share) for name, share in now.items() if name in before]
-    return tuple(sorted((each for each in found if each.size > 0), key=lambda each: (-each.size, each.feature))[:most])
+    return tuple(sorted((fall for fall in found if fall.size > 0), key=lambda fall: (-fall.size, fall.feature))[:most])
 
 
 def add_drops(
@@ -63,7 +63,7 @@ def check(require: Mapping[str, str], metrics: Mapping[str, float], worst: Seque
 
 def refusals(checks: Iterable[Check]) -> list[str]:
     """The words of the bounds that do not hold."""
-    return [each.text for each in checks if not each.passed]
+    return [result.text for result in checks if not result.passed]
 
 
 def _check_metric(name: str, bound: Bound, metrics: Mapping[str, float], worst: Sequence[Fall]) -> Check:
@@ -81,8 +81,8 @@ def _culprits(name: str, bound: Bound, worst: Sequence[Fall]) -> str:
     if name != "coverage_drop":
         return ""
     shown = [
-        f"feature `{each.feature}` was in {each.before:.1%} of the records and is in {each.now:.1%}"
-        for each in worst
-        if not bound.holds(each.size)
+        f"feature `{fall.feature}` was in {fall.before:.1%} of the records and is in {fall.now:.1%}"
+        for fall in worst
+        if not bound.holds(fall.size)
     ]
     return f": {'; '.join(shown)}" if shown else ""

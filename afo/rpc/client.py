@@ -109,14 +109,14 @@ class AmClient:
         delay = 0.1
         while True:
             try:
-                return self._once(method, request)
+                return self._call_once(method, request)
             except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
                     raise _no_answer_error(error, self._url) from error
             time.sleep(delay)
             delay = min(2 * delay, 2.0)
 
-    def _once(self, method: str, request: m.Message) -> m.Message:
+    def _call_once(self, method: str, request: m.Message) -> m.Message:
         body = wire.encode(request)
         channel = self._connect()
         try:

@@ -87,7 +87,7 @@ class Config:
         tree = self.site.value
         if not isinstance(tree, dict) or not tree.get(DEFAULTS):
             return None
-        return Layer(self.site.below(DEFAULTS), os.path.dirname(os.path.abspath(self.site_file)))
+        return Layer(self.site.subdocument(DEFAULTS), os.path.dirname(os.path.abspath(self.site_file)))
 
     def check(self, job: Job) -> None:
         """Raises `SpecError` for a job that this site does not allow."""

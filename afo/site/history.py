@@ -54,7 +54,7 @@ class HistorySite(Section, frozen=True):
     keep: Keep = Keep()
 
     def __post_init__(self) -> None:
-        for key, address in (("listen", self.listen), *(("proxies", each) for each in self.proxies)):
+        for key, address in (("listen", self.listen), *(("proxies", proxy) for proxy in self.proxies)):
             try:
                 given = ipaddress.ip_address(address)
             except ValueError:

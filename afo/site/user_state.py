@@ -42,7 +42,9 @@ class UserState:
 
     def open_to_others(self) -> dict[Path, int]:
         """Permission bits of the folder and of what is secret in it, where others than the owner have any."""
-        return open_to_others((self.folder, *(path for each in _SECRET for path in sorted(self.folder.glob(each)))))
+        return open_to_others(
+            (self.folder, *(path for pattern in _SECRET for path in sorted(self.folder.glob(pattern))))
+        )
 
     def secret_file(self, job_id: str) -> Path:
         """Where this user's copy of a job's secret lies, there or not."""

@@ -76,7 +76,7 @@ def _match_token_service(address: str, tokens: str, written: int) -> str:
     except OSError:
         return address  # connecting to it will say so
     known = (f"{where[0]}:{port}" for *_, where in found)
-    return next((each for each in known if each in services), address)
+    return next((service for service in known if service in services), address)
 
 
 class HdfsFiles:
@@ -193,7 +193,7 @@ class HdfsFiles:
 
         found = [self._info(status) for status in self._call_patiently("list", path, list_dir)]
         # The NameNode answers for a file with the file itself.
-        if [each.url for each in found] == [self._prefix + path] and not found[0].is_dir:
+        if [entry.url for entry in found] == [self._prefix + path] and not found[0].is_dir:
             raise StorageError(f"cannot list {self._prefix + path}: it is not a directory")
         return found
 

@@ -102,7 +102,7 @@ def info(url: str) -> FileInfo:
 def list_dir(url: str) -> list[FileInfo]:
     """What lies directly in a directory, hidden and temporary files included, sorted by URL."""
     location = parse(url)
-    return sorted(_backend(location).list_dir(location.path), key=lambda each: each.url)
+    return sorted(_backend(location).list_dir(location.path), key=lambda entry: entry.url)
 
 
 def glob(pattern: str) -> list[FileInfo]:
@@ -113,8 +113,8 @@ def glob(pattern: str) -> list[FileInfo]:
     for plain in expand_braces(pattern):
         location = parse(plain)
         root = Location(location.scheme, location.prefix, "/")
-        components = [each for each in location.path.split("/") if each]
-        found.update({each.url: each for each in _walk(_backend(location), root, components)})
+        components = [component for component in location.path.split("/") if component]
+        found.update({file.url: file for file in _walk(_backend(location), root, components)})
     return [found[url] for url in sorted(found)]
 
 
@@ -133,10 +133,10 @@ def _walk(backend: Backend, start: Location, components: list[str]) -> list[File
     except NotFound:
         return []
     matcher = component_matcher(rest[0])
-    matching = [each for each in entries if matcher.fullmatch(parse(each.url).name)]
+    matching = [entry for entry in entries if matcher.fullmatch(parse(entry.url).name)]
     if len(rest) == 1:
-        return [each for each in matching if not each.is_dir]
-    return [file for each in matching if each.is_dir for file in _walk(backend, parse(each.url), rest[1:])]
+        return [entry for entry in matching if not entry.is_dir]
+    return [file for entry in matching if entry.is_dir for file in _walk(backend, parse(entry.url), rest[1:])]
 
 
 def make_dirs(url: str, mode: int | None = None) -> None:

@@ -88,7 +88,7 @@ def expand_braces(pattern: str) -> list[str]:
             done[current] = None
         else:
             start, end, alternatives = group
-            todo.extend(current[:start] + each + current[end:] for each in reversed(alternatives))
+            todo.extend(current[:start] + alternative + current[end:] for alternative in reversed(alternatives))
         if len(done) + len(todo) > MAX_ALTERNATIVES:
             raise StorageError(
                 f"pattern {pattern!r} stands for more than {MAX_ALTERNATIVES} patterns; write fewer braces"

@@ -15,12 +15,12 @@ def make_private(folder: Path) -> None:
 
     Raises `OSError`.
     """
-    missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
-    for each in reversed(missing):
+    missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
+    for path in reversed(missing):
         try:
-            each.mkdir(mode=0o700)
+            path.mkdir(mode=0o700)
         except FileExistsError:
-            if not each.is_dir():
+            if not path.is_dir():
                 raise  # else another command was quicker
 
 

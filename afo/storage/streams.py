@@ -31,9 +31,9 @@ def copy_here(opened: Callable[[], BinaryIO], target: str, part: tuple[int, int]
         # This thread is one of them: a small file takes no other.
         with ThreadPoolExecutor(STREAMS, "afo-stream") as threads:
             others = [threads.submit(copying.by_another, opened) for _ in range(copying.more_streams)]
-            copying.by(source)
-        for each in others:
-            each.result()
+            copying.copy_from(source)
+        for other in others:
+            other.result()
 
 
 class _Copying:
@@ -50,9 +50,9 @@ class _Copying:
     def by_another(self, opened: Callable[[], BinaryIO]) -> None:
         """One more stream."""
         with opened() as source:
-            self.by(source)
+            self.copy_from(source)
 
-    def by(self, source: BinaryIO) -> None:
+    def copy_from(self, source: BinaryIO) -> None:
         """A stream."""
         try:
             while not self._failed and (start := next(self._starts, None)) is not None:

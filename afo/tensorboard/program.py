@@ -20,9 +20,9 @@ def main() -> None:
     from tensorboard.plugins.core.core_plugin import CorePluginLoader
 
     plugins = [
-        each
-        for each in default.get_static_plugins()
-        if isinstance(each, CorePluginLoader) or getattr(each, "plugin_name", "") in PLUGINS
+        plugin
+        for plugin in default.get_static_plugins()
+        if isinstance(plugin, CorePluginLoader) or getattr(plugin, "plugin_name", "") in PLUGINS
     ]
     main_lib.global_init()
     tensorboard = program.TensorBoard(plugins=plugins)

@@ -57,7 +57,7 @@ class SummaryFolder:
         """
         local = parse(self._url).scheme == LOCAL
         with contextlib.suppress(NotFound):
-            for file in self._here() if local else self._elsewhere(self._url, 0):
+            for file in self._list_local() if local else self._list_remote(self._url, 0):
                 try:
                     self._take(file)
                 except (NotFound, StillOpen):
@@ -67,7 +67,7 @@ class SummaryFolder:
                 except (PermissionDenied, StorageError) as error:
                     self._say(f"{error}; it is not shown")
 
-    def _here(self) -> Iterator[_EventFile]:
+    def _list_local(self) -> Iterator[_EventFile]:
         """On this machine, where anything may be exchanged for a link while it is looked at."""
         path = Path(parse(self._url).path)
         with translate_errors("list, not following links,", str(path)), _directory(path.parent) as job:
@@ -81,10 +81,10 @@ class SummaryFolder:
                         if stat.S_ISREG(status.st_mode):
                             yield _EventFile(str(below / name), status.st_size, _opener(name, folder))
 
-    def _elsewhere(self, url: str, depth: int) -> Iterator[_EventFile]:
+    def _list_remote(self, url: str, depth: int) -> Iterator[_EventFile]:
         for info in storage.list_dir(url):
             if info.is_dir and depth < MAX_DEPTH:
-                yield from self._elsewhere(info.url, depth + 1)
+                yield from self._list_remote(info.url, depth + 1)
             elif not info.is_dir and _is_event_file(storage.name(info.url)):
                 place = storage.relative(info.url, self._url)
                 yield _EventFile(place, info.size, partial(storage.open_input, info.url, PATIENCE_S))

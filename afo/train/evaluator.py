@@ -49,18 +49,18 @@ def run(setup: Setup) -> None:
 
 def choose_checkpoints(found: list[Found], measured: Found | None, every: Interval) -> list[Found]:
     """Checkpoints to measure after `measured`, oldest first: those that pass a multiple, and the final one."""
-    newer = [each for each in found if measured is None or each.age > measured.age]
-    passing = every.passing(measured.step if measured else 0, (each.step for each in newer))
-    return [each for each, passes in zip(newer, passing, strict=True) if passes or each.final]
+    newer = [checkpoint for checkpoint in found if measured is None or checkpoint.age > measured.age]
+    passing = every.passing(measured.step if measured else 0, (checkpoint.step for checkpoint in newer))
+    return [checkpoint for checkpoint, passes in zip(newer, passing, strict=True) if passes or checkpoint.final]
 
 
 def _list_passed_over(waiting: list[Found], measured: Found | None) -> list[Found]:
     """Those before the newest, which the log names. Of the ones before the first look an evaluator that died may have
     measured some.
     """
-    passed_over = [each for each in waiting[:-1] if measured or read_evaluation(each.url) is None]
+    passed_over = [checkpoint for checkpoint in waiting[:-1] if measured or read_evaluation(checkpoint.url) is None]
     if passed_over:
-        steps = ", ".join(f"{each.step:,}" for each in passed_over)
+        steps = ", ".join(f"{checkpoint.step:,}" for checkpoint in passed_over)
         LOG.warning("not evaluated, as there are newer checkpoints: step %s; see `train.eval_every`", steps)
     return passed_over
 

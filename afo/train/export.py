@@ -63,8 +63,8 @@ def export(
     Unsupported for native tables where the operations cannot run.
     """
     local, files = scratch / "export", scratch / "tables"
-    for each in (local, files):
-        shutil.rmtree(each, ignore_errors=True)
+    for folder in (local, files):
+        shutil.rmtree(folder, ignore_errors=True)
     model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None))
     labels, saved = parts.model.labels, reader.manifest
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
@@ -79,7 +79,7 @@ def _send(local: Path, url: str, source: Exported) -> None:
     about = local.joinpath(*export_info.FILE)
     about.parent.mkdir(parents=True, exist_ok=True)
     about.write_bytes(msgspec.json.encode(source))
-    hidden = _beside(url, source)
+    hidden = _hidden_name(url, source)
     storage.delete(hidden, recursive=True)
     paths = [path for path in sorted(local.rglob("*")) if path.is_file()]
     for path in paths:
@@ -89,7 +89,7 @@ def _send(local: Path, url: str, source: Exported) -> None:
     shutil.rmtree(local)
 
 
-def _beside(url: str, source: Exported) -> str:
+def _hidden_name(url: str, source: Exported) -> str:
     """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
     owner = check_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
     return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")

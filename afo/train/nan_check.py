@@ -15,27 +15,28 @@ MARK = "afo: loss or gradients are not finite"
 
 def require_finite(computed: Computed) -> Computed:
     """The same values, which exist only if loss, gradients and changes of the state are finite."""
-    values = [computed.loss, computed.vector, *(each.values for each in computed.rows)]
-    values += [each for each in computed.added if each.dtype.is_floating]
-    values += [part for each in computed.embeddings for part in each.values]
+    values = [computed.loss, computed.vector, *(gradient.values for gradient in computed.rows)]
+    values += [value for value in computed.added if value.dtype.is_floating]
+    values += [part for gradients in computed.embeddings for part in gradients.values]
     values += [] if computed.moved is None else [computed.moved]
-    values += [each.values for each in computed.moved_rows]
-    finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
+    values += [move.values for move in computed.moved_rows]
+    finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values]))
     with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
         return Computed(
             loss=tf.identity(computed.loss),
-            rows=_same(computed.rows),
+            rows=_identities(computed.rows),
             vector=tf.identity(computed.vector),
-            added=tuple(tf.identity(each) for each in computed.added),
+            added=tuple(tf.identity(value) for value in computed.added),
             embeddings=tuple(
-                each._replace(values=tuple(tf.identity(part) for part in each.values)) for each in computed.embeddings
+                gradients._replace(values=tuple(tf.identity(part) for part in gradients.values))
+                for gradients in computed.embeddings
             ),
             moved=None if computed.moved is None else tf.identity(computed.moved),
-            moved_rows=_same(computed.moved_rows),
+            moved_rows=_identities(computed.moved_rows),
         )
 
 
-def _same(rows: tuple[RowGradient, ...]) -> tuple[RowGradient, ...]:
+def _identities(rows: tuple[RowGradient, ...]) -> tuple[RowGradient, ...]:
     return tuple(each._replace(values=tf.identity(each.values)) for each in rows)
 
 
@@ -51,11 +52,18 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
         inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
         tables = {f"table `{table.name}`": values for table, values in exchange.gathered}
         asked: dict[str, Any] = {}
-        for each in computed.embeddings:
-            tables |= {f"table `{name}`": rows for name, rows in each.exchange.by_table(each.exchange.values).items()}
-            asked |= {f"gradient of table `{name}`": rows for name, rows in each.exchange.by_table(each.values).items()}
+        for question in computed.embeddings:
+            tables |= {
+                f"table `{name}`": rows for name, rows in question.exchange.by_table(question.exchange.values).items()
+            }
+            asked |= {
+                f"gradient of table `{name}`": rows
+                for name, rows in question.exchange.by_table(question.values).items()
+            }
         pulled = tables | _by_weight("weights", parameters, exchange.vector())
-        gradients = {f"gradient of table `{each.table.name}`": each.values for each in computed.rows} | asked
+        gradients = {
+            f"gradient of table `{gradient.table.name}`": gradient.values for gradient in computed.rows
+        } | asked
         gradients |= _by_weight("gradient of", parameters, computed.vector)
         groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
         return [{name: _count_not_finite(value) for name, value in group.items()} for group in groups]

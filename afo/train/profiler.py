@@ -79,7 +79,7 @@ def hottest(place: Path) -> tuple[Operator, ...]:
     took, calls = Counter[str](), Counter[str]()
     for file in place.rglob("*.xplane.pb"):
         for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes:
-            kinds = {number: _KIND.fullmatch(each.name) for number, each in plane.event_metadata.items()}
+            kinds = {number: _KIND.fullmatch(metadata.name) for number, metadata in plane.event_metadata.items()}
             for event in (event for line in plane.lines for event in line.events):
                 if kind := kinds.get(event.metadata_id):
                     took[kind[1]] += event.duration_ps

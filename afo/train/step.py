@@ -44,8 +44,10 @@ def prepare_function(model: Model, parser: RecordParser, servers: int) -> Any:
         parsed = parser(records)
         return Prepared(model.encode(parsed, servers), origin_of(parsed.identity, origins))
 
-    each = tf.TensorSpec([None], tf.int64)
-    return tf.function(prepare, [parser.signature, Origins(each, each, each, each)], autograph=False)
+    per_sample = tf.TensorSpec([None], tf.int64)
+    return tf.function(
+        prepare, [parser.signature, Origins(per_sample, per_sample, per_sample, per_sample)], autograph=False
+    )
 
 
 def prepared_signature(prepare: Any) -> Any:
@@ -65,8 +67,8 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
         rate = model.rate(position.step, first_step, batch.origin.epochs)
         # Before the gradients: a rule may look at the weights.
         applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
-        applied += [each for change in computed.moved_rows for each in exchange.move_rows(change)]
-        applied += [each for gradient in computed.rows for each in exchange.apply_rows(gradient, rate)]
+        applied += [operation for change in computed.moved_rows for operation in exchange.move_rows(change)]
+        applied += [operation for gradient in computed.rows for operation in exchange.apply_rows(gradient, rate)]
         for asked, values in computed.embeddings:
             applied += asked.apply(values, step=position.step, schedule=rate)
         applied += exchange.apply_vector(computed.vector, rate)

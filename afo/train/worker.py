@@ -134,7 +134,7 @@ class Worker:
         """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""
         if batch.size:
             result = self._run_step(batch)
-            before, self._step = (int(each) for each in result.steps.numpy())
+            before, self._step = (int(step) for step in result.steps.numpy())
             # The first step of a process sets its functions up on the servers, which takes as long as many steps.
             if self._samples:
                 self._staleness = _running(self._staleness, self._step - before - 1)

@@ -75,7 +75,7 @@ class AskedTables:
     @property
     def values(self) -> list[list[Any]]:
         """What gradients are taken of."""
-        return [each.values for each in self._exchanges]
+        return [exchange.values for exchange in self._exchanges]
 
     def look_up(self, samples: Samples) -> tuple[Any, Any]:
         """[B, features * dim] and [B]; None for a part that the model lacks."""
@@ -94,7 +94,9 @@ class AskedTables:
 
     def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
         """Those of `values`, for the servers."""
-        return tuple(TableGradients(each, tuple(parts)) for each, parts in zip(self._exchanges, values, strict=True))
+        return tuple(
+            TableGradients(exchange, tuple(parts)) for exchange, parts in zip(self._exchanges, values, strict=True)
+        )
 
     @property
     def _exchanges(self) -> list[TableExchange | PooledExchange]:

@@ -64,7 +64,7 @@ class EntryModel:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Nothing to train, and large embeddings of Keras' own."""
-        trained = self._own.variables.trained or any(each.layer.trainable for each in self._own.embeddings)
+        trained = self._own.variables.trained or any(embedding.layer.trainable for embedding in self._own.embeddings)
         nothing = () if trained else ("the model has no trainable weights: training leaves it as it is",)
         return nothing + tuple(
             f"`keras.layers.Embedding` `{layer.name}` of {layer.input_dim:,} x {layer.output_dim} goes to every worker"
@@ -81,9 +81,9 @@ class EntryModel:
     def _parameters(self, servers: int, splits: int, hash_tables: list[Table]) -> Parameters:
         own, rule, weights = self._own, self._rule, self._own.variables.weights
         tables = [
-            table(each.name, each.layer.input_dim, each.layer.output_dim, rule, servers)
-            for each in own.embeddings
-            if not each.hashed
+            table(embedding.name, embedding.layer.input_dim, embedding.layer.output_dim, rule, servers)
+            for embedding in own.embeddings
+            if not embedding.hashed
         ]
         dense = dense_vector(sum(weight.size for weight in weights), rule, servers)
         keeps = self._job.checkpoint.keeps_survivors
@@ -93,21 +93,27 @@ class EntryModel:
 
     def sections(self, parameters: Parameters) -> tuple[Section, ...]:
         """Every table, weight and state is kept whole or not at all."""
-        tables = [whole_table(each.name, each.rows, each.width) for each in parameters.tables]
-        tables += [whole_hash_table(each.name, each.layer.output_dim) for each in self._own.embeddings if each.hashed]
-        state = [whole_state(each.name.removeprefix("afo/"), each.shape) for each in parameters.state]
+        tables = [whole_table(parameter.name, parameter.rows, parameter.width) for parameter in parameters.tables]
+        tables += [
+            whole_hash_table(embedding.name, embedding.layer.output_dim)
+            for embedding in self._own.embeddings
+            if embedding.hashed
+        ]
+        state = [whole_state(variable.name.removeprefix("afo/"), variable.shape) for variable in parameters.state]
         return (*tables, *(whole_weight(weight) for weight in parameters.weights), *state)
 
     def initialize(self, parameters: Parameters) -> None:
         """As Keras would: every layer by its initializers."""
         seed = self._job.data.shuffle.seed
         draws = {
-            each.name: draw_of(each.layer, parameters.servers, seed) for each in self._own.embeddings if not each.hashed
+            embedding.name: draw_of(embedding.layer, parameters.servers, seed)
+            for embedding in self._own.embeddings
+            if not embedding.hashed
         }
         flat = [tf.reshape(variable, [-1]) for variable in self._own.variables.trained]
         vector = tf.concat(flat, axis=0).numpy() if flat else tf.zeros([0]).numpy()
         state = zip(parameters.state, self._own.variables.state, strict=True)
-        initialize.create(parameters, draws, vector, {each.name: value.numpy() for each, value in state})
+        initialize.create(parameters, draws, vector, {variable.name: value.numpy() for variable, value in state})
 
     def encode(self, parsed: Parsed, servers: int) -> Inputs:
         """What the model reads; it finds its ids itself."""
@@ -165,7 +171,7 @@ class EntryModel:
 
     def _answers(self, inputs: Inputs, parameters: Parameters) -> Any:
         own, exchange = self._own, Exchange(parameters)
-        state = [read_value(each.handle(), each.dtype) for each in parameters.state]
+        state = [read_value(variable.handle(), variable.dtype) for variable in parameters.state]
         own.variables.assign(exchange.vector(), state, 0)
         tables = self._ask_servers(inputs.features, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -177,7 +183,7 @@ class EntryModel:
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> "LocalEntryModel":
         """Out of a checkpoint. All that are made share the model's variables: the last one made is right."""
         # Without its hash tables, which are read as they lie: the native operations need not be there.
-        absent = {each.name: self._filter(each.layer).default_value for each in self._own.embeddings}
+        absent = {embedding.name: self._filter(embedding.layer).default_value for embedding in self._own.embeddings}
         return LocalEntryModel(self._own, self._parameters(1, 0, []), reader, absent, form)
 
     def _part(self, inputs: Inputs, loss: Any) -> Any:
@@ -191,13 +197,13 @@ class EntryModel:
         calls, group = self._own.foreseen(features), exchange.parameters.embeddings
         if group is None or not calls:
             return None
-        names = {id(each.layer): each.name for each in self._own.embeddings}
+        names = {id(embedding.layer): embedding.name for embedding in self._own.embeddings}
         clips = self._optimizer.clipping.clips
         ways = ways_of(self._own.embeddings, calls, self._job, group.servers, with_rows=clips)
         return HashedLookup(group, names, calls, ways)
 
     def _hash_tables(self) -> list[Table]:
-        hashed = [each for each in self._own.embeddings if each.hashed]
+        hashed = [embedding for embedding in self._own.embeddings if embedding.hashed]
         if not hashed:
             return []
         library.load_for_job()
@@ -206,15 +212,17 @@ class EntryModel:
         seed = self._job.data.shuffle.seed
         evict = self._job.model.embedding.evict
         tables = []
-        for each in hashed:
-            layer = each.layer
+        for embedding in hashed:
+            layer = embedding.layer
             first = initializer_of(layer.embeddings_initializer, layer.output_dim, seed)
             evicted = evict if layer.evict is None else layer.evict
             # What is not trained has no gradients, and needs no slots.
             own = rule if layer.trainable else Sgd()
             admitted = self._filter(layer)
             tables.append(
-                Table(each.name, layer.output_dim, own, first, filter=admitted, eviction=evicted, clipping=clipping)
+                Table(
+                    embedding.name, layer.output_dim, own, first, filter=admitted, eviction=evicted, clipping=clipping
+                )
             )
         return tables
 
@@ -273,7 +281,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self._assign(reader)
         # What the traced model refers to is saved only if it hangs here.
         self.resources = resources(own.module)
-        dense = {each.name: form.dense(own.rows(reader, each)) for each in parameters.tables}
+        dense = {parameter.name: form.dense(own.rows(reader, parameter)) for parameter in parameters.tables}
         # TensorFlow tracks a dictionary as it is when it is assigned.
         self.tables = dense | {
             name: form.make_hash_table(rows, absent[name]) for name, rows in self._read_hash_tables(reader).items()
@@ -282,13 +290,13 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint. Raises DataError if it is of another model."""
         self._assign(reader)
-        for each in self._parameters.tables:
-            self.tables[each.name].load(self._own.rows(reader, each))
+        for parameter in self._parameters.tables:
+            self.tables[parameter.name].load(self._own.rows(reader, parameter))
         for name, rows in self._read_hash_tables(reader).items():
             self.tables[name].load(rows)
 
     def _read_hash_tables(self, reader: CheckpointReader) -> dict[str, Rows]:
-        dims = {each.name: each.layer.output_dim for each in self._own.embeddings if each.hashed}
+        dims = {embedding.name: embedding.layer.output_dim for embedding in self._own.embeddings if embedding.hashed}
         return reader.hash_tables(dims) if dims else {}
 
     def _assign(self, reader: CheckpointReader) -> None:
@@ -300,7 +308,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
                 f"{reader.url} holds {vector.size} dense weights where the model has {dense.rows}: layers"
                 " have changed; start without this checkpoint"
             )
-        values = [reader.whole(each.name.removeprefix("afo/")) for each in state]
+        values = [reader.whole(variable.name.removeprefix("afo/")) for variable in state]
         self._own.variables.assign(tf.constant(vector), values, reader.manifest.step)
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:

@@ -18,19 +18,21 @@ def clip_gradients(computed: Computed, weights: Sequence[Weight], clipping: Clip
     """
     if not clipping.clips:
         return computed
-    computed = _each(computed, clipping.clip_values)
+    computed = _map_gradients(computed, clipping.clip_values)
     factors = clipping.factors(_squares(computed, weights))
     if not factors:
         return computed
     parts = [part * factors[weight.name] for weight, part in _parts(computed.vector, weights)]
     return computed._replace(
         vector=tf.concat(parts, axis=0) if parts else computed.vector,
-        rows=tuple(each._replace(values=each.values * factors[each.table.name]) for each in computed.rows),
-        embeddings=tuple(_times(each, factors) for each in computed.embeddings),
+        rows=tuple(
+            gradient._replace(values=gradient.values * factors[gradient.table.name]) for gradient in computed.rows
+        ),
+        embeddings=tuple(_times(gradients, factors) for gradients in computed.embeddings),
     )
 
 
-def _each(computed: Computed, change: Any) -> Computed:
+def _map_gradients(computed: Computed, change: Any) -> Computed:
     return computed._replace(
         vector=change(computed.vector),
         rows=tuple(each._replace(values=change(each.values)) for each in computed.rows),
@@ -41,9 +43,9 @@ def _each(computed: Computed, change: Any) -> Computed:
 def _squares(computed: Computed, weights: Sequence[Weight]) -> dict[str, Any]:
     """Sum of the squares of each variable's gradient by its name."""
     found = {weight.name: part for weight, part in _parts(computed.vector, weights)}
-    found |= {each.table.name: each.values for each in computed.rows}
-    for each in computed.embeddings:
-        found |= each.exchange.by_table(each.values)
+    found |= {gradient.table.name: gradient.values for gradient in computed.rows}
+    for gradients in computed.embeddings:
+        found |= gradients.exchange.by_table(gradients.values)
     return {name: tf.reduce_sum(tf.square(tf.cast(values, tf.float32))) for name, values in found.items()}
 
 
@@ -54,4 +56,4 @@ def _times(gradients: TableGradients, factors: dict[str, Any]) -> TableGradients
 
 
 def _parts(vector: Any, weights: Sequence[Weight]) -> list[tuple[Weight, Any]]:
-    return list(zip(weights, tf.split(vector, [each.size for each in weights]), strict=True)) if weights else []
+    return list(zip(weights, tf.split(vector, [weight.size for weight in weights]), strict=True)) if weights else []

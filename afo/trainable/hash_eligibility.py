@@ -45,8 +45,8 @@ def follow_from_inputs(ids: Any) -> bool:
             continue
         if operation.op_def is None or (operation.op_def.is_stateful and operation.type not in _STEADY):
             return False
-        for each in operation.inputs:
-            if each.op.name not in seen:
-                seen.add(each.op.name)
-                waiting.append(each.op)
+        for tensor in operation.inputs:
+            if tensor.op.name not in seen:
+                seen.add(tensor.op.name)
+                waiting.append(tensor.op)
     return True

@@ -44,7 +44,9 @@ class HashedLookup:
         by_way: dict[Way, list[Foreseen]] = {}
         for call in calls:
             by_way.setdefault(ways[id(call.layer)], []).append(call)
-        checks = [all_within(each.layer, tf.reshape(each.ids, [-1])) for each in calls if each.layer.input_dim]
+        checks = [
+            all_within(foreseen.layer, tf.reshape(foreseen.ids, [-1])) for foreseen in calls if foreseen.layer.input_dim
+        ]
         with tf.control_dependencies(checks):
             self._asked = [(those, self._exchange(group, way, those)) for way, those in by_way.items()]
         self._waiting: dict[int, list[tuple[Foreseen, Any]]] = {}
@@ -73,7 +75,7 @@ class HashedLookup:
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows [..., output_dim]. The step fails if these are other ids than were foreseen."""
         foreseen, rows = self._waiting[id(layer)].pop(0)
-        with tf.control_dependencies([_same(layer, "ids", foreseen.ids, ids)]):
+        with tf.control_dependencies([_assert_same(layer, "ids", foreseen.ids, ids)]):
             return reshape_rows(tf.identity(rows), ids, layer)
 
     def distinct(self, layer: Any) -> Any:
@@ -91,9 +93,9 @@ class HashedLookup:
     def pool(self, layer: Any, ids: Any, weights: Any) -> Any:
         """Sums [B, output_dim]. The step fails if these are other ids or weights than were foreseen."""
         foreseen, sums = self._waiting[id(layer)].pop(0)
-        checks = [_same(layer, "ids", foreseen.ids, ids)]
+        checks = [_assert_same(layer, "ids", foreseen.ids, ids)]
         if weights is not None:
-            checks.append(_same(layer, "weights", foreseen.weights, weights))
+            checks.append(_assert_same(layer, "weights", foreseen.weights, weights))
         with tf.control_dependencies(checks):
             return tf.ensure_shape(tf.identity(sums), [ids.shape[0], layer.output_dim])
 
@@ -110,7 +112,7 @@ class HashedLookup:
         return pooled_exchange_of(group, asked, insert=True, wire=wire)
 
 
-def _same(layer: Any, what: str, foreseen: Any, given: Any) -> Any:
+def _assert_same(layer: Any, what: str, foreseen: Any, given: Any) -> Any:
     """Fails where it is not."""
     one, other = tf.reshape(foreseen, [-1]), tf.reshape(given, [-1])
     same = tf.reduce_all(tf.equal(tf.shape(one), tf.shape(other))) & tf.reduce_all(one == other)

@@ -77,7 +77,7 @@ class HashedWideDeepModel(WideDeepModel):
         """Find the different keys and sort them by server."""
         encoded, parts = self._encoder.keys(parsed.features), split_layout(self._layout, self._job, servers)
         near = [tf.reshape(encoded.keys[place], [-1]) for place in parts.near]
-        ids = near + [tf.reshape(each, [-1]) for each in encoded.crosses]
+        ids = near + [tf.reshape(cross, [-1]) for cross in encoded.crosses]
         samples = samples_of(encoded, parsed)
         if parts.far and self._layout.has_lists:
             samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))

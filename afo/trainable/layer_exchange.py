@@ -18,14 +18,14 @@ def ways_of(
     Raises ModelError for pooling on the servers that cannot be.
     """
     ways = {}
-    for each in embeddings:
-        if each.hashed:
-            comes = with_rows or each.layer.is_regularized
+    for embedding in embeddings:
+        if embedding.hashed:
+            comes = with_rows or embedding.layer.is_regularized
             if comes:
-                _require_rows(each.layer, job, clips=with_rows)
-            own = [call for call in calls if call.layer is each.layer]
-            is_pooled = not comes and _is_pooled(each, own, job, servers)
-            ways[id(each.layer)] = Way(is_pooled, each.layer.wire or job.model.embedding.wire)
+                _require_rows(embedding.layer, job, clips=with_rows)
+            own = [call for call in calls if call.layer is embedding.layer]
+            is_pooled = not comes and _is_pooled(embedding, own, job, servers)
+            ways[id(embedding.layer)] = Way(is_pooled, embedding.layer.wire or job.model.embedding.wire)
     return ways
 
 

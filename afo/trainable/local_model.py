@@ -102,7 +102,9 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         """[B, values of all features, dim]."""
         if not names:
             return tf.zeros([size, 0, dim])
-        return tf.concat([self.tables[name].lookup(each) for name, each in zip(names, keys, strict=True)], axis=1)
+        return tf.concat(
+            [self.tables[name].lookup(feature_keys) for name, feature_keys in zip(names, keys, strict=True)], axis=1
+        )
 
 
 def _probabilities(layout: Layout, embeddings: Any, wide: Any, encoded: Any, vector: Any, statistics: Any) -> Any:

@@ -50,7 +50,7 @@ class Embeddings(Lookup):
         self.calls[-1] = Call(layer, ids, counts, weights)
         return found
 
-    def within(self, graph: Any) -> list[Call]:
+    def calls_in(self, graph: Any) -> list[Call]:
         """The calls in this graph itself, not in a loop, a condition or a function of it, or in another trace."""
         return [call for call in self.calls if call.ids.graph is graph]
 
@@ -90,7 +90,7 @@ class ServerLookup(Lookup):
     ) -> None:
         """`step`: the updates so far."""
         dense = {table.name: table for table in exchange.parameters.tables}
-        self._dense = {id(each.layer): dense[each.name] for each in embeddings if not each.hashed}
+        self._dense = {id(embedding.layer): dense[embedding.name] for embedding in embeddings if not embedding.hashed}
         self._exchange = exchange
         self._tape, self._step = tape, step
         self._hashed = tables
@@ -132,7 +132,9 @@ class ServerLookup(Lookup):
         if self._hashed is not None and id(layer) not in self._dense:
             return self._hashed.distinct(layer)
         calls = [asked for asked in self._asked if asked.layer is layer]
-        return _once(_where(calls), [asked.rows for asked in calls]) if calls else super().distinct(layer)
+        return (
+            _first_of_each(_route_calls(calls), [asked.rows for asked in calls]) if calls else super().distinct(layer)
+        )
 
     def _require_own_graph(self, layer: Any) -> None:
         if tf.compat.v1.get_default_graph() is not self._graph:
@@ -144,7 +146,7 @@ class ServerLookup(Lookup):
     @property
     def rows(self) -> list[Any]:
         """What the calls answered, in their order: what to take gradients of."""
-        return [each.rows for each in self._asked]
+        return [asked.rows for asked in self._asked]
 
     def sum_gradients(self, gradients: list[Any]) -> tuple[RowGradient, ...]:
         """Gradients of `rows`, summed over equal ids, one of each table; None where the loss does not depend on it."""
@@ -162,8 +164,10 @@ class ServerLookup(Lookup):
                 by_table.setdefault(asked.table.name, []).append(asked)
         found = []
         for calls in by_table.values():
-            where = _where(calls)
-            found.append(RowGradient(calls[0].table, where.rows, _once(where, [asked.moved for asked in calls])))
+            where = _route_calls(calls)
+            found.append(
+                RowGradient(calls[0].table, where.rows, _first_of_each(where, [asked.moved for asked in calls]))
+            )
         return tuple(found)
 
 
@@ -171,7 +175,7 @@ class LocalLookup(Lookup):
     """Takes rows out of tables of this process."""
 
     def __init__(self, embeddings: tuple[Named, ...], tables: Mapping[str, Any]) -> None:
-        self._tables = {id(each.layer): tables[each.name] for each in embeddings}
+        self._tables = {id(embedding.layer): tables[embedding.name] for embedding in embeddings}
 
     def __call__(self, layer: Any, ids: Any) -> Any:
         """Rows [..., output_dim]."""
@@ -180,19 +184,19 @@ class LocalLookup(Lookup):
 
 def _sum_calls(calls: list[tuple[_Asked, Any]]) -> RowGradient:
     """The gradient of a table that several calls of its layer may have asked."""
-    table, where = calls[0][0].table, _where([asked for asked, _ in calls])
+    table, where = calls[0][0].table, _route_calls([asked for asked, _ in calls])
     gradients = tf.concat([tf.convert_to_tensor(gradient) for _, gradient in calls], axis=0)
     return RowGradient(table, where.rows, tf.math.unsorted_segment_sum(gradients, where.places, _count(where)))
 
 
-def _where(calls: list[_Asked]) -> Route:
+def _route_calls(calls: list[_Asked]) -> Route:
     """Of the ids of all calls of a table."""
     if len(calls) == 1:
         return calls[0].where
     return route(tf.concat([asked.ids for asked in calls], axis=0), len(calls[0].table.shards))
 
 
-def _once(where: Route, values: list[Any]) -> Any:
+def _first_of_each(where: Route, values: list[Any]) -> Any:
     """Of each different row what the first of its ids has; `values` [n, width] of each call's ids."""
     first = tf.math.unsorted_segment_min(tf.range(tf.size(where.places)), where.places, _count(where))
     return tf.gather(tf.concat(values, axis=0), first)

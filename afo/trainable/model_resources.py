@@ -16,18 +16,18 @@ def resources(root: Any) -> list[Any]:
     """Variables and lookup tables in the attributes of `root`, its layers, modules, lists and dicts, each once."""
     waiting, seen, found = [root], {id(root)}, []
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, _KEPT):
-            found.append(each)
+        item = waiting.pop()
+        if isinstance(item, _KEPT):
+            found.append(item)
             continue
-        for inner in _inside(each):
+        for inner in _children(item):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 waiting.append(inner)
     return found
 
 
-def _inside(value: Any) -> Iterator[Any]:
+def _children(value: Any) -> Iterator[Any]:
     if isinstance(value, keras.Variable):
         yield value.value
     elif isinstance(value, keras.layers.Layer | tf.Module):

@@ -45,16 +45,16 @@ class OwnCallbacks:
         """`losses`: what the model was compiled with, or nothing."""
         self._entry = job.model.entry
         self._schedulers = []
-        for each in callbacks_of(job.model):
-            kind = type(each)
-            if not isinstance(each, keras.callbacks.Callback):
+        for callback in callbacks_of(job.model):
+            kind = type(callback)
+            if not isinstance(callback, keras.callbacks.Callback):
                 raise ModelError(f"{self._entry}: `callbacks` gives {kind.__module__}.{kind.__name__}, no callback")
             if kind is keras.callbacks.LearningRateScheduler:
-                self._schedulers.append(each)
+                self._schedulers.append(callback)
             elif kind is keras.callbacks.EarlyStopping:
-                _require_early_stop(each, job, losses)
+                _require_early_stop(callback, job, losses)
             elif kind not in _NOTHING_TO_DO:
-                raise Unsupported(f"{self._entry}: callback {kind.__name__}: {_instead(kind)}")
+                raise Unsupported(f"{self._entry}: callback {kind.__name__}: {_alternative(kind)}")
 
     @property
     def schedule_rates(self) -> bool:
@@ -70,12 +70,12 @@ class OwnCallbacks:
             raise SpecError(f"$.data.epochs: {epochs:,}; with a LearningRateScheduler at most {MOST_EPOCHS:,}")
         optimizer = SimpleNamespace(learning_rate=np.float32(first))
         found = []
-        for each in self._schedulers:
-            each.set_model(SimpleNamespace(optimizer=optimizer))
+        for scheduler in self._schedulers:
+            scheduler.set_model(SimpleNamespace(optimizer=optimizer))
         for epoch in range(epochs):
-            for each in self._schedulers:
+            for scheduler in self._schedulers:
                 with user_code(self._entry):
-                    each.on_epoch_begin(epoch)
+                    scheduler.on_epoch_begin(epoch)
                 optimizer.learning_rate = np.float32(optimizer.learning_rate)
             rate = float(optimizer.learning_rate)
             if not (math.isfinite(rate) and rate >= 0):
@@ -87,7 +87,7 @@ class OwnCallbacks:
         return tuple(found)
 
 
-def _instead(kind: type) -> str:
+def _alternative(kind: type) -> str:
     """What to do without it; one of the user's own may have the name of one of Keras'."""
     is_keras = kind is getattr(keras.callbacks, kind.__name__, None)
     return _INSTEAD.get(kind.__name__, _NO_HOOKS) if is_keras else _NO_HOOKS

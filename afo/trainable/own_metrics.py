@@ -20,7 +20,7 @@ class OwnMetrics:
     def __init__(self, module: Any, entry: str) -> None:
         metrics = module.metrics if isinstance(module, keras.Model) and module.compiled else ()
         #: Keras' own container of them, which matches them with the outputs.
-        self._compiled: Any = next((each for each in metrics if type(each).__name__ == "CompileMetrics"), None)
+        self._compiled: Any = next((metric for metric in metrics if type(metric).__name__ == "CompileMetrics"), None)
         self._entry = entry
 
     def __bool__(self) -> bool:
@@ -37,7 +37,9 @@ class OwnMetrics:
             self._compiled.reset_state()
             for start in range(0, len(flat[0]), _BLOCK):
                 place = slice(start, start + _BLOCK)
-                block = [keras.tree.map_structure(lambda each, place=place: each[place], it) for it in (labels, scores)]
+                block = [
+                    keras.tree.map_structure(lambda values, place=place: values[place], it) for it in (labels, scores)
+                ]
                 self._compiled.update_state(*block)
             found = self._compiled.result()
         return {name: self._number(name, value) for name, value in found.items()}

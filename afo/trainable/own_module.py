@@ -49,7 +49,7 @@ class OwnModule:
             specs = feature_specs(schema)
             graph = self._trace(specs)
         #: Its layers whose tables lie on the servers.
-        self.embeddings = self._choose_storage(found.name_layers(), found.within(graph), specs)
+        self.embeddings = self._choose_storage(found.name_layers(), found.calls_in(graph), specs)
         self.variables = OwnVariables(self.module, graph, self.entry)
 
     @property
@@ -64,13 +64,13 @@ class OwnModule:
         """Layers of Keras' own whose table is among the dense weights; of a Keras model."""
         layers = self.module._flatten_layers() if isinstance(self.module, keras.Model) else ()
         return tuple(
-            each for each in layers if isinstance(each, keras.layers.Embedding) and not isinstance(each, Embedding)
+            layer for layer in layers if isinstance(layer, keras.layers.Embedding) and not isinstance(layer, Embedding)
         )
 
     @property
     def are_bounded(self) -> bool:
         """Whether weights or rows have a constraint."""
-        return self.variables.are_bounded or any(each.layer.is_bounded for each in self.embeddings)
+        return self.variables.are_bounded or any(embedding.layer.is_bounded for embedding in self.embeddings)
 
     @property
     def gives_logits(self) -> bool:
@@ -130,7 +130,7 @@ class OwnModule:
                 return self.compiled.compute_loss(**given, sample_weight=weight if weighted else None)
         losses = keras.ops.binary_crossentropy(labels, answers, from_logits=self.gives_logits)
         mean = tf.reduce_sum(losses * weight[:, tf.newaxis]) / tf.maximum(tf.reduce_sum(weight), 1e-12)
-        return tf.add_n([mean, *(tf.reduce_sum(each) for each in _added_losses(self.module))])
+        return tf.add_n([mean, *(tf.reduce_sum(term) for term in _added_losses(self.module))])
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""
@@ -142,7 +142,7 @@ class OwnModule:
 
         Raises DataError as `reader` does.
         """
-        (layer,) = (each.layer for each in self.embeddings if each.name == table.name)
+        (layer,) = (embedding.layer for embedding in self.embeddings if embedding.name == table.name)
         rows = reader.table(table.name, table.rows, table.width)
         if layer.is_bounded:
             for first in range(0, len(rows), BLOCK):
@@ -179,8 +179,8 @@ class OwnModule:
         calls = Embeddings()
         with answered_by(calls):
             self.outputs(features, training=False)
-        hashed = {id(each.layer) for each in self.embeddings if each.hashed}
-        within = calls.within(tf.compat.v1.get_default_graph())
+        hashed = {id(embedding.layer) for embedding in self.embeddings if embedding.hashed}
+        within = calls.calls_in(tf.compat.v1.get_default_graph())
         return [call for call in within if id(call.layer) in hashed]
 
     def _choose_storage(
@@ -190,13 +190,13 @@ class OwnModule:
         wanted = bool(layers) and self._job.model.embedding.storage == "hash_table"
         without = self._calls_without_training(specs) if wanted else []
         named = []
-        for each in layers:
-            reason = unfit(each.layer, training, without) if wanted else "`embedding.storage` is `dense`"
+        for embedding in layers:
+            reason = unfit(embedding.layer, training, without) if wanted else "`embedding.storage` is `dense`"
             if reason:
-                self._require_dense(each.layer, reason)
-            weights = [call.weights for call in training if call.layer is each.layer and call.weights is not None]
+                self._require_dense(embedding.layer, reason)
+            weights = [call.weights for call in training if call.layer is embedding.layer and call.weights is not None]
             fixed = all(follow_from_inputs(given) for given in weights)
-            named.append(each._replace(hashed=not reason, foresees_weights=fixed))
+            named.append(embedding._replace(hashed=not reason, foresees_weights=fixed))
         return tuple(named)
 
     def _require_dense(self, layer: Any, reason: str) -> None:
@@ -217,9 +217,9 @@ class OwnModule:
     def _calls_without_training(self, specs: dict[str, Any]) -> list[Call]:
         found = Embeddings()
         used = {name: specs[name] for name in self.inputs}
-        function = tf.function(lambda each: self.outputs(each, training=False), autograph=False)
+        function = tf.function(lambda features: self.outputs(features, training=False), autograph=False)
         with answered_by(found):
-            return found.within(function.get_concrete_function(used).graph)
+            return found.calls_in(function.get_concrete_function(used).graph)
 
     def _trace(self, specs: dict[str, Any]) -> Any:
         """Call it once without running it: creates all variables, finds all embeddings, checks the outputs.
@@ -229,7 +229,7 @@ class OwnModule:
 
         def call(features: dict[str, Any], labels: Any, weight: Any) -> Any:
             outputs = self.outputs(features, training=True)
-            self._ranks = tf.nest.map_structure(lambda each: len(each.shape), outputs)
+            self._ranks = tf.nest.map_structure(lambda tensor: len(tensor.shape), outputs)
             return self.loss(features, labels, weight, outputs)
 
         labels = tf.TensorSpec([None, len(self._job.data.labels)], tf.float32)
@@ -251,7 +251,7 @@ def _inputs(module: Any, schema: Schema, entry: str) -> tuple[str, ...]:
     """The features that a model of named inputs asks for; every other model gets all."""
     if not getattr(module, "inputs", None):
         return schema.names
-    names = [each.name for each in module.inputs] if _by_place(module) else list(module.input)
+    names = [tensor.name for tensor in module.inputs] if _by_place(module) else list(module.input)
     for name in names:
         try:
             schema[name]
@@ -264,8 +264,8 @@ def _added_losses(module: Any) -> list[Any]:
     """What layers add to the loss, those of a `tf.Module` too, which lists none of its own."""
     if hasattr(module, "losses"):
         return list(module.losses)
-    layers = list(module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer)))
-    inside = {id(each): each for layer in layers for each in layer._flatten_layers()}.values()
+    layers = list(module._flatten(predicate=lambda part: isinstance(part, keras.layers.Layer)))
+    inside = {id(inner): inner for layer in layers for inner in layer._flatten_layers()}.values()
     weights = {id(weight): weight for layer in layers for weight in layer.trainable_weights}.values()
     own = [loss for layer in inside for loss in layer._get_own_losses()]
     return own + [weight.regularizer(weight) for weight in weights if weight.regularizer is not None]

@@ -46,34 +46,38 @@ class OwnVariables:
         #: Where each of the first stands in the dense vector, and names of the second.
         self.weights, self.state_names = _weights(zip(trained, values, strict=True)), list(state)
         self._check_dtypes()
-        for each in self._trained:
-            self._constrain(each, each.value)
+        for weight in self._trained:
+            self._constrain(weight, weight.value)
 
     @property
     def are_bounded(self) -> bool:
         """Whether one of them has a constraint."""
-        return any(each.constraint is not None for each in self._trained)
+        return any(weight.constraint is not None for weight in self._trained)
 
     def assign(self, vector: Any, state: Iterable[Any], step: Any) -> None:
         """Give all variables their values; `vector` as `weights` places them. Eagerly or in a function.
 
         Keras constrains a weight after its update, so first values, of step 0, stay as they are.
         """
-        for each, part in zip(self._trained, self._parts(vector), strict=True):
-            value = tf.reshape(part, each.value.shape)
-            each.value.assign(
-                tf.where(step > 0, self._constrain(each, value), value) if each.constraint is not None else value
+        for weight, part in zip(self._trained, self._parts(vector), strict=True):
+            value = tf.reshape(part, weight.value.shape)
+            weight.value.assign(
+                tf.where(step > 0, self._constrain(weight, value), value) if weight.constraint is not None else value
             )
         for variable, value in zip(self.state, state, strict=True):
             variable.assign(tf.reshape(value, variable.shape))
 
     def measure_moves(self, vector: Any) -> Any:
         """By how much constraints and layers have moved the weights since `vector` was assigned; None: not at all."""
-        if not any(each.is_moved for each in self._trained):
+        if not any(weight.is_moved for weight in self._trained):
             return None
         parts = zip(self._trained, self._parts(vector), strict=True)
         return tf.concat(
-            [tf.reshape(each.value, [-1]) - part if each.is_moved else tf.zeros_like(part) for each, part in parts], 0
+            [
+                tf.reshape(weight.value, [-1]) - part if weight.is_moved else tf.zeros_like(part)
+                for weight, part in parts
+            ],
+            0,
         )
 
     def _parts(self, vector: Any) -> Sequence[Any]:
@@ -86,7 +90,7 @@ class OwnVariables:
             return tf.convert_to_tensor(trained.constraint(tf.convert_to_tensor(value)))
 
     def _check_dtypes(self) -> None:
-        trained = [(each.name, each.value) for each in self._trained]
+        trained = [(weight.name, weight.value) for weight in self._trained]
         state = list(zip(self.state_names, self.state, strict=True))
         for variables, allowed in ((trained, ("float32",)), (state, _STATE_DTYPES)):
             for name, variable in variables:
@@ -101,7 +105,7 @@ def _variables(module: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """By name what is trained, and what the model changes by itself; no states of random numbers."""
     if isinstance(module, keras.Model):
         return _name_variables(module.trainable_weights), _name_variables(module.non_trainable_weights)
-    layers = module._flatten(predicate=lambda each: isinstance(each, keras.layers.Layer))
+    layers = module._flatten(predicate=lambda part: isinstance(part, keras.layers.Layer))
     # Those of layers first: a module lists the same ones without their constraints.
     inside = [variable for layer in layers for variable in layer.weights]
     of_layers = {id(_value(variable)): variable for variable in inside}

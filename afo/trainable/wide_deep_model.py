@@ -203,13 +203,13 @@ class _Pulled:
         self._id_sizes = [tf.size(rows) for rows in inputs.ids.rows]
         self._cross_sizes = [tf.size(rows) for rows in inputs.crosses.rows]
         self._rows: dict[str, tuple[Any, ...]] = _place_rows(inputs.ids, inputs.crosses)
-        self._tables = {each.name: each for each in exchange.parameters.tables}
+        self._tables = {parameter.name: parameter for parameter in exchange.parameters.tables}
         self.embeddings = self.linear = self.crosses = None
         if "deep" in self._tables:
             self.embeddings = exchange.rows(self._tables["deep"], self._rows["deep"])
         if "wide" in self._tables:
             values = tf.reshape(exchange.rows(self._tables["wide"], self._rows["wide"]), [-1])
-            self.linear, self.crosses = self._apart(values)
+            self.linear, self.crosses = self._separate(values)
         self.vector = exchange.vector()
 
     def sum_gradients(self, inputs: Inputs, gradients: Looked) -> tuple[RowGradient, ...]:
@@ -225,7 +225,7 @@ class _Pulled:
             found.append(RowGradient(self._tables["wide"], self._rows["wide"], values[:, tf.newaxis]))
         return tuple(found)
 
-    def _apart(self, values: Any) -> tuple[Any, Any]:
+    def _separate(self, values: Any) -> tuple[Any, Any]:
         """Ids and crosses out of a tensor that holds them server by server."""
         sizes = [size for pair in zip(self._id_sizes, self._cross_sizes, strict=True) for size in pair]
         parts = tf.split(values, sizes)

@@ -35,7 +35,7 @@ class Resource(Struct, frozen=True, kw_only=True):
         """None for a ResourceManager that does not tell all types of resources."""
         if self.types is None:
             return None
-        return sum(each.value for each in self.types.all if each.name == GPU)
+        return sum(kind.value for kind in self.types.all if kind.name == GPU)
 
 
 class QueueUse(Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ def _pending(queue: Mapping[str, Any]) -> Resource | None:
         wanted, used = convert_answer(demand, Resource), convert_answer(queue.get("usedResources"), Resource)
         return Resource(memory=max(0, wanted.memory - used.memory), vcores=max(0, wanted.vcores - used.vcores))
     labels = (queue.get("resources") or {}).get("resourceUsagesByPartition") or []
-    parts = [convert_answer(each.get("pending"), Resource) for each in labels]
+    parts = [convert_answer(label.get("pending"), Resource) for label in labels]
     if not parts:
         return None
     return Resource(memory=sum(part.memory for part in parts), vcores=sum(part.vcores for part in parts))

@@ -123,8 +123,8 @@ class ResourceManager:
             answer = self._request("POST", f"apps/new-application{self._as_user}", b"")
         except PermissionDenied:
             nodes = self.nodes()
-            return Resource(memory=max((each.memory for each in nodes), default=0),
-                            vcores=max((each.vcores for each in nodes), default=0))  # fmt: skip
+            return Resource(memory=max((node.memory for node in nodes), default=0),
+                            vcores=max((node.vcores for node in nodes), default=0))  # fmt: skip
         return convert_answer(answer.get("maximum-resource-capability"), Resource)
 
     def application(self, application_id: str) -> Application:
@@ -138,7 +138,7 @@ class ResourceManager:
     def waiting_in(self, queue: Queue) -> int:
         """How many applications of a queue wait for their Application Master's container."""
         found = self._list(f"apps?states={','.join(WAITING_STATES)}", "app", Application)
-        return sum(each.queue in (queue.path, queue.name) for each in found)
+        return sum(application.queue in (queue.path, queue.name) for application in found)
 
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application; returns before it is over. No-op for one that is."""
@@ -195,8 +195,8 @@ def web_addresses(settings: Mapping[str, str]) -> tuple[str, ...]:
     Raises `ClusterUnreachable` when there is none: Hadoop would fall back to 0.0.0.0, which is nowhere.
     """
     secure = settings["yarn.http.policy"] == "HTTPS_ONLY"
-    ids = [each.strip() for each in settings["yarn.resourcemanager.ha.rm-ids"].split(",") if each.strip()]
-    found = [_web_address(settings, secure, f".{each}") for each in ids] or [_web_address(settings, secure, "")]
+    ids = [name.strip() for name in settings["yarn.resourcemanager.ha.rm-ids"].split(",") if name.strip()]
+    found = [_web_address(settings, secure, f".{rm_id}") for rm_id in ids] or [_web_address(settings, secure, "")]
     if not all(found):
         raise ClusterUnreachable(
             f"no ResourceManager is configured in {conf.conf_dir() or '$HADOOP_CONF_DIR (not set)'}: "

@@ -127,8 +127,8 @@ def _concatenate_blocks(blocks: list[Columns]) -> Columns:
         return blocks[0]
     names = blocks[0].features
     return Columns(
-        {name: concatenate([each.features[name] for each in blocks]) for name in names},
-        *(concatenate(parts) for parts in zip(*(each[1:] for each in blocks), strict=True)),
+        {name: concatenate([block.features[name] for block in blocks]) for name in names},
+        *(concatenate(parts) for parts in zip(*(block[1:] for block in blocks), strict=True)),
     )
 
 
@@ -166,12 +166,12 @@ class _Reader:
     def _block(self, batch: Any, start: int) -> tuple[Columns, NDArray[np.intp]]:
         """The rows, and the numbers of those that do not fit."""
         rows, ids = batch.num_rows, self._sample_id
-        features = {each.name: column(batch, each, self._url) for each in self._schema.features}
+        features = {feature.name: column(batch, feature, self._url) for feature in self._schema.features}
         outputs = {name: self._output(batch, name) for name in self._outputs}
-        masks = [each.fits for each in (*features.values(), *outputs.values()) if each.fits is not None]
+        masks = [cells.fits for cells in (*features.values(), *outputs.values()) if cells.fits is not None]
         labels = [outputs[name].values for name in self._labels] or [fill_array((rows, self._width), 0, np.float32)]
         block = Columns(
-            features={name: each.values for name, each in features.items()},
+            features={name: cells.values for name, cells in features.items()},
             labels=labels[0] if len(labels) == 1 else concatenate(labels, axis=1),
             weight=outputs[self._weight].values[:, 0] if self._weight else fill_array((rows,), 1, np.float32),
             key=outputs[ids].values[:, 0] if ids else concatenate([np.arange(start, start + rows)]),

@@ -57,7 +57,7 @@ def _first_cells(url: str, most: int, csv_format: CsvFormat) -> Iterator[_Cells]
         for _, cells in zip(range(most), rows, strict=False):
             found = {name: csv_format.values(cell) for name, cell in zip(rows.columns, cells, strict=True)}
             if csv_format.positive and csv_format.label in found:
-                found[csv_format.label] = [str(int(each in csv_format.positive)) for each in found[csv_format.label]]
+                found[csv_format.label] = [str(int(cell in csv_format.positive)) for cell in found[csv_format.label]]
             yield {name: values for name, values in found.items() if values}
 
 
@@ -75,7 +75,7 @@ def _convert_cells(rows: Sequence[tuple[str, _Cells]]) -> Iterator[tuple[str, di
 def _wider(fit: _Fit, value: str) -> _Fit:
     """What both are, whatever the order in which values come."""
     both = {fit, _classify_value(value)}
-    return next(each for each in ("bytes", "float", "code", "int64") if each in both)
+    return next(kind for kind in ("bytes", "float", "code", "int64") if kind in both)
 
 
 def _classify_value(value: str) -> _Fit:

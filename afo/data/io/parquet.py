@@ -39,7 +39,7 @@ _TARGET = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.large_binary(
 _Item = TypeVar("_Item")
 
 
-def ahead(items: Iterable[_Item]) -> Iterator[_Item]:
+def prefetch(items: Iterable[_Item]) -> Iterator[_Item]:
     """The same items, each made by another thread while the one before it is used; raises what they raise.
 
     When it is closed, nothing is under way any more.
@@ -113,7 +113,7 @@ def batches(file: pq.ParquetFile, columns: Collection[str], most: int | None = N
     # Arrow has as many threads as OMP_NUM_THREADS says, which in a container is its number of cores.
     threads = pa.cpu_count() > 1
     found = file.iter_batches(most or _rows_at_once(file.metadata, known), columns=known, use_threads=threads)
-    return ahead(found)
+    return prefetch(found)
 
 
 def _rows_at_once(footer: pq.FileMetaData, columns: Collection[str]) -> int:
@@ -122,8 +122,8 @@ def _rows_at_once(footer: pq.FileMetaData, columns: Collection[str]) -> int:
         return _ROUND_ROWS
     group = footer.row_group(0)
     chunks = [group.column(place) for place in range(group.num_columns)]
-    wanted = [each for each in chunks if each.path_in_schema.partition(".")[0] in columns]
-    values: int = sum(each.num_values * (_STRING if each.physical_type == "BYTE_ARRAY" else 1) for each in wanted)
+    wanted = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns]
+    values: int = sum(chunk.num_values * (_STRING if chunk.physical_type == "BYTE_ARRAY" else 1) for chunk in wanted)
     rows = max(1, _BLOCK * int(group.num_rows) // max(values, int(group.num_rows)))
     return rows if rows < _ROUND_ROWS else rows - rows % _ROUND_ROWS
 
@@ -160,7 +160,7 @@ def _defaults(feature: Feature, rows: int) -> NDArray[Any]:
     """What rows without the feature have: [rows, size]."""
     dtype = {"int64": np.int64, "float": np.float32, "bytes": object}[feature.list_kind]
     values = arrays.empty((rows, feature.size), dtype)
-    values[:] = [each.encode() if isinstance(each, str) else each for each in feature.defaults()]
+    values[:] = [value.encode() if isinstance(value, str) else value for value in feature.defaults()]
     return values
 
 
@@ -226,7 +226,7 @@ def kind_of_type(kind: pa.DataType) -> ListKind | None:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "float"
     types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return "bytes" if any(each(kind) for each in types) else None
+    return "bytes" if any(matches(kind) for matches in types) else None
 
 
 def _fits(found: ListKind, wanted: ListKind) -> bool:

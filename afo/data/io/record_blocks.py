@@ -61,9 +61,9 @@ def _by_operation(operations: Any, source: RecordSource, order: Order, compressi
     file = operations.afo_open_records(source.path, *part, *numbers, compression=compression, tolerant=tolerant)
     while True:
         records, damaged, lost = operations.afo_next_records(file)
-        for each in damaged.numpy():
+        for problem in damaged.numpy():
             assert source.refuse is not None  # a file that is not tolerant raises
-            source.refuse(f"{source.path}: {each.decode()}")
+            source.refuse(f"{source.path}: {problem.decode()}")
         if lost := lost.numpy().decode():
             raise DataError(f"{source.path}: {lost}")
         if not records.shape[0]:

@@ -58,8 +58,8 @@ class RecordIndex(NamedTuple):
         before = np.maximum(after - 1, 0)
         is_nearer = aims - self.offsets[before] < self.offsets[after] - aims
         nearest = np.unique(self.offsets[np.where(is_nearer, before, after)])
-        ends = [0, *(int(each) for each in nearest if each > 0), self.size]
-        return tuple(ByteRange(*each) for each in pairwise(ends))
+        ends = [0, *(int(offset) for offset in nearest if offset > 0), self.size]
+        return tuple(ByteRange(*bounds) for bounds in pairwise(ends))
 
 
 class IndexBuilder:

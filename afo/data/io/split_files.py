@@ -26,13 +26,13 @@ def find_splits(globs: Iterable[str]) -> tuple[SplitFile, ...]:
     """
     found: dict[str, SplitFile] = {}
     for pattern in globs:
-        matched = [each for each in storage.glob(pattern) if not storage.name(each.url).startswith(("_", "."))]
+        matched = [file for file in storage.glob(pattern) if not storage.name(file.url).startswith(("_", "."))]
         if not matched:
             raise NotFound(f"no data file matches {pattern}; {_hint(pattern)}")
-        for each in matched:
-            if each.special:
-                raise DataError(f"{each.url} is {each.special}, not a regular file; write what it yields to a file")
-        found.update({each.url: SplitFile(each.url, each.size, each.modified) for each in matched})
+        for file in matched:
+            if file.special:
+                raise DataError(f"{file.url} is {file.special}, not a regular file; write what it yields to a file")
+        found.update({file.url: SplitFile(file.url, file.size, file.modified) for file in matched})
     return tuple(found[url] for url in sorted(found))
 
 

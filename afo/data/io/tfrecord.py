@@ -69,8 +69,8 @@ class RecordWriter:
         self._file.write(self._deflater.compress(b"".join(frames)))
         self.count += len(frames)
         if self._index is not None:
-            for each in frames:
-                self._index.add(len(each))
+            for framed in frames:
+                self._index.add(len(framed))
 
     def __enter__(self) -> Self:
         self._file.__enter__()
@@ -122,7 +122,9 @@ def compression_of(url: str) -> Literal["none", "gzip", "zlib"]:
 def locate(url: str, record: bytes, compression: Compression = "auto", part: ByteRange | None = None) -> int | None:
     """Offset of the first record of a file, or a part of it, that holds these bytes; None if there is none."""
     with storage.open_input(url) as file:
-        return next((offset for offset, each in _read_frames(file, url, compression, [], part) if each == record), None)
+        return next(
+            (offset for offset, content in _read_frames(file, url, compression, [], part) if content == record), None
+        )
 
 
 def read_stream(

@@ -81,7 +81,7 @@ class Carry:
             before, xor_before = self._waiting.get(lease, (0, 0))
             self._waiting[lease] = before + left_out, xor_before ^ xor
 
-    def into(self, piece: Piece) -> Piece:
+    def add_to(self, piece: Piece) -> Piece:
         """The piece, its first record accounting for them."""
         if not piece.size or piece.lease not in self._waiting:
             return piece
@@ -91,7 +91,7 @@ class Carry:
         xors[0] ^= xor
         return piece._replace(left_out=more, xor=xors)
 
-    def into_end(self, ended: Ended) -> Ended:
+    def add_to_end(self, ended: Ended) -> Ended:
         """The end, accounting for them."""
         left_out, xor = self._waiting.pop(ended.lease, (0, 0))
         return ended._replace(left_out=ended.left_out + left_out, xor=ended.xor ^ xor)
@@ -107,7 +107,7 @@ def filter_records(piece: Piece, keep: NDArray[np.bool_], identity: _Int64s, car
     behind = (total, xor) if last is None else (total - int(counts[last]), xor ^ int(xors[last]))
     block = tf.nest.map_structure(lambda values: _rows(values, kept), piece.block)
     before = np.concatenate([[0], xors[kept][:-1]]).astype(np.int64)[: kept.size]
-    result = carry.into(Piece(piece.lease, block, np.diff(counts[kept], prepend=0), xors[kept] ^ before))
+    result = carry.add_to(Piece(piece.lease, block, np.diff(counts[kept], prepend=0), xors[kept] ^ before))
     carry.add(piece.lease, *behind)
     return result
 
@@ -144,7 +144,7 @@ class Pending:
             if item.size > most:
                 self._items.appendleft(item.slice(most))
                 item = item.slice(0, most)
-            pieces.append(self.taken.into(item))
+            pieces.append(self.taken.add_to(item))
             most -= item.size
             self.size -= item.size
         return pieces, ended

@@ -209,7 +209,7 @@ class _Batcher(threading.Thread):
             self._pending.add(self._sieve.sample_negatives(piece, self._path(reader.lease), self._unsampled))
             self._open.append(reader)
             return
-        self._pending.add_end(self._unsampled.into_end(Ended(reader.lease)))
+        self._pending.add_end(self._unsampled.add_to_end(Ended(reader.lease)))
         self._fetcher.allow_next()
 
     def _emit(self) -> None:
@@ -224,7 +224,10 @@ class _Batcher(threading.Thread):
             require_bad(pieces, good, error)
             pieces = [piece for piece in good if piece.size]
             inputs = self._prepare_pieces(pieces)
-        ends = tuple(self._pending.taken.into_end(each)._replace(bad=self._bad.pop(each.lease)) for each in ended)
+        ends = tuple(
+            self._pending.taken.add_to_end(split_end)._replace(bad=self._bad.pop(split_end.lease))
+            for split_end in ended
+        )
         self._put(Batch(inputs, sum(piece.size for piece in pieces), ends))
         for end in ends:
             self._files.pop(end.lease).file.discard()

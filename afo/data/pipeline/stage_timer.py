@@ -21,15 +21,15 @@ class Stages:
         """What is done from here on."""
         with self._lock:
             now = time.monotonic()
-            self._spent = self._until(now)
+            self._spent = self._sum_until(now)
             self._stage, self._since = stage, now
 
     def seconds(self) -> InputWait:
         """Seconds in each stage, those of the present one included."""
         with self._lock:
-            return self._until(time.monotonic())
+            return self._sum_until(time.monotonic())
 
-    def _until(self, now: float) -> InputWait:
+    def _sum_until(self, now: float) -> InputWait:
         if self._stage is None:
             return self._spent
         return structs.replace(self._spent, **{self._stage: getattr(self._spent, self._stage) + now - self._since})

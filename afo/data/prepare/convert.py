@@ -97,8 +97,11 @@ class _Columns:
         """`met`: where labels that mean 1 go."""
         self._columns = {name: place for place, name in enumerate(columns)}
         self._format = csv_format
-        self._weighed = [(self._position(each.name), self._position(each.weights), each) for each in schema.features
-                         if each.weights]  # fmt: skip
+        self._weighed = [
+            (self._position(feature.name), self._position(feature.weights), feature)
+            for feature in schema.features
+            if feature.weights
+        ]
         self._features = [(self._position(feature.name), feature) for feature in schema.features]
         if schema.sample_id is not None and schema.sample_id in columns:
             self._features.append(
@@ -141,7 +144,7 @@ class _Columns:
 
     def _check_weights(self, cell: str, weights: str, feature: Feature) -> None:
         """Both lists lack values at the same places, so that what is left out moves no weight to another value."""
-        missing, without = ([part is None for part in self._format.parts(each)] for each in (cell, weights))
+        missing, without = ([part is None for part in self._format.parts(text)] for text in (cell, weights))
         if missing != without and not (all(missing) and all(without)):
             raise DataError(
                 f"column {feature.name!r}: {cell!r} and its weights in column {feature.weights!r}, {weights!r}, are "

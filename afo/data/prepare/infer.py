@@ -28,11 +28,13 @@ def infer_schema(features: Iterable[FeatureReport], looked_at: int) -> tuple[Sch
     integers or real numbers, becomes the label, `sample_id` the sample id. Raises DataError when no feature can be
     described.
     """
-    known = {each.name: each for each in features}
+    known = {feature.name: feature for feature in features}
     label = _find_feature(known, _LABEL_NAMES, _is_label)
-    sample_id = _find_feature(known, _SAMPLE_ID_NAMES, lambda each: each.kind == "int64" and each.distinct == looked_at)
+    sample_id = _find_feature(
+        known, _SAMPLE_ID_NAMES, lambda feature: feature.kind == "int64" and feature.distinct == looked_at
+    )
     described, notes = _describe_features(
-        (each for each in known.values() if each.name not in (label, sample_id)), looked_at
+        (feature for feature in known.values() if feature.name not in (label, sample_id)), looked_at
     )
     stored: dict[str, ListKind] = {label: "float"} if label and known[label].kind == "float" else {}
     return Schema(features=described, label=label, sample_id=sample_id, stored=stored), notes  # type: ignore[arg-type]
@@ -45,7 +47,7 @@ def infer_for_job(
 
     Unless `transformed`, real numbers stay as they are, as for a model of the user's own.
     """
-    known = {each.name: each for each in features}
+    known = {feature.name: feature for feature in features}
     outputs = {f"$.data.label: `{name}`": name for name in data.labels}
     outputs |= {"$.data.weight": data.weight} if data.weight else {}
     stored: dict[str, ListKind] = {}
@@ -57,7 +59,7 @@ def infer_for_job(
             if kind != ("float" if name == data.weight else "int64"):
                 stored[name] = kind
     label = data.labels[0] if len(data.labels) == 1 and data.labels[0] not in stored else None
-    others = (each for each in known.values() if each.name not in (*data.labels, data.weight, data.sample_id))
+    others = (feature for feature in known.values() if feature.name not in (*data.labels, data.weight, data.sample_id))
     described, notes = _describe_features(others, looked_at, transformed)
     return Schema(features=described, label=label, sample_id=data.sample_id, stored=stored), notes  # type: ignore[arg-type]
 
@@ -73,38 +75,42 @@ def _describe_features(
 ) -> tuple[tuple[Feature, ...], list[str]]:
     described: list[Feature] = []
     notes: list[str] = []
-    for each in features:
-        if not each.max_length:
-            notes.append(f"{each.name} is left out: it held no value in the {looked_at} records that were looked at")
+    for feature in features:
+        if not feature.max_length:
+            notes.append(f"{feature.name} is left out: it held no value in the {looked_at} records that were looked at")
             continue
-        is_number = each.kind == "float" and each.min_length == each.max_length == 1
-        described.append(_number(each, looked_at) if transformed and is_number else _feature(each))
-        if each.min_length != each.max_length:
-            notes.append(f"{each.name} held {each.min_length} to {each.max_length} values: is that its `max_length`?")
-        if each.kind != "float" and each.max_length == 1 and each.distinct == looked_at >= _ENOUGH:
-            notes.append(f"{each.name} held another value in every record: does it name the sample? then take it out")
+        is_number = feature.kind == "float" and feature.min_length == feature.max_length == 1
+        described.append(_number(feature, looked_at) if transformed and is_number else _feature(feature))
+        if feature.min_length != feature.max_length:
+            notes.append(
+                f"{feature.name} held {feature.min_length} to {feature.max_length} values: is that its `max_length`?"
+            )
+        if feature.kind != "float" and feature.max_length == 1 and feature.distinct == looked_at >= _ENOUGH:
+            notes.append(
+                f"{feature.name} held another value in every record: does it name the sample? then take it out"
+            )
     if not described:
         raise DataError(f"no feature with a value in the {looked_at} records that were looked at")
     return tuple(described), notes
 
 
-def _feature(each: FeatureReport) -> Feature:
-    kind = _KIND[each.kind]
-    if each.min_length != each.max_length:
-        return Feature(name=each.name, kind=kind, max_length=each.max_length)
-    return Feature(name=each.name, kind=kind, shape=() if each.max_length == 1 else (each.max_length,))
+def _feature(feature: FeatureReport) -> Feature:
+    kind = _KIND[feature.kind]
+    if feature.min_length != feature.max_length:
+        return Feature(name=feature.name, kind=kind, max_length=feature.max_length)
+    return Feature(name=feature.name, kind=kind, shape=() if feature.max_length == 1 else (feature.max_length,))
 
 
-def _number(each: FeatureReport, looked_at: int) -> Feature:
+def _number(feature: FeatureReport, looked_at: int) -> Feature:
     """A real number a record, with what helps a model to read it."""
-    missing = each.present < looked_at
-    if each.present < _ENOUGH_TO_SPREAD:
-        return Feature(name=each.name, kind="dense", missing_indicator=missing)
+    missing = feature.present < looked_at
+    if feature.present < _ENOUGH_TO_SPREAD:
+        return Feature(name=feature.name, kind="dense", missing_indicator=missing)
     return Feature(
-        name=each.name,
+        name=feature.name,
         kind="dense",
-        buckets=each.boundaries if len(each.boundaries) > 1 else (),
-        transform="log1p" if _has_tail(each.quantiles) else None,
+        buckets=feature.boundaries if len(feature.boundaries) > 1 else (),
+        transform="log1p" if _has_tail(feature.quantiles) else None,
         missing_indicator=missing,
     )
 
@@ -121,11 +127,11 @@ def _find_feature(
 ) -> str | None:
     """The first of the names that is there and fits."""
     for name in names:
-        each = features.get(name)
-        if each is not None and each.min_length == each.max_length == 1 and fits(each):
+        feature = features.get(name)
+        if feature is not None and feature.min_length == feature.max_length == 1 and fits(feature):
             return name
     return None
 
 
-def _is_label(each: FeatureReport) -> bool:
-    return each.kind != "bytes" and each.min in (0, 1) and each.max in (0, 1) and each.distinct <= 2
+def _is_label(feature: FeatureReport) -> bool:
+    return feature.kind != "bytes" and feature.min in (0, 1) and feature.max in (0, 1) and feature.distinct <= 2

@@ -65,7 +65,7 @@ class Report(msgspec.Struct, frozen=True):
         columns = {name: kind for file in self.files for name, kind in file.unread.items()}
         if not columns:
             return ""
-        return f"columns that can be no features: {', '.join(f'{each} ({columns[each]})' for each in columns)}"
+        return f"columns that can be no features: {', '.join(f'{column} ({columns[column]})' for column in columns)}"
 
 
 def inspect_files(

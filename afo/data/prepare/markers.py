@@ -23,12 +23,12 @@ def missing_markers(data: Data) -> list[str]:
     missing: dict[str, None] = {}
     for pattern in (plain for glob in (*data.train, *data.eval) for plain in expand_braces(glob)):
         directory = pattern.rpartition("/")[0]
-        marked = {storage.parent(each.url) for each in storage.glob(f"{directory}/{data.wait_for}")}
+        marked = {storage.parent(marker.url) for marker in storage.glob(f"{directory}/{data.wait_for}")}
         if not has_wildcard(directory):
             missing.update({} if marked else {f"{directory}/{data.wait_for}": None})
             continue
-        holding = {storage.parent(each.url) for each in storage.glob(pattern)}
-        missing.update({f"{each}/{data.wait_for}": None for each in sorted(holding - marked)})
+        holding = {storage.parent(file.url) for file in storage.glob(pattern)}
+        missing.update({f"{folder}/{data.wait_for}": None for folder in sorted(holding - marked)})
         if not holding:
             missing[pattern] = None
     return list(missing)

@@ -143,7 +143,7 @@ class _Column:
     @cached_property
     def values(self) -> Sequence[float | bytes]:
         """One NaN for all, which are different ones to a dict."""
-        return self._bytes or [each if each == each else _NAN for each in self.numbers.tolist()]
+        return self._bytes or [number if number == number else _NAN for number in self.numbers.tolist()]
 
     @property
     def not_finite(self) -> float:
@@ -254,7 +254,7 @@ class _Bins:
             places = np.searchsorted(self._edges, column.numbers, side="right")
             return np.where(np.isfinite(column.numbers), places, self.number - 1).astype(np.int64)
         other = len(self._place)
-        return np.fromiter((self._place.get(each, other) for each in column.values), np.int64, column.count)
+        return np.fromiter((self._place.get(value, other) for value in column.values), np.int64, column.count)
 
     def drift(self, a: _Column, a_records: int, b: _Column, b_records: int) -> float:
         """Sum over bins of (q - p) ln(q / p), the population stability index, less its mean without drift.
@@ -265,7 +265,7 @@ class _Bins:
         if not ours.sum() or not theirs.sum():
             return 0.0
         some = int(np.count_nonzero(ours + theirs))
-        p, q = ((each + _SMOOTH) / (each + _SMOOTH).sum() for each in (ours, theirs))
+        p, q = ((counts + _SMOOTH) / (counts + _SMOOTH).sum() for counts in (ours, theirs))
         index = float(np.sum((q - p) * np.log(q / p)))
         return max(0.0, index - (some - 1) * float(1 / ours.sum() + 1 / theirs.sum()))
 

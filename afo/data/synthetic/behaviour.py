@@ -167,8 +167,8 @@ def write_behaviour(url: str, parameters: BehaviourParameters) -> BehaviourAnswe
     shown = _write_part(
         behaviour, storage.join(url, "eval"), parameters.eval, parameters.eval_files, first=parameters.train
     )
-    label = np.concatenate([each.label for each in shown])
-    probability = sigmoid(np.concatenate([each.logit for each in shown]))
+    label = np.concatenate([impressions.label for impressions in shown])
+    probability = sigmoid(np.concatenate([impressions.logit for impressions in shown]))
     answer = BehaviourAnswer(auc=auc(label, probability), log_loss=log_loss(label, probability), parameters=parameters)
     write_answer(url, answer)
     return answer
@@ -179,10 +179,10 @@ def _write_part(behaviour: Behaviour, url: str, records: int, files: int, first:
     urls = part_urls(url, files, "none")
     delete_other_parts(url, urls)
     written = []
-    for number, each in enumerate(urls):
+    for number, target in enumerate(urls):
         start, stop = (first + records * bound // files for bound in (number, number + 1))
         shown = behaviour.draw(stop - start, np.random.default_rng([behaviour.spec.seed, 1, start]))
-        with RecordWriter(each, "none") as writer:
+        with RecordWriter(target, "none") as writer:
             writer.write_all(_records(behaviour, shown, start))
         written.append(shown)
     return written
@@ -208,8 +208,8 @@ def _records(behaviour: Behaviour, shown: Impressions, first: int) -> list[bytes
 
 
 def _by_length(length: Ints) -> Iterator[tuple[int, Ints]]:
-    for each in np.unique(length).tolist():
-        yield each, np.flatnonzero(length == each)
+    for size in np.unique(length).tolist():
+        yield size, np.flatnonzero(length == size)
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -134,8 +134,8 @@ def _plan(url: str, part: Part, parameters: SynthParameters) -> list[_File]:
     bounds = [records * number // len(urls) for number in range(len(urls) + 1)]
     start = 0 if training else parameters.train
     return [
-        _File(each, part, number, start + bounds[number], bounds[number + 1] - bounds[number])
-        for number, each in enumerate(urls)
+        _File(target, part, number, start + bounds[number], bounds[number + 1] - bounds[number])
+        for number, target in enumerate(urls)
     ]
 
 

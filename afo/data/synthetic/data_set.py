@@ -35,7 +35,7 @@ def part_urls(directory: str, count: int, compression: Literal["none", "gzip", "
 
 def existing_parts(directory: str) -> set[str]:
     """Names of the part files that afo wrote into a directory: those of Spark and Hadoop begin alike."""
-    names = {storage.name(each.url) for each in storage.glob(storage.join(directory, "part-*"))}
+    names = {storage.name(file.url) for file in storage.glob(storage.join(directory, "part-*"))}
     return {name for name in names if _OWN.fullmatch(name)}
 
 

@@ -50,7 +50,7 @@ class Recount:
                 identity = self._parser.outputs(as_tensors(piece.block)).identity.numpy()
                 count += piece.size + int(piece.left_out.sum())
                 xor ^= int(np.bitwise_xor.reduce(identity ^ piece.xor))
-        ended, tally = carry.into_end(Ended(lease)), self._bad.pop(lease)
+        ended, tally = carry.add_to_end(Ended(lease)), self._bad.pop(lease)
         return RecountedSplit(
             number=lease.split, count=count + ended.left_out, xor=(xor ^ ended.xor) % 2**64, bad=tally.bad,
             unread=tally.unread,

@@ -99,4 +99,4 @@ def _pack_rows(keys: Any, weights: Any, kind: RowType) -> bytes:
     values, scales = encode_rows(weights, kind)
     parts = [keys] if scales is None else [keys, scales]
     columns = [*(part[:, np.newaxis] for part in parts), values]
-    return np.concatenate([np.ascontiguousarray(each).view(np.uint8) for each in columns], axis=1).tobytes()
+    return np.concatenate([np.ascontiguousarray(column).view(np.uint8) for column in columns], axis=1).tobytes()

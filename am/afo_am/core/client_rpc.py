@@ -57,6 +57,6 @@ class ClientRpc:
             return state.chief
         task = state.tasks.get((request.role, request.index))
         if task is None:
-            names = ", ".join(str(each.id) for each in list(state.tasks.values())[:20])
+            names = ", ".join(str(task.id) for task in list(state.tasks.values())[:20])
             raise NotFound(f"the job has no task {request.role}:{request.index}; it has {names}")
         return task

@@ -57,7 +57,7 @@ class Core:
         looking = (
             hangs, stragglers, scaling, limits, gang, self.waiting, UsageSamples(context), self._samples,
         )  # fmt: skip
-        self._looks = [each.look for each in looking]
+        self._looks = [policy.look for policy in looking]
         children, containers = ChildRpc(context, tasks, self._orders, gang), Containers(context, tasks)
         trainers, clients = TrainingRpc(context, stragglers), ClientRpc(context, scaling, self._orders)
         self._handlers: dict[type, Callable[[Any], m.Message | None]] = {

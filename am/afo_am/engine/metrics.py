@@ -65,8 +65,8 @@ def _of_job(status: StatusReply) -> Iterator[Metric]:
 def _of_tasks(tasks: Iterable[TaskStatus]) -> Iterator[Metric]:
     tasks = list(tasks)
     states = GaugeMetricFamily("afo_tasks", "Tasks by role and state.", labels=["role", "state"])
-    for role, state in sorted({(each.task.role, each.state) for each in tasks}):
-        number = sum((each.task.role, each.state) == (role, state) for each in tasks)
+    for role, state in sorted({(status.task.role, status.state) for status in tasks}):
+        number = sum((status.task.role, status.state) == (role, state) for status in tasks)
         states.add_metric([role, state], number)
     yield states
     memory = GaugeMetricFamily("afo_task_memory_bytes", "Memory in use.", labels=["task"])
@@ -81,15 +81,15 @@ def _of_tasks(tasks: Iterable[TaskStatus]) -> Iterator[Metric]:
             labels=["task", "bound"],
         ),
     }
-    for each in tasks:
-        name, used = [str(each.task)], each.usage
+    for status in tasks:
+        name, used = [str(status.task)], status.usage
         memory.add_metric(name, used.rss)
         counters["cpu_seconds"].add_metric(name, used.cpu_s)
         counters["read_bytes"].add_metric(name, used.read_bytes)
         counters["written_bytes"].add_metric(name, used.written_bytes)
-        if each.progress is not None:
-            counters["samples"].add_metric(name, each.progress.samples)
-            for bound, seconds in structs.asdict(each.progress.input_wait).items():
+        if status.progress is not None:
+            counters["samples"].add_metric(name, status.progress.samples)
+            for bound, seconds in structs.asdict(status.progress.input_wait).items():
                 counters["input_wait"].add_metric([*name, bound], seconds)
     yield memory
     yield from counters.values()

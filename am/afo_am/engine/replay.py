@@ -120,15 +120,15 @@ class Replay:
     def _close(self, missing: int, line: Line) -> None:
         """So many events are missing before what stands in `line`."""
         lines, self._open = self._open, []
-        kinds = [_kind(each, self.last_seq + number) for number, each in enumerate(lines, 1)]
+        kinds = [_kind(line, self.last_seq + number) for number, line in enumerate(lines, 1)]
         if missing == 0:
-            self.damaged += [(each, "no event is missing") for each in lines]
+            self.damaged += [(line, "no event is missing") for line in lines]
         elif missing == len(lines) and _OBSERVATIONS.issuperset(kinds):
             fates = (f"{kind} is lost, and nothing follows from it" for kind in kinds)
             self.damaged += zip(lines, fates, strict=True)
             self.last_seq += missing
         else:
-            self.damaged += [(each, "it cannot be done without") for each in lines]
+            self.damaged += [(line, "it cannot be done without") for line in lines]
             self._lose(lines[0] if lines else line, self._words(missing, kinds if missing == len(lines) else []))
 
     def _words(self, missing: int, kinds: list[str]) -> str:

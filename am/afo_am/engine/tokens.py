@@ -77,7 +77,7 @@ class TokenKeeper:
                     obtained.append(new)
                     expiries.append(min(expiry, delegation_tokens.last_day(new) - _UNUSED_S))
             content = delegation_tokens.encode(
-                (*(each for each in present if each.kind != delegation_tokens.HDFS), *obtained)
+                (*(token for token in present if token.kind != delegation_tokens.HDFS), *obtained)
             )
             delegation_tokens.replace(content)
         except AfoError as error:

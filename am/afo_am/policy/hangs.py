@@ -88,7 +88,7 @@ class Hangs:
             training = task.progress is not None and task.progress.phase == "training"
             patience = _PATIENCE * self._context.state.config.job.timeouts.hang
             if training and still > patience and not self._is_being_read(task.id, seen):
-                cause, why = _why(seen)
+                cause, why = _describe_cause(seen)
                 self._tasks.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
 
     def _update_seen(self, task: Task) -> _Seen:
@@ -106,12 +106,12 @@ class Hangs:
         """Unless they are being read already: a process is stopped meanwhile, and shows itself to one at a time."""
         seen, orders = self._seen[task.id], self._orders
         under_way = orders.open_of(task.id)
-        if not seen.order and len(under_way) < MAX_OPEN and all(each.order.kind != "stacks" for each in under_way):
+        if not seen.order and len(under_way) < MAX_OPEN and all(given.order.kind != "stacks" for given in under_way):
             seen.order = orders.place(task, "stacks", MASTER)
 
     def _is_being_read(self, task: m.TaskId, seen: _Seen) -> bool:
         """Its stacks are on their way, which its Child bounds: they say why it is replaced."""
-        return any(each.order.order == seen.order for each in self._orders.open_of(task))
+        return any(given.order.order == seen.order for given in self._orders.open_of(task))
 
     def record_stall(self, result: m.OrderResult) -> None:
         """An order came to its end; if it was asked for here, its result is an event."""
@@ -135,7 +135,7 @@ class Hangs:
         return "; ".join((silent + known)[:3])
 
 
-def _why(seen: _Seen) -> tuple[str, str]:
+def _describe_cause(seen: _Seen) -> tuple[str, str]:
     """The cause, and its words: what stopped the process from outside is not the fault of the program."""
     if seen.unresponsive:
         return "unresponsive", f"; {seen.unresponsive}"

@@ -113,7 +113,7 @@ class Orders:
 
     def open_of(self, task_id: m.TaskId) -> list[_Given]:
         """Orders of an attempt that are not over, oldest first."""
-        return [each for each in self._given.values() if each.task == task_id and each.result is None]
+        return [given for given in self._given.values() if given.task == task_id and given.result is None]
 
     def result_of(self, order: int) -> m.OrderResult | None:
         """What an order came to; None while it is under way, or was forgotten."""

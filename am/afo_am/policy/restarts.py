@@ -67,8 +67,8 @@ def _times_of_exception(state: JobState, task: Task, wall: float, message: str) 
     tasks = (task,) if state.config.job.program else state.tasks.values()
     return sum(
         fault.cause in EXCEPTIONS and wall - fault.time <= per and _NUMBERS.sub("#", fault.message) == wanted
-        for each in tasks
-        for fault in each.faults
+        for other in tasks
+        for fault in other.faults
     )
 
 

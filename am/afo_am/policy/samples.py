@@ -44,7 +44,7 @@ def _steps_in_all(state: JobState, made: int) -> float | None:
     of_data: float | None = counted if counted and made <= counted else None
     if of_data is None and splits.done:
         of_data = splits.records / splits.done * splits.total / job.data.batch_size
-    return min((each for each in (of_data, job.train.max_steps) if each), default=None)
+    return min((limit for limit in (of_data, job.train.max_steps) if limit), default=None)
 
 
 class TrainingSamples:

@@ -138,9 +138,9 @@ def _missing(lacks: Sequence[Lack]) -> str:
     """`3 of 8 workers and 1 of 2 ps (8 GiB, 4 vcores each)`."""
     sizes = {size(lack.spec) for lack in lacks}
     alike = sizes.pop() if len(sizes) == 1 else ""
-    texts = [_tasks(lack) + ("" if alike else f" ({size(lack.spec)}{_each(lack)})") for lack in lacks]
+    texts = [_tasks(lack) + ("" if alike else f" ({size(lack.spec)}{_each_text(lack)})") for lack in lacks]
     text = " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
-    return f"{text} ({alike}{_each(*lacks)})" if alike else text
+    return f"{text} ({alike}{_each_text(*lacks)})" if alike else text
 
 
 def _tasks(lack: Lack) -> str:
@@ -149,7 +149,7 @@ def _tasks(lack: Lack) -> str:
     return f"{lack.missing} of {lack.of} {lack.role}{'s' if lack.role == 'worker' and lack.of > 1 else ''}"
 
 
-def _each(*lacks: Lack) -> str:
+def _each_text(*lacks: Lack) -> str:
     return " each" if sum(lack.missing for lack in lacks) > 1 else ""
 
 

@@ -277,4 +277,4 @@ OBSERVATIONS = frozenset(
      ev.TasksUsed}
 )  # fmt: skip
 if missing := set(get_args(ev.AnyEvent)) - set(_APPLY):
-    raise InvalidState(f"{', '.join(sorted(each.__name__ for each in missing))} of AnyEvent: no way into _APPLY")
+    raise InvalidState(f"{', '.join(sorted(kind.__name__ for kind in missing))} of AnyEvent: no way into _APPLY")

@@ -55,7 +55,7 @@ def reason(state: JobState, repair: Repair, wall: float) -> str:
 def waiting(state: JobState, *roles: Role) -> list[tuple[Task, Repair]]:
     """The tasks of these roles that wait for a person, the one that has waited the longest first."""
     found = [(task, task.repair) for task in state.of_role(*roles) if task.repair and _waits(state, task)]
-    return sorted(found, key=lambda each: each[1].since)
+    return sorted(found, key=lambda pair: pair[1].since)
 
 
 def _waits(state: JobState, task: Task) -> bool:

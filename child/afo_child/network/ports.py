@@ -46,7 +46,9 @@ def unresponsive(pid: int, patience_s: float) -> str:
     """
     try:
         listening = [
-            each.laddr for each in psutil.Process(pid).net_connections("tcp") if each.status == psutil.CONN_LISTEN
+            connection.laddr
+            for connection in psutil.Process(pid).net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
         ]
     except psutil.Error:
         return ""

@@ -87,7 +87,7 @@ class Orders:
         self._stopping.clear()  # the task may start again in place
 
     def _begin(self, order: m.Order) -> None:
-        self._running = {number: each for number, each in self._running.items() if each[1].is_alive()}
+        self._running = {number: running for number, running in self._running.items() if running[1].is_alive()}
         pid = self._trainer.pid
         if pid is None:
             self.finish(order.order, output=f"no process of {self._task} runs at present", failed=True)

@@ -26,7 +26,7 @@ def take(work_dir: Path, wanted: Wanted, url: str, stacks: str, stopping: thread
         raise AfoError(done.problem)
     folder = work_dir / FOLDER / str(wanted.number)
     (folder / STACKS).write_text(stacks, encoding="utf-8")
-    for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         storage.upload(str(file), storage.join(url, str(file.relative_to(folder))))
     shutil.rmtree(folder)  # some MB, and others may follow
     return url

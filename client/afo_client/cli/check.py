@@ -130,16 +130,16 @@ def _lines(found: Findings, batch_size: int) -> list[str]:
     if not account.final:
         saved = f"the newest checkpoint holds {account.saved:,} records" if account.manifest else "nothing"
         lines.append(f"saved: {saved}")
-    lines.append(_twice(account, batch_size))
+    lines.append(_twice_text(account, batch_size))
     if account.lost_samples:
         lines.append(f"updates missing in restored parts: of {account.lost_samples:,} records")
-    lines += [f"does not fit: {each}" for each in found.problems[:NAMED]]
+    lines += [f"does not fit: {problem}" for problem in found.problems[:NAMED]]
     if len(found.problems) > NAMED:
         lines.append(f"and {len(found.problems) - NAMED:,} more; --json has all")
     return lines if found.problems else [*lines, "everything fits"]
 
 
-def _twice(account: Account, batch_size: int) -> str:
+def _twice_text(account: Account, batch_size: int) -> str:
     most = account.interrupted * batch_size
     text = f"perhaps applied twice: at most {most:,} records"
     if account.interrupted:

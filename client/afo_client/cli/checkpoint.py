@@ -65,18 +65,20 @@ def ls(job: str | None, as_json: bool) -> None:
 
     JOB is a job or a directory; left out: the job submitted last."""
     place = checkpoint_place(load_config(), job)
-    found = [_describe_checkpoint(each) for directory in _directories(place) for each in find_manifests(directory)]
+    found = [
+        _describe_checkpoint(manifest) for directory in _directories(place) for manifest in find_manifests(directory)
+    ]
     if not found and not storage.exists(place):
         raise NotFound(f"{place} does not exist: nothing was saved there yet (see `checkpoint.every`)")
-    refusals = [each for each in map(read_refusal, _directories(place)) if each is not None]
+    refusals = [refusal for refusal in map(read_refusal, _directories(place)) if refusal is not None]
     reasons = [reason for refusal in refusals for reason in refusal.reasons]
     if as_json:
         print_json({"directory": place, "checkpoints": msgspec.to_builtins(found), "refused": reasons})
         return
     print_result(_table(found) if found else f"{place} holds no checkpoint")
-    for each in found:
-        if each.problem:
-            print_result(f"cannot be used: {each.problem}")
+    for line in found:
+        if line.problem:
+            print_result(f"cannot be used: {line.problem}")
     for reason in reasons:
         print_result(f"not exported, refused by the quality gate: {reason}")
 
@@ -92,7 +94,7 @@ def now(job: str | None, timeout: float, as_json: bool) -> None:
     config = load_config()
     ref = find_job(config, job)
     place = places(ref)["checkpoints"]
-    before = {each.url for each in find_manifests(place)}
+    before = {manifest.url for manifest in find_manifests(place)}
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
         url = _save_now(watch, place, before, time.monotonic() + timeout)
     if as_json:
@@ -110,7 +112,7 @@ def _save_now(watch: JobWatch, place: str, before: set[str], deadline: float) ->
         raise PermissionDenied(f"only who submitted {job_id}, and from the same machine, gives orders to it")
     order = watch.master.give_order(m.OrderRequest(user=user_name(), kind="checkpoint"))
     while True:
-        new = [each.url for each in find_manifests(place) if each.url not in before]
+        new = [manifest.url for manifest in find_manifests(place) if manifest.url not in before]
         if new:
             return new[-1]
         reply = watch.master.order_status(order)
@@ -124,7 +126,7 @@ def _save_now(watch: JobWatch, place: str, before: set[str], deadline: float) ->
 def _directories(place: str) -> list[str]:
     """A directory of checkpoints, and those in it: of a day's jobs, each has its own."""
     try:
-        return [place, *sorted(each.url for each in storage.list_dir(place) if each.is_dir)]
+        return [place, *sorted(entry.url for entry in storage.list_dir(place) if entry.is_dir)]
     except NotFound:
         return []
 
@@ -151,7 +153,7 @@ def _missing(url: str, manifest: Manifest) -> str:
     directory = storage.join(storage.parent(url), manifest.directory)
     wanted = {part.file: part.size for part in manifest.parts}
     try:
-        sizes = {storage.name(each.url): each.size for each in storage.list_dir(directory)}
+        sizes = {storage.name(file.url): file.size for file in storage.list_dir(directory)}
     except NotFound:
         sizes = {}
     for name, size in wanted.items():
@@ -167,7 +169,7 @@ def _size_of_tables(url: str, manifest: Manifest) -> int:
     if file is None:
         return 0
     try:
-        return sum(each.size for each in storage.list_dir(storage.parent(file)) if not each.is_dir)
+        return sum(entry.size for entry in storage.list_dir(storage.parent(file)) if not entry.is_dir)
     except NotFound:
         return 0  # deleted while it was looked at
 
@@ -176,13 +178,13 @@ def _table(found: list[CheckpointLine]) -> str:
     titles = (
         "STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", *QUALITY_HEADS, "MANIFEST",
     )  # fmt: skip
-    return table(titles, [_row(each) for each in found])
+    return table(titles, [_row(line) for line in found])
 
 
 def _row(line: CheckpointLine) -> tuple[str, ...]:
     final, size = "yes" if line.final else "", size_text(line.bytes)
     took = "" if line.seconds is None else f"{line.seconds:.1f} s"
-    slowest = max(line.servers, key=lambda each: each.seconds, default=None)
+    slowest = max(line.servers, key=lambda part: part.seconds, default=None)
     server = "" if slowest is None else f"ps:{slowest.server} {slowest.seconds:.1f} s"
     return (
         f"{line.step:,}", str(line.generation), final, size, f"{line.rows:,}", line.written, took, server,

@@ -101,7 +101,7 @@ def _code(ref: JobRef) -> CodeSnapshot | None:
 def _code_text(code: list[CodeDifference]) -> list[str]:
     lines = []
     for file in code:
-        sums = " ".join(each[:12] or "-" for each in file.sha256)
+        sums = " ".join(digest[:12] or "-" for digest in file.sha256)
         lines += [f"code {file.path} differs: {sums}", *_line_text(file.lines)]
     return lines
 
@@ -122,9 +122,11 @@ def _side_json(ref: JobRef, numbers: _Figures) -> dict[str, object]:
 
 
 def _text(refs: tuple[JobRef, JobRef], settings: list[Difference], numbers: list[_Figures]) -> str:
-    names = [name for name in dict.fromkeys((*numbers[0], *numbers[1])) if any(_has(each, name) for each in numbers)]
-    rows = [(name, *(_cell(each.get(name)) for each in numbers)) for name in names]
-    rows += [(each.path, _cell(each.a), _cell(each.b)) for each in settings]
+    names = [
+        name for name in dict.fromkeys((*numbers[0], *numbers[1])) if any(_has(values, name) for values in numbers)
+    ]
+    rows = [(name, *(_cell(values.get(name)) for values in numbers)) for name in names]
+    rows += [(difference.path, _cell(difference.a), _cell(difference.b)) for difference in settings]
     lines = table(("", refs[0].job_id, refs[1].job_id), rows)
     return lines if settings else f"{lines}\nno setting differs"
 

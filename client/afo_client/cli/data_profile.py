@@ -51,30 +51,30 @@ def profile(
 
 def text(found: Profile) -> str:
     """For a terminal."""
-    return f"{_about(found)}\n{table(_head(found), [_row(each, found) for each in found.features])}"
+    return f"{_about_text(found)}\n{table(_head(found), [_row(feature, found) for feature in found.features])}"
 
 
 def write_page(found: Profile, place: str) -> None:
     """One file without scripts or links, a path or URL; it appears whole. Raises what `afo.storage` raises."""
-    rows = "\n".join(map(_html_row, found.features, (_row(each, found) for each in found.features)))
+    rows = "\n".join(map(_html_row, found.features, (_row(feature, found) for feature in found.features)))
     head = "".join(f"<th>{escape(name.capitalize())}</th>" for name in _head(found))
-    page = _PAGE.format(style=_STYLE, about=escape(_about(found)), head=head, rows=rows)
+    page = _PAGE.format(style=_STYLE, about=escape(_about_text(found)), head=head, rows=rows)
     storage.write_bytes(place, page.encode())
 
 
-def _html_row(each: FeatureProfile, cells: tuple[str, ...]) -> str:
-    shifted = ' class="shifted"' if each.drift is not None and each.drift > DRIFTED else ""
+def _html_row(feature: FeatureProfile, cells: tuple[str, ...]) -> str:
+    shifted = ' class="shifted"' if feature.drift is not None and feature.drift > DRIFTED else ""
     return f"<tr{shifted}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _about(found: Profile) -> str:
+def _about_text(found: Profile) -> str:
     label = "" if found.positive is None else f", `{found.label}` above 0 in {found.positive:.3%}"
     compared = f"; {found.evaluation:,} of the evaluation data" if found.evaluation else ""
     return f"{found.records:,} records of the training data{label}{compared}"
 
 
 def _head(found: Profile) -> tuple[str, ...]:
-    quantiles = (f"P{100 * each:g}" for each in QUANTILES)
+    quantiles = (f"P{100 * quantile:g}" for quantile in QUANTILES)
     label = ("CORRELATION", "LABEL INFO") if found.label else ()
     drift = ("DRIFT",) if found.evaluation else ()
     finite = ("NOT FINITE",) if _holds_others(found) else ()
@@ -84,18 +84,18 @@ def _head(found: Profile) -> tuple[str, ...]:
 
 def _holds_others(found: Profile) -> bool:
     """Than finite numbers."""
-    return any(each.not_finite for each in found.features)
+    return any(feature.not_finite for feature in found.features)
 
 
-def _row(each: FeatureProfile, found: Profile) -> tuple[str, ...]:
-    quantiles = map(_number, each.quantiles or (None,) * len(QUANTILES))
-    label = (_number(each.correlation), _share(each.label_info)) if found.label else ()
-    drift = (_number(each.drift),) if found.evaluation else ()
-    top = ", ".join(f"{_short(value.value)} {value.share:.0%}" for value in each.top[:3] if value.share >= _SHARE)
+def _row(feature: FeatureProfile, found: Profile) -> tuple[str, ...]:
+    quantiles = map(_number, feature.quantiles or (None,) * len(QUANTILES))
+    label = (_number(feature.correlation), _share(feature.label_info)) if found.label else ()
+    drift = (_number(feature.drift),) if found.evaluation else ()
+    top = ", ".join(f"{_short(value.value)} {value.share:.0%}" for value in feature.top[:3] if value.share >= _SHARE)
     return (
-        each.name, each.kind, f"{each.coverage:.1%}", f"{each.length:.4g}", f"{each.distinct:,}",
-        *((_share(each.not_finite) if each.not_finite else "",) if _holds_others(found) else ()), _number(each.mean),
-        _number(each.std), *quantiles, *label, *drift, top,
+        feature.name, feature.kind, f"{feature.coverage:.1%}", f"{feature.length:.4g}", f"{feature.distinct:,}",
+        *((_share(feature.not_finite) if feature.not_finite else "",) if _holds_others(found) else ()),
+        _number(feature.mean), _number(feature.std), *quantiles, *label, *drift, top,
     )  # fmt: skip
 
 

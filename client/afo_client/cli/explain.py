@@ -65,7 +65,7 @@ def _print_causes(as_json: bool) -> None:
     if as_json:
         print_json({"causes": [cause_fields(cause) for cause in CAUSES.values()]})
         return
-    rows = [(each.name, each.blame, "yes" if each.retried else "no", each.summary) for each in CAUSES.values()]
+    rows = [(cause.name, cause.blame, "yes" if cause.retried else "no", cause.summary) for cause in CAUSES.values()]
     print_result(table(("CAUSE", "FAULT OF", "RETRIED", ""), rows))
 
 
@@ -127,7 +127,7 @@ def _evidence_lines(end: TaskEnd, head: str) -> list[str]:
 def _master_lines(masters: tuple[MasterStart, ...]) -> list[str]:
     """The newest ones; what ended with it is a cause of its own among the ends."""
     lines = [f"the Application Master was lost {pluralize(len(masters), 'time')}:"] if masters else []
-    return [*lines, *(f"  {master_text(each)}" for each in masters[-MAX_MASTERS:])]
+    return [*lines, *(f"  {master_text(master)}" for master in masters[-MAX_MASTERS:])]
 
 
 def _ends_lines(ends: tuple[TaskEnd, ...]) -> list[str]:
@@ -146,6 +146,6 @@ def _fields(found: Explanation, job: Job | None) -> dict[str, object]:
     return {
         "application_id": found.job_id, "state": found.state, "cause": found.cause or None,
         "diagnostics": found.diagnostics, "explanation": words, "evidence": evidence, "ends": ends,
-        "masters": [{**msgspec.to_builtins(each), "time": iso(each.time)} for each in found.masters],
+        "masters": [{**msgspec.to_builtins(master), "time": iso(master.time)} for master in found.masters],
         **restart_fields(found.outages, found.downtime, time.time()), "notes": list(found.notes),
     }  # fmt: skip

@@ -131,7 +131,7 @@ def list_jobs(
     words: tuple[str, ...], server: str | None, limit: int, ascending: bool, as_json: bool, **asked: object
 ) -> None:
     """Print a table, or JSON."""
-    states = tuple(str(each).upper() for each in cast(tuple[str, ...], asked.pop("state")))
+    states = tuple(str(state).upper() for state in cast(tuple[str, ...], asked.pop("state")))
     order = "asc" if ascending else ""
     question = {**asked, "q": " ".join(words), "state": states, "size": limit, "order": order}
     body, page = _api(server).jobs(question)

@@ -51,8 +51,8 @@ class JobType(click.types.StringParamType):
         if self._tasks:
             found += _tasks(None, incomplete)
         if self._causes:
-            found += [CompletionItem(each.name, help=each.summary) for each in CAUSES.values()
-                      if each.name.startswith(incomplete)]  # fmt: skip
+            found += [CompletionItem(cause.name, help=cause.summary) for cause in CAUSES.values()
+                      if cause.name.startswith(incomplete)]  # fmt: skip
         return found
 
 

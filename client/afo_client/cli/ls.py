@@ -84,7 +84,7 @@ def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
         root = config.jobs_root(runtime)
     except NotFound:
         return []  # no cluster is configured
-    known = {each.job_id: each for each in runtime_for(runtime, config).applications()}
+    known = {listed.job_id: listed for listed in runtime_for(runtime, config).applications()}
     views = {job_id: _view(config, job_id) for job_id in _newest(root, limit)}
     for job_id, application in known.items():
         state, words = application.final or application.state, application.diagnostics

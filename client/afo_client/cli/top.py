@@ -73,16 +73,16 @@ def _watch(watch: JobWatch, show: _Show, interval: float, left: int | None) -> N
 def _screen(live: bool, as_json: bool) -> Iterator[_Show]:
     """How a picture is shown: rewritten in place, or printed."""
     if not live:
-        yield lambda view, each: print_json(_fields(view, each)) if as_json else print_result(picture(view, each))
+        yield lambda view, tasks: print_json(_fields(view, tasks)) if as_json else print_result(picture(view, tasks))
         return
     with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as screen:
-        yield lambda view, each: screen.update(Text(without_control(picture(view, each)), no_wrap=True), refresh=True)
+        yield lambda view, tasks: screen.update(Text(without_control(picture(view, tasks)), no_wrap=True), refresh=True)
 
 
-def picture(view: JobView, each: list[TaskRates]) -> str:
+def picture(view: JobView, task_rates: list[TaskRates]) -> str:
     """The job's line and a line a task."""
     return "\n".join(
-        (f"{view.job_id} {without_control(view.name)}", status_line(view), table(_HEAD, [*map(_row, each)]))
+        (f"{view.job_id} {without_control(view.name)}", status_line(view), table(_HEAD, [*map(_row, task_rates)]))
     )
 
 
@@ -101,13 +101,13 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _fields(view: JobView, each: list[TaskRates]) -> dict[str, object]:
+def _fields(view: JobView, task_rates: list[TaskRates]) -> dict[str, object]:
     tasks = [
         {"task": str(rate.task.task), "attempt": rate.task.task.attempt, "state": rate.task.state,
          "phase": rate.task.phase, "host": rate.task.host, "step": rate.task.step, "samples": rate.task.samples,
          "steps_per_s": rate.steps_per_s, "samples_per_s": rate.samples_per_s, "input_wait": rate.input_wait,
          "cores": rate.cores, "rss": rate.task.rss, "peak_rss": rate.task.peak_rss, "loss": rate.task.loss}
-        for rate in each
+        for rate in task_rates
     ]  # fmt: skip
     return {"application_id": view.job_id, "state": view.state, "step": view.step, "samples": view.samples,
             "samples_per_s": view.samples_per_s, "metrics": view.metrics, "tasks": tasks}  # fmt: skip

@@ -60,7 +60,7 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     lines += [f"  runs {' '.join((job.program, *job.args))}"] if job.program else _data_lines(job, found)
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")
-    lines += [f"  warning: {each}" for each in found.warnings]
+    lines += [f"  warning: {warning}" for warning in found.warnings]
     return "\n".join(lines)
 
 

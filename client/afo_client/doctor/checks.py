@@ -131,7 +131,7 @@ def _disks(config: Config) -> Iterator[Finding]:
     """Each disk that a command or a job of this machine writes to."""
     root = parse(config.jobs_root("local"))
     wanted = (Path(root.path) if root.scheme == LOCAL else Path.cwd(), config.state_dir, Path.cwd())
-    there = [next(each for each in (path, *path.parents) if each.is_dir()) for path in wanted]
+    there = [next(folder for folder in (path, *path.parents) if folder.is_dir()) for path in wanted]
     for directory in {path.stat().st_dev: path for path in reversed(there)}.values():
         free = shutil.disk_usage(directory).free
         text = f"{size_text(free)} free at {directory}"

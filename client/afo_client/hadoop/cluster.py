@@ -68,7 +68,7 @@ class Cluster:
 
     def daemon(self, name: str) -> Daemon:
         """Raises NotFound, naming those that there are."""
-        found = {each.name: each for each in daemons(self.directory, self.known_spec())}
+        found = {daemon.name: daemon for daemon in daemons(self.directory, self.known_spec())}
         if name not in found:
             raise NotFound(f"the cluster in {self.directory} has no daemon {name!r}; it has {', '.join(found)}")
         return found[name]
@@ -131,7 +131,7 @@ class Cluster:
         all_of_them = daemons(self.directory, spec)
         if not (self.directory / "namenode" / "current" / "VERSION").exists():
             self._format(jars, java)
-        self._start([each for each in all_of_them if each.name not in alive], all_of_them, spec, jars, java)
+        self._start([daemon for daemon in all_of_them if daemon.name not in alive], all_of_them, spec, jars, java)
 
     def _format(self, jars: Path, java: Path) -> None:
         main_class = "org.apache.hadoop.hdfs.server.namenode.NameNode"
@@ -162,7 +162,7 @@ class Cluster:
             self._wait_until_serving(awaited, spec)
         except BaseException:
             alive = self.running()
-            processes.end([alive[each.name] for each in starting if each.name in alive], _STOP_SECONDS)
+            processes.end([alive[daemon.name] for daemon in starting if daemon.name in alive], _STOP_SECONDS)
             raise
 
     def _wait_until_serving(self, awaited: list[Daemon], spec: ClusterSpec) -> None:

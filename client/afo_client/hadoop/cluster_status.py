@@ -41,15 +41,15 @@ def read_status(cluster: Cluster) -> ClusterStatus:
     alive = cluster.running()
     found = [
         DaemonStatus(
-            name=each.name,
-            pid=alive[each.name].pid if each.name in alive else None,
-            addresses=[f"{host}:{port}" for host, port in each.addresses],
-            web=each.web,
-            log=str(each.log),
+            name=daemon.name,
+            pid=alive[daemon.name].pid if daemon.name in alive else None,
+            addresses=[f"{host}:{port}" for host, port in daemon.addresses],
+            web=daemon.web,
+            log=str(daemon.log),
         )
-        for each in daemons(cluster.directory, spec)
+        for daemon in daemons(cluster.directory, spec)
     ]
-    complete = all(each.pid for each in found)
+    complete = all(status.pid for status in found)
     return ClusterStatus(
         state="running" if complete else "partial" if alive else "stopped",
         directory=str(cluster.directory),

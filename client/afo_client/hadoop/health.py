@@ -62,18 +62,18 @@ def nodes(spec: ClusterSpec) -> list[NodeHealth] | None:
     answer = _get(f"http://{LOOPBACK}:{spec.master_ports()['resourcemanager_web']}/ws/v1/cluster/nodes")
     if answer is None:
         return None
-    return [_node(each) for each in (answer.get("nodes") or {}).get("node", [])]
+    return [_node(node) for node in (answer.get("nodes") or {}).get("node", [])]
 
 
-def _node(each: dict[str, Any]) -> NodeHealth:
+def _node(node: dict[str, Any]) -> NodeHealth:
     return NodeHealth(
-        id=each["id"],
-        state=each["state"],
-        containers=each["numContainers"],
-        used_memory=each["usedMemoryMB"],
-        free_memory=each["availMemoryMB"],
-        used_vcores=each["usedVirtualCores"],
-        free_vcores=each["availableVirtualCores"],
+        id=node["id"],
+        state=node["state"],
+        containers=node["numContainers"],
+        used_memory=node["usedMemoryMB"],
+        free_memory=node["availMemoryMB"],
+        used_vcores=node["usedVirtualCores"],
+        free_vcores=node["availableVirtualCores"],
     )
 
 

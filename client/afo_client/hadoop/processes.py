@@ -78,7 +78,9 @@ def running(directory: Path) -> dict[str, psutil.Process]:
     for process in psutil.process_iter(["cmdline", "status"]):
         arguments = process.info["cmdline"] or []
         if _cluster_mark(directory) in arguments and process.info["status"] != psutil.STATUS_ZOMBIE:
-            names = [each.removeprefix(_name_mark("")) for each in arguments if each.startswith(_name_mark(""))]
+            names = [
+                argument.removeprefix(_name_mark("")) for argument in arguments if argument.startswith(_name_mark(""))
+            ]
             found.update(dict.fromkeys(names, process))
     return found
 

@@ -46,7 +46,7 @@ def _never_acknowledged(account: Account) -> list[str]:
 
 def _against_files(account: Account, recounted: Sequence[RecountedSplit]) -> list[str]:
     """Every epoch of a split holds what the file holds."""
-    held = {each.number: Acknowledged(each.count, each.xor, each.bad, each.unread) for each in recounted}
+    held = {split.number: Acknowledged(split.count, split.xor, split.bad, split.unread) for split in recounted}
     return [
         f"{account.splits[split]}: epoch {epoch} was acknowledged with {_text(done)}, "
         f"and the file holds {_text(held[split])}"

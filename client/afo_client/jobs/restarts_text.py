@@ -14,7 +14,7 @@ def restart_lines(outages: tuple[Outage, ...], downtime: Downtime, now: float) -
     """The sum, then a row for each; nothing for a job without restarts."""
     if not outages:
         return []
-    rows = [_row(each, downtime) for each in outages[-MAX_ROWS:]]
+    rows = [_row(outage, downtime) for outage in outages[-MAX_ROWS:]]
     more = [f"{pluralize(len(outages) - MAX_ROWS, 'older row')}: --json"] if len(outages) > MAX_ROWS else []
     return [f"downtime: {without_control(downtime_text(downtime, now))}", table(_TITLES, rows), *more]
 
@@ -37,7 +37,7 @@ def restart_fields(outages: tuple[Outage, ...], downtime: Downtime, now: float) 
             "seconds": downtime.seconds(now), "share": downtime.share(now), "tasks_away_seconds": downtime.task_s,
             "restarts": downtime.restarts,
         },
-        "restarts": [_fields(each) for each in outages],
+        "restarts": [_fields(outage) for outage in outages],
     }  # fmt: skip
 
 

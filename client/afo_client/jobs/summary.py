@@ -37,7 +37,7 @@ def places(ref: JobRef) -> dict[str, str]:
 
 def summary_text(view: JobView, where: dict[str, str]) -> str:
     """Some lines for a person."""
-    lines = [f"{view.job_id} {view.state}", *_why(view)]
+    lines = [f"{view.job_id} {view.state}", *_cause_lines(view)]
     if view.verdict is not None:
         lines += _numbers(view)
     if view.master is not None:
@@ -59,7 +59,7 @@ def master_text(start: MasterStart) -> str:
     return without_control(f"{iso(start.time)}: attempt {start.attempt} on {start.host} goes on{before}{tasks}{why}")
 
 
-def _why(view: JobView) -> list[str]:
+def _cause_lines(view: JobView) -> list[str]:
     if not view.ended or view.state == "SUCCEEDED":
         return []
     cause = CAUSES.get(view.cause)

@@ -43,7 +43,7 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
     if task is not None and not is_task(task):
         raise UsageError(f"{task!r} is no task; write worker:0, ps (all of them), chief, evaluator or am")
     logs: list[LogFile] = []
-    directories = {storage.name(each): each for each in _directories(paths.logs)}
+    directories = {storage.name(folder): folder for folder in _directories(paths.logs)}
     if task == "chief" and not any(name.startswith("chief_") for name in directories):
         task = "worker:0"  # which is the chief of a job without one
     for name, directory in directories.items():
@@ -59,8 +59,8 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
 
 
 def _attempts(directory: str, label: str, attempt: int | None, all_attempts: bool) -> list[LogFile]:
-    directories = [each for each in _directories(directory) if _ATTEMPT.fullmatch(storage.name(each))]
-    found = {int(storage.name(each)): each for each in directories}
+    directories = [folder for folder in _directories(directory) if _ATTEMPT.fullmatch(storage.name(folder))]
+    found = {int(storage.name(folder)): folder for folder in directories}
     numbers = sorted(found) if all_attempts else [max(found)] if found else []
     if attempt is not None:
         numbers = [attempt] if attempt in found else []

@@ -20,11 +20,11 @@ class TaskRates(Struct, frozen=True, kw_only=True):
 
 def rates(before: JobView, now: JobView, seconds: float) -> list[TaskRates]:
     """Each task of `now`, in its order. `seconds` lie between the looks."""
-    known = {each.task: each for each in before.tasks}
-    return [_between(known.get(each.task), each, seconds) for each in now.tasks]
+    known = {task.task: task for task in before.tasks}
+    return [_rate_between(known.get(task.task), task, seconds) for task in now.tasks]
 
 
-def _between(before: TaskView | None, now: TaskView, seconds: float) -> TaskRates:
+def _rate_between(before: TaskView | None, now: TaskView, seconds: float) -> TaskRates:
     if before is None or seconds <= 0:
         return TaskRates(task=now)
     cores = (now.cpu_s - before.cpu_s) / seconds if now.cpu_s >= before.cpu_s else None

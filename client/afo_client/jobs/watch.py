@@ -108,7 +108,7 @@ class JobWatch:
             verdict = self._verdict()  # it may have come between the first look and the last question
             if verdict is None:
                 return self._without_master(application)
-        return _over(
+        return _end_view(
             self._read_log(), state=verdict.state, message=verdict.diagnostics, verdict=verdict,
             metrics=verdict.metrics, step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
@@ -167,7 +167,7 @@ class JobWatch:
             )
             message = "; ".join(filter(None, told)) or application.diagnostics
             message = message or "the application ended without a verdict and without diagnostics"
-            return _over(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
+            return _end_view(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
         return structs.replace(view, state=application.state, message=message)
 
@@ -211,7 +211,7 @@ class JobWatch:
         return f"the disk of {location.path} is full, and the Application Master waits for room; make some"
 
 
-def _over(view: JobView, **fields: object) -> JobView:
+def _end_view(view: JobView, **fields: object) -> JobView:
     """The view of a job that has ended, and with it the tasks whose ends nobody was left to write down."""
     tasks = [structs.replace(each, state="ended") if each.state in RUNNING else each for each in view.tasks]
     return structs.replace(view, tasks=tuple(tasks), **fields)

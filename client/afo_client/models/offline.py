@@ -62,7 +62,7 @@ def saved_model(config: Config, named: str | None) -> SavedModel:
 
 def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
     """The files of some globs, numbered from `number` on. Raises `NotFound`."""
-    absolute = [each if "://" in each else os.path.abspath(os.path.expanduser(each)) for each in globs]
+    absolute = [pattern if "://" in pattern else os.path.abspath(os.path.expanduser(pattern)) for pattern in globs]
     return [NumberedFile(place, file.url) for place, file in enumerate(find_splits(absolute), number)]
 
 
@@ -108,14 +108,16 @@ def run_dealt(
         schema_file = Path(directory, "schema.yaml")
         schema_file.write_bytes(schema)
         work_dirs = [Path(directory, str(number)) for number in range(count)]
-        for each in work_dirs:
-            each.mkdir(mode=0o700)
+        for work_dir in work_dirs:
+            work_dir.mkdir(mode=0o700)
         shares = [tuple(files[number::count]) for number in range(count)]
-        tasks = [task(*each) for each in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)]
-        return _all(tasks, surroundings)
+        tasks = [
+            task(*arguments) for arguments in zip(shares, [str(schema_file)] * count, map(str, work_dirs), strict=True)
+        ]
+        return _run_all(tasks, surroundings)
 
 
-def _all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineResult]:
+def _run_all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[OfflineResult]:
     running = [(task, _start(task, len(tasks), surroundings)) for task in tasks]
     try:
         return [_result(task, process, surroundings.timeout_s) for task, process in running]

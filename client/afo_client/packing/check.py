@@ -49,6 +49,6 @@ _ADVICE = "a Python from python.org, pyenv, uv or conda can be packed, one that 
 
 def _foreign(report: _Report, root: Path) -> list[str]:
     own = f"{root}/"
-    paths = [each for each in (report.prefix, *report.path) if not f"{each}/".startswith(own)]
-    libraries = [each for each in report.mapped if ".so" in each and not each.startswith(own)]
-    return paths + [each for each in libraries if not is_glibc(os.path.basename(each))]
+    paths = [path for path in (report.prefix, *report.path) if not f"{path}/".startswith(own)]
+    libraries = [library for library in report.mapped if ".so" in library and not library.startswith(own)]
+    return paths + [library for library in libraries if not is_glibc(os.path.basename(library))]

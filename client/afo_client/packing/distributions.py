@@ -37,7 +37,9 @@ def choose(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Pac
     `include` takes extras: `afo[train]`. Raises `NotFound` for a package that is not installed, `UsageError` for one
     whose files are unknown.
     """
-    installed = {_normal(each.metadata["Name"]): each for each in reversed(list(_list_installed()))}
+    installed = {
+        _normal(distribution.metadata["Name"]): distribution for distribution in reversed(list(_list_installed()))
+    }
     chosen = _find_needed((_OWN, *include), installed) if include else set(installed)
     for name in exclude:
         chosen.discard(_require_installed(name, installed, "--exclude"))
@@ -72,7 +74,7 @@ def _find_needed(roots: Sequence[str], installed: dict[str, Distribution]) -> se
             if (name, extra) not in found and name in installed:
                 found.add((name, extra))
                 needs = (Requirement(text) for text in installed[name].requires or ())
-                waiting += [each for each in needs if not each.marker or each.marker.evaluate({"extra": extra})]
+                waiting += [need for need in needs if not need.marker or need.marker.evaluate({"extra": extra})]
     return {name for name, _ in found}
 
 

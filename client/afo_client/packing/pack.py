@@ -75,7 +75,7 @@ def _place(root: Path, name: str, packages: list[Package], say: Callable[[str], 
     say(f"placed Python {platform.python_version()} and {len(packages)} packages; looking for shared libraries …")
     modules = [path for path in root.rglob("*.so*") if path.is_file() and not path.is_symlink()]
     found = libraries.find_libraries([python, *sorted(modules)], root)
-    system = [put(PackedFile(f"{SYSTEM}/{each}", found[each]), root, own=True) for each in sorted(found)]
+    system = [put(PackedFile(f"{SYSTEM}/{name}", found[name]), root, own=True) for name in sorted(found)]
     libraries.set_search_path(python, os.path.relpath(SYSTEM, os.path.dirname(PYTHON)), [*extensions, *system])
     _describe(root, name, packages)
 

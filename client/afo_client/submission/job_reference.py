@@ -57,7 +57,7 @@ def _sections(kind: inspect.Type, path: str, done: dict[type, str]) -> Iterator[
         yield ""
         for member in struct.fields:
             inner = f"{path}.{member.encode_name}" if path else member.encode_name
-            yield from _sections(member.type, inner + _below(member), done)
+            yield from _sections(member.type, inner + _subkey(member), done)
 
 
 def _structs(kind: inspect.Type) -> list[inspect.StructType]:
@@ -73,7 +73,7 @@ def _structs(kind: inspect.Type) -> list[inspect.StructType]:
             return []
 
 
-def _below(member: inspect.Field) -> str:
+def _subkey(member: inspect.Field) -> str:
     """`roles` holds a section for each `<role>`."""
     is_mapping = isinstance(bare(member.type), inspect.DictType)
     return f".<{member.encode_name.removesuffix('s')}>" if is_mapping else ""
@@ -105,7 +105,7 @@ def _default(member: inspect.Field) -> str:
     value = member.default_factory() if callable(member.default_factory) else member.default
     if value is msgspec.NODEFAULT or value in ("", (), {}):  # msgspec shows UNSET as having no default
         return ""
-    if isinstance(value, msgspec.Struct) or any(isinstance(each, msgspec.Struct) for each in _values(value)):
+    if isinstance(value, msgspec.Struct) or any(isinstance(part, msgspec.Struct) for part in _values(value)):
         return "as below"
     text = str(value) if isinstance(value, Memory | Duration | Interval) else msgspec.json.encode(value).decode()
     return f"`{text}`"

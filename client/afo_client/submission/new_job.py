@@ -128,7 +128,7 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
     notes += [report.unread] if report.unread else []
     if any(csv_format.is_csv(glob) for glob in (*train, *evaluation)):
         written = _convert(train, evaluation, folder, schema, csv_format)
-        unmet = set.intersection(*(set(each.unmet) for each in written))
+        unmet = set.intersection(*(set(converted.unmet) for converted in written))
         notes += [f"no row has a label of {cell!r} (--positive)" for cell in sorted(unmet)]
         size = size_for(Size.workers, written[0].records)
         train_glob, eval_glob = (f"{RECORDS}/{part}/part-*" for part in ("train", "eval"))
@@ -166,19 +166,19 @@ def job_text(name: str, file: str, inputs: Inputs) -> str:
         file=file,
         name=json.dumps(name, ensure_ascii=False),
         variables=inputs.variables or f"{'# vars: {dt: 2026-11-19}':<{_COLUMN}}# used as {{{{dt}}}}, {{{{dt-1}}}}",
-        evaluator=_unless(evaluated, "  evaluator: {memory: 1536 MiB, vcores: 1}", "measures each checkpoint"),
+        evaluator=_comment_out(evaluated, "  evaluator: {memory: 1536 MiB, vcores: 1}", "measures each checkpoint"),
         train=_words(inputs.train),
-        eval=_unless(evaluated, f"  eval: {_words(inputs.eval or ('eval/*',))}", "for the evaluator"),
+        eval=_comment_out(evaluated, f"  eval: {_words(inputs.eval or ('eval/*',))}", "for the evaluator"),
         label=json.dumps(inputs.label, ensure_ascii=False),
         workers=inputs.size.workers,
         batch_size=inputs.size.batch_size,
         epochs=f"  epochs: {inputs.size.epochs}" if inputs.size.epochs > 1 else "  # epochs: 1",
-        sample_id=_unless(
+        sample_id=_comment_out(
             inputs.schema.sample_id is not None, f"  sample_id: {json.dumps(inputs.schema.sample_id or 'id')}",
             "an integer that names a sample",
         ),
         cross=_words(cross) if len(cross) == 2 else "[a, b]",
-        train_section=_unless(evaluated, "train: {eval_every: 5m}", "how often the evaluator measures"),
+        train_section=_comment_out(evaluated, "train: {eval_every: 5m}", "how often the evaluator measures"),
     )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def _words(words: Sequence[str]) -> str:
     return json.dumps(list(words), ensure_ascii=False)
 
 
-def _unless(wanted: bool, line: str, words: str) -> str:
+def _comment_out(wanted: bool, line: str, words: str) -> str:
     """A line of the job file, made a comment unless wanted."""
     text = line if wanted else line.replace(line.lstrip(), f"# {line.lstrip()}")
     return f"{text:<{_COLUMN}}# {words}"

@@ -45,7 +45,9 @@ def _by_length(files: Sequence[SplitFile], chosen: Sequence[SplitFile], data: Da
     if any(_is_compressed(file, data) for file in chosen):
         return None
     # What is damaged is not this function's business, and counts for nothing.
-    lengths = [len(each) for file in chosen for each in islice(read_records(file.url, data.compression, []), RECORDS)]
+    lengths = [
+        len(record) for file in chosen for record in islice(read_records(file.url, data.compression, []), RECORDS)
+    ]
     return sum(file.size for file in files) * len(lengths) / (sum(lengths) + _FRAME * len(lengths)) if lengths else None
 
 
@@ -60,7 +62,7 @@ def _kept_share(chosen: Sequence[SplitFile], data: Data) -> float:
     """Share of the records that `data.negative_sampling` leaves."""
     if data.negative_sampling is None:
         return 1.0
-    records = [each for file in chosen for each in first_examples(file.url, data, RECORDS, data.labels, [])]
+    records = [record for file in chosen for record in first_examples(file.url, data, RECORDS, data.labels, [])]
     positive = sum(any(value > 0 for name in data.labels for value in numbers(record, name)) for record in records)
     share = positive / max(1, len(records))
     return share + (1 - share) * data.negative_sampling.keep
@@ -98,4 +100,4 @@ def eval_interval(job: Job, records: int | None) -> Interval:
 def steps_of(job: Job, records: int | None) -> int | None:
     """Steps of a job whose epochs train on so many records; `train.max_steps` if that is less."""
     of_files = None if records is None else -(-records * job.data.epochs // job.data.batch_size)
-    return min((each for each in (of_files, job.train.max_steps) if each is not None), default=None)
+    return min((limit for limit in (of_files, job.train.max_steps) if limit is not None), default=None)

@@ -86,7 +86,11 @@ class JobActions:
     def profile(self, order: Order) -> None:
         """Ask a live task for a profile; returns before it is taken."""
         _must_run(order.job)
-        live = [each for each in order.job.attempts if each.name == order.task and each.registered and not each.ended]
+        live = [
+            attempt
+            for attempt in order.job.attempts
+            if attempt.name == order.task and attempt.registered and not attempt.ended
+        ]
         if not live or not 0 < order.seconds <= MAX_S:
             raise UsageError(
                 f"a profile of {order.task[:40]!r} for {order.seconds:g} s; allowed is a task that runs, like "

@@ -40,13 +40,13 @@ def choose_expired(jobs: Sequence[Ended], keep: Keep, now: float) -> list[str]:
     if keep.jobs is not None:
         stay = choose_fairly(stay, lambda job: job.owner, keep.jobs)
     if keep.bytes is not None:
-        stay = list(_within(stay, keep.bytes << 20))
+        stay = list(_choose_within(stay, keep.bytes << 20))
     kept = {job.job_id for job in stay}
     gone = sorted((job for job in jobs if job.job_id not in kept), key=lambda job: job.ended)
     return [job.job_id for job in gone]
 
 
-def _within(jobs: Sequence[Ended], room: int) -> Iterable[Ended]:
+def _choose_within(jobs: Sequence[Ended], room: int) -> Iterable[Ended]:
     """Of each owner's jobs, which come newest first, those that fit into the owner's share of `room` bytes."""
     wants, taken = Counter[str](), Counter[str]()
     for job in jobs:

@@ -69,7 +69,7 @@ class Board:
     @property
     def title(self) -> str:
         """What it shows."""
-        return ", ".join(each.label for each in self._shown)
+        return ", ".join(job.label for job in self._shown)
 
     def _live(self) -> None:
         try:
@@ -81,7 +81,7 @@ class Board:
             self.stop("it ended by a bug; the history server's own log says more")  # unless a reason is known
 
     def _serve(self, scratch: Path) -> None:
-        folders = [SummaryFolder(each.summaries, scratch / each.label) for each in self._shown]
+        folders = [SummaryFolder(job.summaries, scratch / job.label) for job in self._shown]
         for folder in folders:
             folder.refresh()
         options = ("--path_prefix", self._prefix, "--window_title", self.title, *_OPTIONS)
@@ -147,10 +147,10 @@ class TensorBoards:
             board.join()
 
     def _start_board(self, key: str, prefix: str, shown: tuple[Shown, ...]) -> Board:
-        living = sorted((each for each in self._boards.values() if not each.ended), key=lambda each: each.used)
+        living = sorted((board for board in self._boards.values() if not board.ended), key=lambda board: board.used)
         for board in living[: max(0, len(living) + 1 - LIMIT)]:
             board.stop(f"others were opened, and there are at most {LIMIT}")
-        for ended in [each for each, board in self._boards.items() if board.ended][:-_KEPT_ENDED]:
+        for ended in [name for name, board in self._boards.items() if board.ended][:-_KEPT_ENDED]:
             del self._boards[ended]
         self._boards[key] = Board(key, prefix, shown, self._clock)
         self._boards[key].start()
@@ -160,6 +160,6 @@ class TensorBoards:
 def _rss(pid: int) -> int:
     try:
         process = psutil.Process(pid)
-        return sum(int(each.memory_info().rss) for each in (process, *process.children(recursive=True)))
+        return sum(int(member.memory_info().rss) for member in (process, *process.children(recursive=True)))
     except psutil.Error:
         return 0  # it ends just now, which `check` sees

@@ -41,11 +41,11 @@ class DataFold:
 
     def progress(self) -> DataProgress:
         """The sums."""
-        passes = [each for epochs in self._done.values() for each in epochs.values()]
+        passes = [progress for epochs in self._done.values() for progress in epochs.values()]
         files, epochs = self._shape
         return DataProgress(
-            files=files, epochs=epochs, passes=len(passes), records=sum(each.count for each in passes),
-            bad=sum(each.bad for each in passes), undone=self._undone,
+            files=files, epochs=epochs, passes=len(passes), records=sum(progress.count for progress in passes),
+            bad=sum(progress.bad for progress in passes), undone=self._undone,
         )  # fmt: skip
 
     def files(self) -> dict[int, FileProgress]:
@@ -57,6 +57,10 @@ class DataFold:
         held = {split: (epoch, count) for split, epoch, count, _ in dict(self._manifests).get(manifest, ())}
         for split, epochs in self._done.items():
             epoch, count = held.get(split, (NO_EPOCH, 0))
-            kept = {at: each for at, each in epochs.items() if at < epoch or (at == epoch and each.count == count)}
-            self._undone += sum(each.count for at, each in epochs.items() if at not in kept)
+            kept = {
+                at: progress
+                for at, progress in epochs.items()
+                if at < epoch or (at == epoch and progress.count == count)
+            }
+            self._undone += sum(progress.count for at, progress in epochs.items() if at not in kept)
             self._done[split] = kept

@@ -173,7 +173,7 @@ class HistoryFold:
                 self._returns.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
                 self._restarts.append(self._returns[-1])
             case ev.VariablesReady() if event.kept or event.passed_over:
-                why = "; ".join((*_missing(event), *(f"passed over {each}" for each in event.passed_over)))
+                why = "; ".join((*_missing(event), *(f"passed over {manifest}" for manifest in event.passed_over)))
                 self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
             case _:
                 return
@@ -276,7 +276,7 @@ def _missing(event: ev.VariablesReady) -> tuple[str, ...]:
 
 
 def _slowest(servers: tuple[ServerPart, ...]) -> tuple[ServerPart, ...]:
-    return tuple(sorted(servers, key=lambda each: -each.seconds)[:KEPT_SERVERS])
+    return tuple(sorted(servers, key=lambda part: -part.seconds)[:KEPT_SERVERS])
 
 
 def _who_goes_back(event: ev.GenerationEnded) -> tuple[str, str]:

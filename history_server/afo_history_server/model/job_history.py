@@ -259,8 +259,12 @@ class JobHistory(Struct, frozen=True, kw_only=True):
         """The attempt that failed first as the AM saw it, else the earliest that failed."""
         if self.first_task is not None:
             wanted = (self.first_task.role, self.first_task.index, self.first_task.attempt)
-            return next((each for each in self.attempts if (each.role, each.index, each.attempt) == wanted), None)
-        return min((each for each in self.attempts if each.failed), key=lambda each: each.ended, default=None)
+            return next(
+                (attempt for attempt in self.attempts if (attempt.role, attempt.index, attempt.attempt) == wanted), None
+            )
+        return min(
+            (attempt for attempt in self.attempts if attempt.failed), key=lambda attempt: attempt.ended, default=None
+        )
 
 
 def apply_verdict(job: JobHistory, verdict: ev.JobFinished) -> JobHistory:

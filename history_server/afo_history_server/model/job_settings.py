@@ -102,8 +102,10 @@ def explicit_settings(data: bytes, url: str) -> dict[str, str]:
         found = settings_of(data, url)
     except Malformed:
         return {}
-    own = (each for each in found if not each.is_default and len(each.path) <= _MAX_NAME)
-    return {sys.intern(each.path): sys.intern(truncate(each.value, _MAX_CELL)) for each in islice(own, _MOST_SAID)}
+    own = (setting for setting in found if not setting.is_default and len(setting.path) <= _MAX_NAME)
+    return {
+        sys.intern(setting.path): sys.intern(truncate(setting.value, _MAX_CELL)) for setting in islice(own, _MOST_SAID)
+    }
 
 
 def schema_settings(data: bytes, url: str) -> tuple[Setting, ...]:

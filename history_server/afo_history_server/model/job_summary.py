@@ -111,7 +111,7 @@ def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
     return _decode(data, ev.JobFinished, url)
 
 
-def before(job_id: str, head: JobHead | None) -> JobHistory:
+def initial_history(job_id: str, head: JobHead | None) -> JobHistory:
     """The job before its first event."""
     if head is None:
         return JobHistory(job_id=job_id)

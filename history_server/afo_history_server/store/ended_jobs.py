@@ -56,7 +56,7 @@ class EndedJobs:
             return
         try:
             with closing(self._open(self._path)) as file, file:
-                lines = ((each.job.job_id, msgspec.json.encode(each.job), each.changed) for each in ended)
+                lines = ((entry.job.job_id, msgspec.json.encode(entry.job), entry.changed) for entry in ended)
                 file.executemany("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", lines)
                 file.executemany("DELETE FROM ended WHERE id = ?", ((job_id,) for job_id in gone))
         except (sqlite3.Error, OSError) as error:

@@ -78,7 +78,9 @@ class JobIndex:
         ids = self._ids.now()
         ended = self._update_known(ids)
         again = self._due_again(ended)
-        self._read([each for each in self._wanted if each in again or (each not in ended and self._is_due(each))])
+        self._read(
+            [job_id for job_id in self._wanted if job_id in again or (job_id not in ended and self._is_due(job_id))]
+        )
         others = [line for line, _ in self._others.values()]
         # Two sorted runs for the most part, so this takes little more than a walk.
         lines = sorted([*self._sorted, *others], key=lambda line: line.order, reverse=True)
@@ -103,7 +105,7 @@ class JobIndex:
     def _update_known(self, ids: Sequence[str]) -> dict[str, Line]:
         """The ended jobs among `ids` that need not be read; those not among them are forgotten."""
         if self._ended is None:
-            self._ended = {job_id: line_of(each.job, each.changed) for job_id, each in self._kept.load().items()}
+            self._ended = {job_id: line_of(entry.job, entry.changed) for job_id, entry in self._kept.load().items()}
             self._sort()
         if ids is self._seen:
             return self._ended
@@ -136,8 +138,8 @@ class JobIndex:
         else:
             with ThreadPoolExecutor(_READERS, thread_name_prefix="read-jobs") as readers:
                 found = list(readers.map(self._summary, job_ids))
-        unreachable = [each for each in found if isinstance(each, ClusterUnreachable)]
-        jobs = [each for each in found if isinstance(each, JobSummary)]
+        unreachable = [error for error in found if isinstance(error, ClusterUnreachable)]
+        jobs = [summary for summary in found if isinstance(summary, JobSummary)]
         self._take([job for job in jobs if job.ended])
         self._reopen([job.job_id for job in jobs if not job.ended])
         now = self._clock()

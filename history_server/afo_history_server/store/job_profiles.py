@@ -45,10 +45,10 @@ class JobProfiles:
 
     def _read(self, paths: JobPaths) -> Iterator[Operators]:
         try:
-            folders = [each.url for each in self._files.list_dir(paths.summaries) if each.is_dir]
+            folders = [entry.url for entry in self._files.list_dir(paths.summaries) if entry.is_dir]
         except NotFound:
             return
-        for url in (storage.join(each, OPERATORS) for each in folders if storage.name(each).startswith(PREFIX)):
+        for url in (storage.join(folder, OPERATORS) for folder in folders if storage.name(folder).startswith(PREFIX)):
             try:
                 yield decode(self._files.read(url, MAX_BYTES), Operators, url)
             except (NotFound, SpecError):  # being written, or of another version
@@ -59,13 +59,13 @@ def hottest(profiled: Iterable[tuple[Operators, ...]]) -> tuple[HotOperator, ...
     """Of one entry for each job; hottest first. Pure."""
     took, jobs = defaultdict[str, float](float), Counter[str]()
     for profiles in profiled:
-        operators = [each for profile in profiles for each in profile.operators]
-        for each in operators:
-            took[each.name] += each.milliseconds
-        jobs.update({each.name for each in operators})
+        operators = [operator for profile in profiles for operator in profile.operators]
+        for operator in operators:
+            took[operator.name] += operator.milliseconds
+        jobs.update({operator.name for operator in operators})
     total = sum(took.values())
     return tuple(
         HotOperator(name=name, share=spent / total, milliseconds=spent, jobs=jobs[name])
-        for name, spent in sorted(took.items(), key=lambda each: -each[1])[:_HOTTEST]
+        for name, spent in sorted(took.items(), key=lambda pair: -pair[1])[:_HOTTEST]
         if spent > 0
     )

@@ -15,7 +15,7 @@ from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, 
 from afo.protocol.profile_request import Operators
 from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.model.job_settings import MAX_SCHEMA, Setting, schema_settings, settings_of
-from afo_history_server.model.job_summary import JobSummary, before, of_history, train_files
+from afo_history_server.model.job_summary import JobSummary, initial_history, of_history, train_files
 from afo_history_server.store.ended_jobs import EndedJobs
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_index import JobIndex, JobList
@@ -143,7 +143,7 @@ class JobStore:
 
         Raises `ClusterUnreachable`, and `NotFound` for a job that is not there.
         """
-        urls = [self.paths(each).schema for each in job_ids]
+        urls = [self.paths(job_id).schema for job_id in job_ids]
         nothing: list[tuple[Setting, ...]] = [()] * len(urls)
         try:
             texts = [self.files.read(url, MAX_SCHEMA + 1) for url in urls]
@@ -156,7 +156,7 @@ class JobStore:
     def code(self, job_ids: Sequence[str]) -> tuple[list[CodeDifference] | None, str]:
         """As `code_snapshot.compare_snapshots`. Raises as `schemas`."""
         try:
-            return compare_snapshots({each: self._code(self.paths(each).code) for each in job_ids})
+            return compare_snapshots({job_id: self._code(self.paths(job_id).code) for job_id in job_ids})
         except (Malformed, PermissionDenied, StorageError) as error:
             return None, f"the code is not compared: {error}"
 
@@ -196,11 +196,11 @@ class JobStore:
             head = read_head(self.files, paths)
         except Malformed:
             self._telemetry.count_errors(1)
-            return self._open.put(paths.job_id, LiveJob(self.files, paths, before(paths.job_id, None)))
+            return self._open.put(paths.job_id, LiveJob(self.files, paths, initial_history(paths.job_id, None)))
         if known and head is None:
             return known
         # Without its file it has just begun; its tags and access lists come with that, and it is read anew then.
-        live = LiveJob(self.files, paths, before(paths.job_id, head), submitted=head is not None)
+        live = LiveJob(self.files, paths, initial_history(paths.job_id, head), submitted=head is not None)
         self._open.drop(paths.job_id)
         return self._open.put(paths.job_id, live)
 

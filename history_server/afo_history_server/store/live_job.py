@@ -17,9 +17,9 @@ from afo_history_server.model.job_summary import (
     JobHead,
     JobSummary,
     annotate_job,
-    before,
     decode_head,
     decode_verdict,
+    initial_history,
     of_verdict,
 )
 from afo_history_server.store.job_files import JobFiles
@@ -132,4 +132,4 @@ def summary_of_ended(files: JobFiles, paths: JobPaths) -> JobSummary | None:
     head = read_head(files, paths) if verdict else None
     if not verdict or not head:
         return None
-    return of_verdict(annotate_job(before(paths.job_id, head), *read_annotations(files, paths)), verdict)
+    return of_verdict(annotate_job(initial_history(paths.job_id, head), *read_annotations(files, paths)), verdict)

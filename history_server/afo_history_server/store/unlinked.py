@@ -38,7 +38,7 @@ class UnlinkedFiles:
 
     def list_dir(self, url: str) -> list[FileInfo]:
         """What lies directly in a directory, links left out, sorted by URL."""
-        with self._at(url, "list") as (folder, name):
+        with self._open_parent(url, "list") as (folder, name):
             descriptor = os.open(name, _LIST, dir_fd=folder)
             try:
                 with os.scandir(descriptor) as entries:
@@ -48,12 +48,12 @@ class UnlinkedFiles:
 
     def info(self, url: str) -> FileInfo:
         """Size, time and kind."""
-        with self._at(url, "look at") as (folder, name):
+        with self._open_parent(url, "look at") as (folder, name):
             return describe_file(url, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def open(self, url: str) -> BinaryIO:
         """A plain file for reading."""
-        with self._at(url, "read") as (folder, name):
+        with self._open_parent(url, "read") as (folder, name):
             # Before it is opened as well, which of a device may do something.
             _check_plain(url, os.stat(name, dir_fd=folder, follow_symlinks=False))
             file = local_input(url, lambda _path, _flags: os.open(name, _READ, dir_fd=folder))
@@ -69,7 +69,7 @@ class UnlinkedFiles:
 
         Raises `StorageError` for more than MAX_DEPTH levels.
         """
-        with self._at(url, "delete", last=True) as (folder, name):
+        with self._open_parent(url, "delete", last=True) as (folder, name):
             try:
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -81,7 +81,7 @@ class UnlinkedFiles:
 
     def write(self, url: str, data: bytes, *, overwrite: bool) -> None:
         """A file that is there as a whole or not at all. Raises `AlreadyExists` where it must not `overwrite` one."""
-        with self._at(url, "write", last=True) as (folder, name):
+        with self._open_parent(url, "write", last=True) as (folder, name):
             temporary = temporary_name(name)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
             try:
@@ -98,7 +98,7 @@ class UnlinkedFiles:
                     os.unlink(temporary, dir_fd=folder)
 
     @contextmanager
-    def _at(self, url: str, what: str, *, last: bool = False) -> Iterator[tuple[int, str]]:
+    def _open_parent(self, url: str, what: str, *, last: bool = False) -> Iterator[tuple[int, str]]:
         """(descriptor of the directory that holds it, its name there). `last`: the name itself may be a link's."""
         names = self._names(url)
         with translate_errors(what, url):

@@ -66,10 +66,10 @@ def _input(job: JobHistory) -> Iterator[Advice]:
 
 def _memory(job: JobHistory) -> Iterator[Advice]:
     for role, attempts in _by_role(job):
-        measured = [each for each in attempts if each.peak_rss and each.memory]
+        measured = [attempt for attempt in attempts if attempt.peak_rss and attempt.memory]
         if not measured:
             continue
-        top = max(measured, key=lambda each: each.peak_rss / each.memory)
+        top = max(measured, key=lambda attempt: attempt.peak_rss / attempt.memory)
         asked, used = top.memory, top.peak_rss / _MIB
         words = f"`roles.{role}.memory`: {size(asked * _MIB)} asked, at most {size(top.peak_rss)} used ({top.name})."
         enough = math.ceil(used * _RESERVE / _STEP_MIB) * _STEP_MIB
@@ -81,9 +81,13 @@ def _memory(job: JobHistory) -> Iterator[Advice]:
 
 def _cores(job: JobHistory) -> Iterator[Advice]:
     for role, attempts in _by_role(job):
-        settled = [each for each in attempts if each.cpu_s and each.vcores > 1 and _run_seconds(each) >= _SETTLED_S]
-        asked = sum(each.vcores * _run_seconds(each) for each in settled)
-        used = sum(each.cpu_s for each in settled)
+        settled = [
+            attempt
+            for attempt in attempts
+            if attempt.cpu_s and attempt.vcores > 1 and _run_seconds(attempt) >= _SETTLED_S
+        ]
+        asked = sum(attempt.vcores * _run_seconds(attempt) for attempt in settled)
+        used = sum(attempt.cpu_s for attempt in settled)
         if settled and used < asked * _IDLE_CORES:
             yield Advice(
                 "cores", f"`roles.{role}.vcores`: of {settled[0].vcores} cores {share(used / asked)} of the time used.",
@@ -92,7 +96,7 @@ def _cores(job: JobHistory) -> Iterator[Advice]:
 
 
 def _saving(job: JobHistory) -> Iterator[Advice]:
-    saving = sum(each.seconds or 0.0 for each in job.checkpoints)
+    saving = sum(checkpoint.seconds or 0.0 for checkpoint in job.checkpoints)
     total = job.seconds or (job.last_event - job.started)
     if job.started and total > 0 and saving >= _SAVING * total:
         why = ", or `train.eval_every`: each evaluation has a checkpoint of its own" if _EVAL in job.params else ""
@@ -104,10 +108,10 @@ def _saving(job: JobHistory) -> Iterator[Advice]:
 
 def _waiting(job: JobHistory) -> Iterator[Advice]:
     total = job.seconds or (job.last_event - job.started)
-    first = [each for each in job.attempts if not each.attempt and each.requested and each.started]
-    waited = max((each.started - each.requested for each in first), default=0.0)
+    first = [attempt for attempt in job.attempts if not attempt.attempt and attempt.requested and attempt.started]
+    waited = max((attempt.started - attempt.requested for attempt in first), default=0.0)
     if job.started and total > 0 and waited >= max(_WAITING * total, 30.0):
-        last = max(first, key=lambda each: each.started - each.requested)
+        last = max(first, key=lambda attempt: attempt.started - attempt.requested)
         yield Advice(
             "containers", f"{last.name} waited {span(waited)} for its container, of {span(total)} in all.",
             "Smaller or fewer containers are granted sooner; `afo queue` shows what the queue has.",
@@ -115,7 +119,7 @@ def _waiting(job: JobHistory) -> Iterator[Advice]:
 
 
 def _restarts(job: JobHistory) -> Iterator[Advice]:
-    causes = Counter(each.cause for each in job.attempts if each.failed and each.cause in CAUSES)
+    causes = Counter(attempt.cause for attempt in job.attempts if attempt.failed and attempt.cause in CAUSES)
     for cause, times in causes.most_common(1):
         if times >= _MANY:
             yield Advice("restarts", f"{times} containers ended with `{cause}`.", CAUSES[cause].advice)
@@ -130,7 +134,7 @@ def _records(job: JobHistory) -> Iterator[Advice]:
 
 
 def _by_role(job: JobHistory) -> Iterator[tuple[str, list[Attempt]]]:
-    for role, attempts in groupby(job.attempts, key=lambda each: each.role):
+    for role, attempts in groupby(job.attempts, key=lambda attempt: attempt.role):
         yield role, list(attempts)
 
 

@@ -19,8 +19,8 @@ Step = Callable[[float], float]
 #: Parts of an axis, at most.
 _TICKS = 4
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
-_TIME_STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, *(each * _MINUTE for each in (1, 2, 5, 10, 15, 30)),
-               *(each * _HOUR for each in (1, 2, 3, 6, 12)))  # fmt: skip
+_TIME_STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+               *(hours * _HOUR for hours in (1, 2, 3, 6, 12)))  # fmt: skip
 
 
 class Tick(Struct, frozen=True):

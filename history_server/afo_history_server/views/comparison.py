@@ -24,7 +24,7 @@ class Difference(Struct, frozen=True):
 
 def differences(settings: Sequence[Sequence[Setting]]) -> list[Difference]:
     """Of the jobs' settings, in the order in which they first come."""
-    values = [{each.path: each.value for each in job} for job in settings]
+    values = [{setting.path: setting.value for setting in job} for job in settings]
     paths = dict.fromkeys(path for job in values for path in job)
     rows = [Difference(path, tuple(job.get(path, ABSENT) for job in values)) for path in paths if path not in _OWN]
     return [row for row in rows if len(set(row.values)) > 1]
@@ -41,5 +41,7 @@ def labels(jobs: Sequence[JobHistory]) -> list[str]:
 
 def comparing_charts(jobs: Sequence[JobHistory], over: Over) -> list[Chart]:
     """Over the time since each job began, or over their steps."""
-    metrics = sorted({name for job in jobs for each in job.metric_curve for name in each.metrics} & {"auc", "log_loss"})
+    metrics = sorted(
+        {name for job in jobs for evaluation in job.metric_curve for name in evaluation.metrics} & {"auc", "log_loss"}
+    )
     return charts(dict(zip(labels(jobs), jobs, strict=True)), metrics, over=over)

@@ -66,7 +66,7 @@ def fleet(jobs: Iterable[JobSummary], group: Callable[[JobSummary], str]) -> Fle
     groups: dict[str, list[JobSummary]] = defaultdict(list)
     for job in ended:
         groups[group(job)].append(job)
-    usages = sorted((_usage(name, each) for name, each in groups.items()), key=lambda each: -each.core_hours)
+    usages = sorted((_usage(name, members) for name, members in groups.items()), key=lambda usage: -usage.core_hours)
     causes = Counter(job.cause for job in ended if job.state == "FAILED")
     return Fleet(
         total=_usage("", ended), running=running, groups=tuple(usages[:ROWS]), causes=tuple(causes.most_common(ROWS)),

@@ -20,8 +20,10 @@ _ValueOf = Callable[[Any], float | None]
 
 def job_charts(job: JobHistory, over: Over = "time") -> list[Chart]:
     """Over the time since the job began, where upright lines are returns to a checkpoint; or over its steps."""
-    names = sorted({name for each in job.metric_curve for name in each.metrics} - {"samples"}, key=_auc_first)
-    marks = [each.time - _beginning(job) for each in job.returns]
+    names = sorted(
+        {name for evaluation in job.metric_curve for name in evaluation.metrics} - {"samples"}, key=_auc_first
+    )
+    marks = [restart.time - _beginning(job) for restart in job.returns]
     return charts({job.name or job.job_id: job}, names[:_MAX_METRICS], marks if over == "time" else (), over)
 
 
@@ -34,18 +36,18 @@ def charts(
 
     def draw(title: str, points: _Points, value: _ValueOf, words: Callable[[float], str]) -> Chart | None:
         lines = {
-            label: [(_place(over, job, each), value(each)) for each in points(job)] for label, job in named.items()
+            label: [(_place(over, job, point), value(point)) for point in points(job)] for label, job in named.items()
         }
         return chart(title, lines, x_words, words, marks, x_step)
 
     drawn = [
         *(draw(_title(name), _evaluations, partial(_metric, name), metric) for name in metrics),
-        draw("Training loss", _curve, lambda each: each.loss, metric),
-        draw("Staleness, updates", _stale, lambda each: each.staleness, metric),
-        draw("Samples per second", _curve, lambda each: each.samples_per_s, number),
-        draw("Waiting for input", _curve, lambda each: each.input_wait, percent),
+        draw("Training loss", _curve, lambda point: point.loss, metric),
+        draw("Staleness, updates", _stale, lambda point: point.staleness, metric),
+        draw("Samples per second", _curve, lambda point: point.samples_per_s, number),
+        draw("Waiting for input", _curve, lambda point: point.input_wait, percent),
     ]
-    return [each for each in drawn if each is not None]
+    return [drawing for drawing in drawn if drawing is not None]
 
 
 def _curve(job: JobHistory) -> Iterable[CurvePoint]:
@@ -54,19 +56,19 @@ def _curve(job: JobHistory) -> Iterable[CurvePoint]:
 
 def _stale(job: JobHistory) -> Iterable[CurvePoint]:
     """Nothing of a job with one worker, whose gradients are never stale."""
-    return job.curve if any(each.staleness for each in job.curve) else ()
+    return job.curve if any(point.staleness for point in job.curve) else ()
 
 
 def _evaluations(job: JobHistory) -> Iterable[Evaluation]:
     return job.metric_curve
 
 
-def _metric(name: str, each: Evaluation) -> float | None:
-    return each.metrics.get(name)
+def _metric(name: str, evaluation: Evaluation) -> float | None:
+    return evaluation.metrics.get(name)
 
 
-def _place(over: Over, job: JobHistory, each: CurvePoint | Evaluation) -> float:
-    return each.time - _beginning(job) if over == "time" else float(each.step)
+def _place(over: Over, job: JobHistory, point: CurvePoint | Evaluation) -> float:
+    return point.time - _beginning(job) if over == "time" else float(point.step)
 
 
 def _beginning(job: JobHistory) -> float:

@@ -77,7 +77,7 @@ def offer_columns(jobs: Sequence[JobSummary], chosen: Sequence[Column]) -> dict[
 
     Settings that are not the same in all of them come first.
     """
-    of_chosen = {kind: {each.of for each in chosen if each.kind == kind} for kind in KINDS}
+    of_chosen = {kind: {picked.of for picked in chosen if picked.kind == kind} for kind in KINDS}
     have = {
         "metrics": Counter(name for job in jobs for name in job.metrics),
         "params": Counter(dict.fromkeys((name for job in jobs for name in job.params), 0)),

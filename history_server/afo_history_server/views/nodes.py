@@ -55,7 +55,7 @@ class ClusterView(Struct, frozen=True, kw_only=True):
 
 def hosts_of(jobs: Iterable[JobHistory]) -> set[str]:
     """Where containers of these jobs are."""
-    return {each.host for job in jobs for each in _running(job)}
+    return {attempt.host for job in jobs for attempt in _running(job)}
 
 
 def cluster_view(
@@ -69,29 +69,29 @@ def cluster_view(
     names: dict[str, set[str]] = {}
     for host in hosts_of(jobs):
         names.setdefault(called.get(host, host), set()).add(host)
-    by_host = {host: _on(hosts, jobs) for host, hosts in sorted(names.items())}
+    by_host = {host: _jobs_on(hosts, jobs) for host, hosts in sorted(names.items())}
     known = [_node(node, by_host.pop(node.host, ())) for node in nodes]
     others = [Node(host=host, jobs=tasks) for host, tasks in by_host.items()]
-    waiting = [each for job in jobs if (each := _waiting(job))]
+    waiting = [request for job in jobs if (request := _waiting(job))]
     return ClusterView(
         nodes=(*sorted(known, key=_fullest), *others), queues=tuple(sorted(queues, key=_most_wanted)),
-        waiting=tuple(sorted(waiting, key=lambda each: each.since)),
+        waiting=tuple(sorted(waiting, key=lambda request: request.since)),
     )  # fmt: skip
 
 
 def _running(job: JobHistory) -> list[Attempt]:
-    return [each for each in job.attempts if each.host and not each.ended]
+    return [attempt for attempt in job.attempts if attempt.host and not attempt.ended]
 
 
-def _on(hosts: Set[str], jobs: Sequence[JobHistory]) -> tuple[JobTasks, ...]:
+def _jobs_on(hosts: Set[str], jobs: Sequence[JobHistory]) -> tuple[JobTasks, ...]:
     found = ((job, [each for each in _running(job) if each.host in hosts]) for job in jobs)
     return tuple(_tasks(job, attempts) for job, attempts in found if attempts)
 
 
 def _tasks(job: JobHistory, attempts: Sequence[Attempt]) -> JobTasks:
     return JobTasks(
-        job_id=job.job_id, name=job.name or job.job_id, roles=dict(Counter(each.role for each in attempts)),
-        memory=sum(each.memory for each in attempts), vcores=sum(each.vcores for each in attempts),
+        job_id=job.job_id, name=job.name or job.job_id, roles=dict(Counter(attempt.role for attempt in attempts)),
+        memory=sum(attempt.memory for attempt in attempts), vcores=sum(attempt.vcores for attempt in attempts),
     )  # fmt: skip
 
 
@@ -103,10 +103,10 @@ def _node(node: ClusterNode, jobs: tuple[JobTasks, ...]) -> Node:
 
 
 def _waiting(job: JobHistory) -> Waiting | None:
-    pending = [each for each in job.attempts if each.requested and not each.started and not each.ended]
+    pending = [attempt for attempt in job.attempts if attempt.requested and not attempt.started and not attempt.ended]
     if not pending:
         return None
-    since = min(each.requested for each in pending)
+    since = min(attempt.requested for attempt in pending)
     return Waiting(tasks=_tasks(job, pending), since=since, queue=job.queue, why=job.waiting)
 
 

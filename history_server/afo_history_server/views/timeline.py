@@ -53,12 +53,16 @@ class Timeline(Struct, frozen=True):
 
 def timeline(job: JobHistory, now: float) -> Timeline | None:
     """None before anything happened."""
-    begin = min([each.requested for each in job.attempts if each.requested] + [job.started or now])
-    end = max(job.last_event, *(each.ended for each in job.attempts), 0.0) if job.ended else max(now, job.last_event)
+    begin = min([attempt.requested for attempt in job.attempts if attempt.requested] + [job.started or now])
+    end = (
+        max(job.last_event, *(attempt.ended for attempt in job.attempts), 0.0)
+        if job.ended
+        else max(now, job.last_event)
+    )
     if not job.attempts or end <= begin:
         return None
     scale = _Scale(begin, end)
-    lanes = [_lane(list(each), scale) for _, each in groupby(job.attempts, key=lambda each: each.name)]
+    lanes = [_lane(list(attempts), scale) for _, attempts in groupby(job.attempts, key=lambda attempt: attempt.name)]
     shown = set(sorted(range(len(lanes)), key=lambda place: not lanes[place].failed)[:MAX_LANES])
     kept = tuple(lane for place, lane in enumerate(lanes) if place in shown)
     return Timeline(begin, end, (_job_lane(job, scale), *kept), len(lanes) - len(kept))
@@ -77,16 +81,24 @@ class _Scale:
 
 
 def _job_lane(job: JobHistory, scale: _Scale) -> Lane:
-    marks = [Mark("checkpoint", scale.place(each.time), f"checkpoint at step {each.step}") for each in job.checkpoints]
-    marks += [Mark("evaluation", scale.place(each.time), f"evaluation of step {each.step}") for each in job.evaluations]
-    marks += [Mark("generation", scale.place(each.time), f"{each.what}: {each.why}") for each in job.returns]
+    marks = [
+        Mark("checkpoint", scale.place(checkpoint.time), f"checkpoint at step {checkpoint.step}")
+        for checkpoint in job.checkpoints
+    ]
+    marks += [
+        Mark("evaluation", scale.place(evaluation.time), f"evaluation of step {evaluation.step}")
+        for evaluation in job.evaluations
+    ]
+    marks += [
+        Mark("generation", scale.place(restart.time), f"{restart.what}: {restart.why}") for restart in job.returns
+    ]
     return Lane("job", (), tuple(marks[:MAX_MARKS]))
 
 
 def _lane(attempts: list[Attempt], scale: _Scale) -> Lane:
-    bars = [bar for each in attempts for bar in _bars(each, scale)]
-    marks = [mark for each in attempts for mark in _marks(each, scale)]
-    return Lane(attempts[0].name, tuple(bars), tuple(marks[-MAX_MARKS:]), any(each.failed for each in attempts))
+    bars = [bar for attempt in attempts for bar in _bars(attempt, scale)]
+    marks = [mark for attempt in attempts for mark in _marks(attempt, scale)]
+    return Lane(attempts[0].name, tuple(bars), tuple(marks[-MAX_MARKS:]), any(attempt.failed for attempt in attempts))
 
 
 def _bars(attempt: Attempt, scale: _Scale) -> Iterator[Bar]:

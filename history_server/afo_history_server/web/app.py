@@ -54,7 +54,7 @@ def create_app(
     app.url_map.merge_slashes = False
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.finalize = text.harmless
-    app.jinja_env.filters.update({each.__name__: each for each in _FILTERS})
+    app.jinja_env.filters.update({function.__name__: function for function in _FILTERS})
     telemetry = Telemetry()
     access = access or Access(HistorySite(), user_name())
     site = access.site

@@ -31,7 +31,7 @@ _FEATURES = 200
 #: Events on a page.
 _EVENTS = 50
 #: Types that this version of afo writes; a job may hold others.
-EVENT_TYPES = tuple(each.__name__ for each in get_args(AnyEvent))
+EVENT_TYPES = tuple(kind.__name__ for kind in get_args(AnyEvent))
 
 
 class AskedFiles(Struct, frozen=True, kw_only=True):
@@ -123,10 +123,10 @@ def query_events(newest: Sequence[AnyRecord]) -> AskedEvents:
     """Those of one type and of one task (`worker:0`), where the request names them. Raises `UsageError`."""
     query.require_known(("type", "task", "page"))
     kind, task = query.text("type"), query.text("task")
-    here = sorted({event_type(each) for each in newest})
+    here = sorted({event_type(record) for record in newest})
     if kind and kind not in (*here, *EVENT_TYPES):
         raise UsageError(f"type is {kind[:40]!r}; allowed are types of events, here {', '.join(here) or 'none'}")
-    found = [each for each in newest if kind in ("", event_type(each)) and _is_of(each, task)]
+    found = [record for record in newest if kind in ("", event_type(record)) and _is_of(record, task)]
     pages = max(1, -(-len(found) // _EVENTS))
     page = query.number("page", 1, 1, pages)
     return AskedEvents(
@@ -148,5 +148,5 @@ def _select_attempts(job: JobHistory) -> tuple[list[Attempt], int]:
     """Attempts for the page, failed ones before others if not all fit, and the number of those left out."""
     if len(job.attempts) <= MAX_ATTEMPTS:
         return list(job.attempts), 0
-    first = sorted(job.attempts, key=lambda each: not each.failed)[:MAX_ATTEMPTS]
+    first = sorted(job.attempts, key=lambda attempt: not attempt.failed)[:MAX_ATTEMPTS]
     return first, len(job.attempts) - MAX_ATTEMPTS

@@ -48,10 +48,10 @@ def compare_blueprint(store: JobStore) -> Blueprint:
     def compare() -> str:
         query.require_known(("job", "over"))
         wanted, over = query.job_ids(2, MAX_JOBS), query.over()
-        jobs = [store.job(each)[0] for each in wanted]
+        jobs = [store.job(job_id)[0] for job_id in wanted]
         schemas, problem = store.schemas(wanted)
         code, code_problem = store.code(wanted)
-        settings = [store.settings(each) + schema for each, schema in zip(wanted, schemas, strict=True)]
+        settings = [store.settings(job_id) + schema for job_id, schema in zip(wanted, schemas, strict=True)]
         return render_template(
             "compare.html", jobs=list(zip(jobs, labels(jobs), strict=True)),
             charts=comparing_charts(jobs, over), over=over,

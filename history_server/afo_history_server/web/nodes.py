@@ -97,9 +97,9 @@ class LiveCluster:
         """Where tasks and YARN name all machines alike, no name is looked up."""
         known = {node.host for node in nodes}
         addresses = sorted(filter(_is_address, hosts - known)) if known else []
-        for address in [each for each in addresses if each not in self._names][:_MOST_LOOKUPS]:
+        for address in [address for address in addresses if address not in self._names][:_MOST_LOOKUPS]:
             self._names[address] = _names_of(address)
-        self._names = {each: self._names[each] for each in addresses if each in self._names}
+        self._names = {address: self._names[address] for address in addresses if address in self._names}
         found = ((address, known & names) for address, names in self._names.items())
         return {address: min(names) for address, names in found if names}
 

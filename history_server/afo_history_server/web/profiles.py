@@ -56,4 +56,4 @@ def profile_blueprint(store: JobStore) -> Blueprint:
 
 def _of_tensorflow(files: JobFiles, folder: str) -> Iterator[str]:
     for run in files.list_dir(storage.join(folder, "plugins", "profile")):
-        yield from (each.url for each in files.list_dir(run.url) if each.url.endswith(".xplane.pb"))
+        yield from (file.url for file in files.list_dir(run.url) if file.url.endswith(".xplane.pb"))

@@ -50,7 +50,7 @@ def word(name: str, default: str, allowed: Collection[str]) -> str:
 def over() -> Over:
     """What curves are drawn over. Raises `UsageError`."""
     found = word("over", "time", OVER)
-    return next(each for each in OVER if each == found)
+    return next(choice for choice in OVER if choice == found)
 
 
 def job_ids(low: int, high: int) -> list[str]:
@@ -64,7 +64,7 @@ def job_ids(low: int, high: int) -> list[str]:
 def job_query() -> JobQuery:
     """The jobs that the request asks for. Raises `UsageError`."""
     require_known(LIST_NAMES)
-    states = tuple(_one_of("state", each, STATES) for each in request.args.getlist("state") if each)
+    states = tuple(_one_of("state", state, STATES) for state in request.args.getlist("state") if state)
     sort = text("sort") or "began"
     sorter(sort)
     return JobQuery(
@@ -115,6 +115,6 @@ def page_of(found: JobList, wanted: JobQuery) -> JobsAnswer:
     return JobsAnswer(
         jobs=tuple(jobs[begin : begin + size]), page=page, pages=max(1, -(-len(jobs) // size)), size=size,
         total=len(jobs), known=len(found.lines), left_out=found.left_out, scanned=found.scanned,
-        problem=found.problem, missing=found.missing, columns=tuple(each.name for each in wanted.columns),
-        cells=tuple(tuple(each.value(job) for each in wanted.columns) for job in jobs[begin : begin + size]),
+        problem=found.problem, missing=found.missing, columns=tuple(column.name for column in wanted.columns),
+        cells=tuple(tuple(column.value(job) for column in wanted.columns) for job in jobs[begin : begin + size]),
     )  # fmt: skip

@@ -47,8 +47,8 @@ def serve(root: str, port: int, site: HistorySite, index: Path | None = None, to
     print(f"http://{site.name or address}:{server.effective_port}/", flush=True)
     try:
         with ExitStack() as until_the_end:
-            for each in _by_itself(app.extensions[JOBS], site):
-                until_the_end.enter_context(each)
+            for periodic in _by_itself(app.extensions[JOBS], site):
+                until_the_end.enter_context(periodic)
             server.run()
     finally:
         close_app(app)

@@ -32,9 +32,9 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
     def begin() -> AnyResponse:
         query.require_known(("job",))
         wanted = sorted(query.job_ids(1, MAX_JOBS))
-        jobs = ",".join(store.paths(each).job_id for each in wanted)
-        for each in wanted:
-            store.job(each)  # it has to be there
+        jobs = ",".join(store.paths(job_id).job_id for job_id in wanted)
+        for job_id in wanted:
+            store.job(job_id)  # it has to be there
         path = url_for("tensorboard.proxied", proof=proof_of(jobs), jobs=jobs, rest="")
         return redirect(Origin.of_request().elsewhere(names().tensorboard) + path)
 
@@ -58,7 +58,9 @@ def tensorboard_blueprint(store: JobStore, boards: TensorBoards) -> Blueprint:
 def _list_shown(store: JobStore, jobs: Iterable[str]) -> Iterable[Shown]:
     for job_id in jobs:
         found, _ = store.job(job_id)
-        name = "".join(each if each.isalnum() or each in "-_. " else "_" for each in found.name).strip(". ")
+        name = "".join(
+            character if character.isalnum() or character in "-_. " else "_" for character in found.name
+        ).strip(". ")
         yield Shown(f"{name[:60]} {job_id}".strip(), store.paths(job_id).summaries)
 
 

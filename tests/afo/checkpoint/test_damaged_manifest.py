@@ -150,12 +150,12 @@ class TestNames:
 
     @pytest.mark.tensorflow
     def test_an_export_is_prepared_beside_itself_alone(self, tmp_path: Path) -> None:
-        from afo.train.export import _beside
+        from afo.train.export import _hidden_name
 
         def place(job_id: str) -> str:
             own = replace(training(), job_id=job_id)
             source = Exported(manifest="/m.json", step=7, labels=(), lineage=Lineage(own=own, before=Ancestry()))
-            return _beside(str(tmp_path / "current"), source)
+            return _hidden_name(str(tmp_path / "current"), source)
 
         assert place("local_1_1") == str(tmp_path / ".current.local_1_1.tmp")
         for outside in ("x/../../other", "x/y", "", ".."):

@@ -81,7 +81,7 @@ class LocalJobs:
     def find_marked(self, mark: str) -> str | None:
         """By what its Application Master was started with."""
         files = (file for file in self._files() if _mentions(file, mark))
-        return next((file.parent.parent.name for file in files if _once(file) == mark), None)
+        return next((file.parent.parent.name for file in files if _mark_of(file) == mark), None)
 
     def kill(self, job_id: str) -> None:
         """End the AM at once and its containers with their grace. Raises `NotFound`, `WaitTimeout`."""
@@ -93,11 +93,11 @@ class LocalJobs:
             (folder / KILLED).touch()
         # The AM dies with its supervisor, so no container is asked for from here on.
         pidfile.send_signal(supervisor, signal.SIGKILL)
-        _until(lambda: not pidfile.alive(supervisor), f"the supervisor of {job_id}")
+        _await(lambda: not pidfile.alive(supervisor), f"the supervisor of {job_id}")
         locks = container_locks(paths)
         for lock in locks:
             pidfile.send_signal(lock, signal.SIGTERM)
-        _until(lambda: not any(map(pidfile.alive, locks)), f"the containers of {job_id}")
+        _await(lambda: not any(map(pidfile.alive, locks)), f"the containers of {job_id}")
 
     def _files(self) -> list[Path]:
         """What the Application Master of each job was started with."""
@@ -113,7 +113,7 @@ def _mentions(file: Path, mark: str) -> bool:
         return False
 
 
-def _once(file: Path) -> str | None:
+def _mark_of(file: Path) -> str | None:
     """The mark that an Application Master was started with, None where the file cannot be understood."""
     try:
         return json_file.read(file, AmConfig).once
@@ -151,7 +151,7 @@ def _last_lines(paths: JobPaths) -> str:
     return "\n".join(lines[-_LAST_LINES:])
 
 
-def _until(condition: Callable[[], bool], what: str) -> None:
+def _await(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + _GRACE_S
     while not condition():
         if time.monotonic() > deadline:

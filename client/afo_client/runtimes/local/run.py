@@ -37,8 +37,8 @@ def start(config: AmConfig, *, schema: str, secret: str) -> str:
     paths = JobPaths(prepared.jobs_root, prepared.job_id)
     folder, logs = am_dir(paths), Path(parse(paths.am_log(1)).path)
     with _make_directory(folder.parent):  # first: it is private with all it will hold
-        for each in (folder, logs):
-            each.mkdir(mode=0o700, parents=True)
+        for directory in (folder, logs):
+            directory.mkdir(mode=0o700, parents=True)
         _write(folder / SCHEMA, schema, 0o600)
         _write(folder / SECRET, secret, 0o400)
         json_file.write_private(folder / AM_CONFIG, prepared)

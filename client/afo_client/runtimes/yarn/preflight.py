@@ -68,7 +68,7 @@ def _containers(job: Job) -> Iterator[tuple[str, int, int, str]]:
 def _check_label(where: str, memory: int, label: str, nodes: Sequence[ClusterNode]) -> None:
     fitting = [node.memory for node in nodes if (label in node.labels if label else not node.labels)]
     if label and not fitting:
-        known = ", ".join(sorted({each for node in nodes for each in node.labels})) or "none is defined"
+        known = ", ".join(sorted({name for node in nodes for name in node.labels})) or "none is defined"
         raise SpecError(f"{where}.node_label: no running node has the label {label!r}; labels: {known}")
     if fitting and memory > max(fitting):
         raise SpecError(_too_large(f"{where}.memory", str(Memory(memory)), str(Memory(max(fitting)))))

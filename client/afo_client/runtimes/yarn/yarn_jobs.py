@@ -44,11 +44,11 @@ class YarnJobs:
 
     def applications(self) -> list[Application]:
         """Those that bear our tag and that YARN still remembers."""
-        return [_application(each) for each in self._manager.applications(TAG)]
+        return [_application(application) for application in self._manager.applications(TAG)]
 
     def find_marked(self, mark: str) -> str | None:
         """By its tag."""
-        return next((each.id for each in self._manager.applications(mark_tag(mark))), None)
+        return next((application.id for application in self._manager.applications(mark_tag(mark))), None)
 
     def kill(self, job_id: str) -> None:
         """End the application, and remove what it keeps in HDFS for itself alone."""

@@ -50,10 +50,10 @@ def _operation(route: Described, schemas: dict[type[Answer], dict[str, Any]]) ->
     parts = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
     in_path = [{"name": part, "in": "path", "required": True, "schema": {"type": "string"}} for part in parts]
     in_query = [
-        {"name": each.name, "in": "query", "description": each.words, "schema": {"type": each.kind}}
-        for each in route.parameters
+        {"name": parameter.name, "in": "query", "description": parameter.words, "schema": {"type": parameter.kind}}
+        for parameter in route.parameters
     ]
-    fields = {each.name: {"type": each.kind, "description": each.words} for each in route.form}
+    fields = {parameter.name: {"type": parameter.kind, "description": parameter.words} for parameter in route.form}
     body = {"requestBody": {"content": {_FORM: {"schema": {"type": "object", "properties": fields}}}}} if fields else {}
     return body | {
         "summary": route.words,

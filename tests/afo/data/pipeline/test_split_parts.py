@@ -191,7 +191,7 @@ class Asking:
     """A cluster that answers."""
 
     @staticmethod
-    def _repeated(what: str, path: str, function: Callable[[], bytes]) -> bytes:
+    def _call_patiently(what: str, path: str, function: Callable[[], bytes]) -> bytes:
         return function()
 
 
