@@ -6,18 +6,16 @@ from msgspec.structs import replace
 
 from afo import __version__
 from afo.events import types as ev
-from afo.failures.causes import CAUSES
 from afo.job import Role
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
-from afo_am.policy import excluded_hosts, in_place, programs
+from afo_am.policy import excluded_hosts, programs
 from afo_am.policy.gang_release import GangRelease
-from afo_am.policy.lifecycle import Lifecycle, message_of
+from afo_am.policy.lifecycle import Lifecycle
 from afo_am.policy.orders import Orders
 from afo_am.policy.restarts import holds
 from afo_am.policy.verdict import decide
 from afo_am.state.context import Context
-from afo_am.state.job_state import STOPPED, SUCCEEDED
 from afo_am.state.tasks import LIVE, Stage, Task
 
 
@@ -125,31 +123,17 @@ class ChildRpc:
     def report_exit(self, report: m.ExitReport) -> m.ExitReply:
         """A Child's process ended."""
         task = self._context.state.task(report.task)
-        registered = task is not None and task.stage is Stage.REGISTERED
-        if task is not None and registered:
+        if task is None or task.stage not in LIVE:
+            return m.ExitReply()
+        if task.stage is Stage.REGISTERED:
             self._take_last_progress(task, report)
-        if task is not None and registered and in_place.process_ended(self._context, self._tasks, task, report):
-            return m.ExitReply(stays=True)
-        if task is not None and registered and report.cause == STOPPED and not self._context.state.verdict:
-            task.stopped, task.last_seen = report, self._context.now  # the container's end will say by whom, and why
-        elif task is not None and task.stage in LIVE:
-            message = message_of(report, self._context.state.spec(task.id.role).memory)
-            cause = report.cause
-            if cause == SUCCEEDED and self._of_lost_generation(task, report):
-                cause, message = "generation_lost", CAUSES["generation_lost"].summary
-            self._tasks.task_ended(task, cause, report.code, message, report)
-        return m.ExitReply()
+        return m.ExitReply(stays=self._tasks.process_ended(task, report))
 
     def _take_last_progress(self, task: Task, report: m.ExitReport) -> None:
         """A short process may end between two heartbeats; one of a lost generation made steps that were undone."""
         if report.progress is not None and self._counts(task, report.generation):
             self._context.rates.take(task.id, report.progress, self._context.now)
             self._note_work(task, report.progress)
-
-    def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
-        # Were it taken for done, the next generation would wait for its address, or find no parameter servers.
-        state, evaluates = self._context.state, task.id.role == "evaluator"
-        return not evaluates and not state.verdict and report.generation != state.generation
 
 
 def _is_at_work(role: Role, progress: Progress) -> bool:

@@ -1,6 +1,7 @@
 """Restart policy: whether a task comes back, when, and who else with it, or the job goes on without it. Pure."""
 
 import re
+from typing import NamedTuple
 
 from afo.events import types as ev
 from afo.failures.causes import CAUSES, MAX_FREE_RESTARTS, NEEDS_REPAIR
@@ -26,6 +27,29 @@ _NOT_RETRIED = "this is not retried: it would fail again"
 _SAME_OF_PROGRAM, _SAME_OF_MODEL = 2, 1
 #: What differs between two cases of one exception: numbers and addresses.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+class GiveUp(NamedTuple):
+    """The task does not come back."""
+
+    reason: str
+
+
+class Again(NamedTuple):
+    """Another attempt after a pause in seconds, with all others if the generation ends."""
+
+    pause_s: float
+    ends: ev.GenerationEnded | None
+
+
+def decide_restart(state: JobState, task: Task, cause: str, wall: float, message: str) -> GiveUp | Again:
+    """What follows from this end of `task`, which is recorded already."""
+    if reason := give_up_reason(state, task, cause, wall, message):
+        return GiveUp(reason)
+    ends = None
+    if ends_generation(state, task):
+        ends = generation_ended(state, task, f"{task.id} (attempt {task.id.attempt}) is gone: {cause}")
+    return Again(pause_before_restart(state, task, wall), ends)
 
 
 def give_up_reason(state: JobState, task: Task, cause: str, wall: float, message: str) -> str:

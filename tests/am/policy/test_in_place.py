@@ -8,7 +8,7 @@ from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Backoff, Restart
 from afo.rpc import messages as m
-from afo_am.policy.in_place import MAX_IN_PLACE
+from afo_am.policy.lifecycle import MAX_IN_PLACE
 from fake_cluster import FakeCluster, FakeTask, make_config
 
 Make = Callable[..., FakeCluster]

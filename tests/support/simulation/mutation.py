@@ -21,8 +21,8 @@ from cosmic_ray.plugins import get_operator
 SCOPES = {
     "afo_am.state.tasks": ("TRANSITIONS", "move", "_leave", "_begin_again"),
     "afo_am.policy.restarts": (
-        "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception", "pause_before_restart", "is_needed",
-        "ends_generation", "holds", "generation_ended", "_cannot_keep",
+        "decide_restart", "give_up_reason", "_fails_again", "memory_ends", "_times_of_exception",
+        "pause_before_restart", "is_needed", "ends_generation", "holds", "generation_ended", "_cannot_keep",
     ),
     "afo_am.state.manual_repair": ("saved", "trained", "ran", "has_trained", "is_overdue"),
     "afo_am.state.apply": ("_blame", "_count_for_repair", "_container_requested", "_generation_ended"),
