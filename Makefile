@@ -12,7 +12,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart 0
 DAY := $(shell expr $$(date +%s) / 86400)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults reports wheel clean
+.PHONY: help install demo test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults reports structure wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ compare-faults: $(INSTALLED) ## The same faults against afo and TensorFlow alone
 
 reports: ## Say how old each report is, in commits that touched what it speaks of
 	@python3 tests/support/report_ages.py
+
+structure: ## Count folders, lengths, names and import circles of the modules
+	@python3 tests/support/structure.py
 
 wheel: $(INSTALLED) ## Build the wheels into dist/: manylinux with the operations, and one for any system without
 	.ci/make-wheels $(abspath $(BIN))/python dist

@@ -28,6 +28,7 @@ SPEAKS_OF = {
     "soak-part1.md": _JOB,
     "soak-part3.md": _JOB,
     "stock-tensorflow-part3.md": _JOB,
+    "structure-part10.md": ("afo", "am", "child", "client", "history_server"),
     "suite-part8.md": ("tests", ".ci", "Makefile"),
     "versions-part7.md": (
         "afo/storage",
