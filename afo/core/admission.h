@@ -21,10 +21,7 @@ struct AdmissionOptions {
   bool blooms() const { return min_count > 1 && max_element_size > 0; }
   bool remembers() const { return min_count > 1 && max_element_size == 0; }
 
-  bool operator==(const AdmissionOptions& other) const {
-    return min_count == other.min_count && probability == other.probability && default_value == other.default_value &&
-           max_element_size == other.max_element_size && false_positive_probability == other.false_positive_probability;
-  }
+  bool operator==(const AdmissionOptions&) const = default;
 };
 
 // Whether `count` sightings of a key at a step admit it: with the chance of at least one success in `count` draws, and

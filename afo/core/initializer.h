@@ -16,9 +16,7 @@ struct InitializerOptions {
   double second = 0.0;
   std::uint64_t seed = 0;
 
-  bool operator==(const InitializerOptions& other) const {
-    return distribution == other.distribution && first == other.first && second == other.second && seed == other.seed;
-  }
+  bool operator==(const InitializerOptions&) const = default;
 };
 
 // Draws by the inverse of the distribution function, read off a table between whose points it is taken as straight. A

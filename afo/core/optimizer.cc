@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <tuple>
 
 namespace afo {
 
@@ -84,15 +83,6 @@ std::optional<Rule> RuleOf(std::string_view name) {
     if (info.name == name) return info.rule;
   }
   return std::nullopt;
-}
-
-bool OptimizerOptions::operator==(const OptimizerOptions& other) const {
-  const auto all = [](const OptimizerOptions& o) {
-    return std::tie(o.rule, o.learning_rate, o.initial_accumulator, o.epsilon, o.beta_1, o.beta_2, o.l1, o.l2, o.l21,
-                    o.momentum, o.nesterov, o.weight_decay, o.decay_rate, o.decay_steps, o.rho, o.forgets_first,
-                    o.clip_value, o.clip_norm);
-  };
-  return all(*this) == all(other);
 }
 
 std::int32_t SlotsOf(Rule rule) { return kRuleInfos[static_cast<int>(rule)].slots; }

@@ -48,7 +48,7 @@ struct OptimizerOptions {
   float clip_value = 0.0f;           // each element of a row's gradient to +- this; 0: not
   float clip_norm = 0.0f;            // a row's gradient to this length, after `clip_value`; 0: not
 
-  bool operator==(const OptimizerOptions& other) const;
+  bool operator==(const OptimizerOptions&) const = default;
 
   // Sets the option of this name, that of the field; false if there is none, or it cannot be that.
   bool Set(std::string_view name, float value);

@@ -36,10 +36,7 @@ struct TableOptions {
   int shard_bits = 4;  // 0 to kMaxShardBits
   AdmissionOptions admission;
 
-  bool operator==(const TableOptions& other) const {
-    return dim == other.dim && optimizer == other.optimizer && initializer == other.initializer &&
-           shard_bits == other.shard_bits && admission == other.admission;
-  }
+  bool operator==(const TableOptions&) const = default;
 };
 
 // Positions of a batch by shard: those of shard s are positions[starts[s]] to positions[starts[s + 1] - 1].
