@@ -26,7 +26,7 @@ def built() -> Path:
     """The program, compiled with the flags of the library."""
     work = HERE.parent / "build" / "map_find"
     work.mkdir(parents=True, exist_ok=True)
-    compiler = ["g++", *FLAGS, f"-I{CORE}"]
+    compiler = ["g++", *FLAGS, f"-I{CORE.parent.parent}"]
     wide = work / "kernels_v4.o"
     subprocess.run([*compiler, "-march=x86-64-v4", "-c", str(CORE / WIDE), "-o", str(wide)], check=True)
     sources = [str(source) for source in sorted(CORE.glob("*.cc")) if source.name != WIDE]

@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "table.h"
+#include "afo/core/table.h"
 
 namespace {
 

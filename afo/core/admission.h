@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo {
 

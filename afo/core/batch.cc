@@ -1,4 +1,4 @@
-#include "batch.h"
+#include "afo/core/batch.h"
 
 #include <atomic>
 #include <functional>

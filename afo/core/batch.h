@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "parallel.h"
-#include "table.h"
+#include "afo/core/parallel.h"
+#include "afo/core/table.h"
 
 namespace afo {
 

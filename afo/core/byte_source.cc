@@ -1,7 +1,7 @@
-#include "byte_source.h"
+#include "afo/core/byte_source.h"
 
-#include "inflated_file.h"
-#include "plain_file.h"
+#include "afo/core/inflated_file.h"
+#include "afo/core/plain_file.h"
 
 namespace afo {
 

@@ -1,8 +1,8 @@
-#include "candidates.h"
+#include "afo/core/candidates.h"
 
 #include <algorithm>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "index.h"
-#include "row_store.h"
+#include "afo/core/index.h"
+#include "afo/core/row_store.h"
 
 namespace afo {
 

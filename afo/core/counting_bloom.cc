@@ -1,9 +1,9 @@
-#include "counting_bloom.h"
+#include "afo/core/counting_bloom.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "admission.h"
+#include "afo/core/admission.h"
 
 namespace afo {
 

@@ -1,4 +1,4 @@
-#include "deal.h"
+#include "afo/core/deal.h"
 
 #include <algorithm>
 #include <numeric>

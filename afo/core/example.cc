@@ -1,8 +1,8 @@
-#include "example.h"
+#include "afo/core/example.h"
 
 #include <utility>
 
-#include "wire.h"
+#include "afo/core/wire.h"
 
 namespace afo {
 namespace {

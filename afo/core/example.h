@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "feature_list.h"
-#include "known_feature.h"
+#include "afo/core/feature_list.h"
+#include "afo/core/known_feature.h"
 
 namespace afo {
 

@@ -1,11 +1,11 @@
-#include "feature_list.h"
+#include "afo/core/feature_list.h"
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "wire.h"
+#include "afo/core/wire.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "index.h"
+#include "afo/core/index.h"
 
 #include <algorithm>
 #include <utility>

@@ -14,9 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "hash.h"
-#include "memory.h"
-#include "row_store.h"
+#include "afo/core/hash.h"
+#include "afo/core/memory.h"
+#include "afo/core/row_store.h"
 
 namespace afo {
 

@@ -1,4 +1,4 @@
-#include "inflated_file.h"
+#include "afo/core/inflated_file.h"
 
 #include <algorithm>
 #include <utility>

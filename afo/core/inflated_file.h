@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plain_file.h"
+#include "afo/core/plain_file.h"
 
 namespace afo {
 

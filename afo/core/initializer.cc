@@ -1,9 +1,9 @@
-#include "initializer.h"
+#include "afo/core/initializer.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo {
 namespace {

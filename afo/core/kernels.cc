@@ -1,4 +1,4 @@
-#include "kernels.h"
+#include "afo/core/kernels.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "optimizer.h"
+#include "afo/core/optimizer.h"
 
 namespace afo {
 

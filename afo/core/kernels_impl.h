@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "kernels.h"
+#include "afo/core/kernels.h"
 
 namespace afo {
 namespace AFO_ISA_NAME {

@@ -1,4 +1,4 @@
-#include "optimizer.h"
+#include "afo/core/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "plain_file.h"
+#include "afo/core/plain_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

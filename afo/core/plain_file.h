@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "byte_source.h"
+#include "afo/core/byte_source.h"
 
 namespace afo {
 

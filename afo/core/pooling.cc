@@ -1,4 +1,4 @@
-#include "pooling.h"
+#include "afo/core/pooling.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,9 +1,9 @@
-#include "record_file.h"
+#include "afo/core/record_file.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "snapshot.h"
+#include "afo/core/snapshot.h"
 
 namespace afo {
 namespace {

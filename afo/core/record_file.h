@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "byte_source.h"
+#include "afo/core/byte_source.h"
 
 namespace afo {
 

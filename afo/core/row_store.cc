@@ -1,4 +1,4 @@
-#include "row_store.h"
+#include "afo/core/row_store.h"
 
 #include <algorithm>
 

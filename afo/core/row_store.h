@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "memory.h"
+#include "afo/core/memory.h"
 
 namespace afo {
 

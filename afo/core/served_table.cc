@@ -1,9 +1,9 @@
-#include "served_table.h"
+#include "afo/core/served_table.h"
 
 #include <algorithm>
 
-#include "snapshot.h"
-#include "table.h"
+#include "afo/core/snapshot.h"
+#include "afo/core/table.h"
 
 namespace afo {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <string>
 
-#include "index.h"
-#include "memory.h"
+#include "afo/core/index.h"
+#include "afo/core/memory.h"
 
 namespace afo {
 

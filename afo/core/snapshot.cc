@@ -1,4 +1,4 @@
-#include "snapshot.h"
+#include "afo/core/snapshot.h"
 
 #include <nmmintrin.h>
 

@@ -1,10 +1,10 @@
-#include "table.h"
+#include "afo/core/table.h"
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 
-#include "kernels.h"
+#include "afo/core/kernels.h"
 
 namespace afo {
 namespace {

@@ -14,14 +14,14 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "admission.h"
-#include "candidates.h"
-#include "counting_bloom.h"
-#include "index.h"
-#include "initializer.h"
-#include "optimizer.h"
-#include "row_store.h"
-#include "snapshot.h"
+#include "afo/core/admission.h"
+#include "afo/core/candidates.h"
+#include "afo/core/counting_bloom.h"
+#include "afo/core/index.h"
+#include "afo/core/initializer.h"
+#include "afo/core/optimizer.h"
+#include "afo/core/row_store.h"
+#include "afo/core/snapshot.h"
 
 namespace afo {
 

@@ -1,6 +1,6 @@
 // Which keys of a table get a row.
 
-#include "table.h"
+#include "afo/core/table.h"
 
 namespace afo {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "table.h"
+#include "afo/core/table.h"
 
 namespace afo {
 namespace {

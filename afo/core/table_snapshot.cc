@@ -4,7 +4,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "table.h"
+#include "afo/core/table.h"
 
 namespace afo {
 

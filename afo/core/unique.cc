@@ -1,8 +1,8 @@
-#include "unique.h"
+#include "afo/core/unique.h"
 
 #include <algorithm>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "batch_input.h"
+#include "afo/ops/batch_input.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "resource.h"
+#include "afo/ops/resource.h"
 
 namespace afo {
 

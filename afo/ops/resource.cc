@@ -1,4 +1,4 @@
-#include "resource.h"
+#include "afo/ops/resource.h"
 
 #include <mutex>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../core/batch.h"
+#include "afo/core/batch.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/util/work_sharder.h"

@@ -1,4 +1,4 @@
-#include "admission.h"
+#include "afo/core/admission.h"
 
 #include <doctest/doctest.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
-#include "table.h"
-#include "table_model.h"
+#include "afo/core/table.h"
+#include "tests/core/support.h"
+#include "tests/core/table_model.h"
 
 namespace afo {
 namespace {

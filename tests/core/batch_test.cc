@@ -1,4 +1,4 @@
-#include "batch.h"
+#include "afo/core/batch.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

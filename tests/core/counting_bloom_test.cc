@@ -1,4 +1,4 @@
-#include "counting_bloom.h"
+#include "afo/core/counting_bloom.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "support.h"
-#include "table.h"
+#include "afo/core/table.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

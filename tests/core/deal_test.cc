@@ -1,11 +1,11 @@
-#include "deal.h"
+#include "afo/core/deal.h"
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "support.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

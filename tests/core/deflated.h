@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "memory_file.h"
+#include "tests/core/memory_file.h"
 
 namespace afo::testing {
 

@@ -1,4 +1,4 @@
-#include "example.h"
+#include "afo/core/example.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "example_writer.h"
-#include "support.h"
+#include "tests/core/example_writer.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

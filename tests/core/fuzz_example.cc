@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "example.h"
+#include "afo/core/example.h"
 
 namespace afo::testing {
 namespace {

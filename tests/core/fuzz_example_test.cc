@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "example_writer.h"
-#include "support.h"
+#include "tests/core/example_writer.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

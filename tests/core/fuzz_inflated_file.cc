@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "byte_source.h"
-#include "deflated.h"
+#include "afo/core/byte_source.h"
+#include "tests/core/deflated.h"
 
 namespace afo::testing {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "memory_file.h"
-#include "record_file.h"
-#include "snapshot.h"
+#include "afo/core/record_file.h"
+#include "afo/core/snapshot.h"
+#include "tests/core/memory_file.h"
 
 namespace afo::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "served_table.h"
-#include "snapshot.h"
+#include "afo/core/served_table.h"
+#include "afo/core/snapshot.h"
 
 namespace afo::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "snapshot.h"
-#include "table.h"
+#include "afo/core/snapshot.h"
+#include "afo/core/table.h"
 
 namespace afo::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "snapshot.h"
-#include "support.h"
+#include "afo/core/snapshot.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

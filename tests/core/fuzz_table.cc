@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "support.h"
-#include "table_model.h"
+#include "tests/core/support.h"
+#include "tests/core/table_model.h"
 
 namespace afo::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

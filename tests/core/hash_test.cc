@@ -1,4 +1,4 @@
-#include "hash.h"
+#include "afo/core/hash.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "support.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

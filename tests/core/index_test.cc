@@ -1,4 +1,4 @@
-#include "index.h"
+#include "afo/core/index.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "row_store.h"
-#include "support.h"
+#include "afo/core/row_store.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "inflated_file.h"
+#include "afo/core/inflated_file.h"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "deflated.h"
-#include "record_file.h"
-#include "support.h"
+#include "afo/core/record_file.h"
+#include "tests/core/deflated.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

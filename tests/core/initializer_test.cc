@@ -1,4 +1,4 @@
-#include "initializer.h"
+#include "afo/core/initializer.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "hash.h"
-#include "support.h"
+#include "afo/core/hash.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "afo/core/memory.h"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "optimizer.h"
+#include "afo/core/optimizer.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels.h"
-#include "support.h"
+#include "afo/core/kernels.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "pooling.h"
+#include "afo/core/pooling.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "support.h"
-#include "unique.h"
+#include "afo/core/unique.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

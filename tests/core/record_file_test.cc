@@ -1,4 +1,4 @@
-#include "record_file.h"
+#include "afo/core/record_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "memory_file.h"
-#include "support.h"
+#include "tests/core/memory_file.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

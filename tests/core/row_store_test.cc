@@ -1,4 +1,4 @@
-#include "row_store.h"
+#include "afo/core/row_store.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "support.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

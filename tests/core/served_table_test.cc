@@ -1,4 +1,4 @@
-#include "served_table.h"
+#include "afo/core/served_table.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "snapshot.h"
-#include "support.h"
+#include "afo/core/snapshot.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace testing {

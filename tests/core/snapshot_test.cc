@@ -1,4 +1,4 @@
-#include "snapshot.h"
+#include "afo/core/snapshot.h"
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "support.h"
-#include "table.h"
+#include "afo/core/table.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "hash.h"
+#include "afo/core/hash.h"
 
 namespace afo::testing {
 

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "initializer.h"
-#include "kernels.h"
-#include "optimizer.h"
-#include "support.h"
-#include "table.h"
+#include "afo/core/initializer.h"
+#include "afo/core/kernels.h"
+#include "afo/core/optimizer.h"
+#include "afo/core/table.h"
+#include "tests/core/support.h"
 
 namespace afo::testing {
 

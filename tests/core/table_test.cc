@@ -1,4 +1,4 @@
-#include "table.h"
+#include "afo/core/table.h"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
-#include "table_model.h"
+#include "tests/core/support.h"
+#include "tests/core/table_model.h"
 
 namespace afo {
 namespace {

@@ -1,4 +1,4 @@
-#include "unique.h"
+#include "afo/core/unique.h"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "hash.h"
-#include "support.h"
+#include "afo/core/hash.h"
+#include "tests/core/support.h"
 
 namespace afo {
 namespace {

@@ -1,6 +1,6 @@
 // Serialized `tf.Example` messages to columns, all features at once.
 
-#include "../../core/example.h"
+#include "afo/core/example.h"
 
 #include <mutex>
 #include <string_view>

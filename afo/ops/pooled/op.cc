@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "../../core/pooling.h"
-#include "../../core/unique.h"
-#include "../batch_input.h"
 #include "absl/strings/str_cat.h"
+#include "afo/core/pooling.h"
+#include "afo/core/unique.h"
+#include "afo/ops/batch_input.h"
 #include "tensorflow/core/framework/bfloat16.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"

@@ -1,9 +1,9 @@
-#include "inputs.h"
+#include "afo/ops/pooling/inputs.h"
 
 #include <algorithm>
 
-#include "../resource.h"
 #include "absl/strings/str_cat.h"
+#include "afo/ops/resource.h"
 
 namespace afo {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "../../core/pooling.h"
-#include "../../core/unique.h"
+#include "afo/core/pooling.h"
+#include "afo/core/unique.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace afo {

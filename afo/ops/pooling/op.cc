@@ -4,10 +4,10 @@
 #include <cstring>
 #include <vector>
 
-#include "../../core/deal.h"
-#include "../../core/pooling.h"
-#include "../resource.h"
-#include "inputs.h"
+#include "afo/core/deal.h"
+#include "afo/core/pooling.h"
+#include "afo/ops/pooling/inputs.h"
+#include "afo/ops/resource.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

@@ -1,4 +1,4 @@
-#include "ahead.h"
+#include "afo/ops/records/ahead.h"
 
 #include <utility>
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "shuffled.h"
+#include "afo/ops/records/shuffled.h"
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/platform/env.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ahead.h"
+#include "afo/ops/records/ahead.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"

@@ -1,4 +1,4 @@
-#include "shuffled.h"
+#include "afo/ops/records/shuffled.h"
 
 #include <string_view>
 #include <utility>

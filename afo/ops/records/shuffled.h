@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../core/record_file.h"
+#include "afo/core/record_file.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace afo {

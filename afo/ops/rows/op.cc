@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "../batch_input.h"
 #include "absl/strings/str_cat.h"
+#include "afo/ops/batch_input.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "../../core/served_table.h"
-#include "../resource.h"
 #include "absl/strings/str_cat.h"
+#include "afo/core/served_table.h"
+#include "afo/ops/resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "../resource.h"
 #include "absl/strings/str_cat.h"
+#include "afo/ops/resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "../../core/unique.h"
-#include "../resource.h"
 #include "absl/strings/str_cat.h"
+#include "afo/core/unique.h"
+#include "afo/ops/resource.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
