@@ -26,7 +26,7 @@ struct AdmissionOptions {
 
 // Whether `count` sightings of a key at a step admit it: with the chance of at least one success in `count` draws, and
 // the same whenever and wherever it is asked.
-inline bool Drawn(const AdmissionOptions& options, std::int64_t key, std::uint32_t step, std::uint32_t count) {
+inline bool AdmitByChance(const AdmissionOptions& options, std::int64_t key, std::uint32_t step, std::uint32_t count) {
   const std::uint64_t bits = Mix(HashOf(key) ^ Mix(step + 0x9e3779b97f4a7c15ull));
   const double refused = std::pow(1.0 - static_cast<double>(options.probability), count);
   return static_cast<double>(bits >> 11) * 0x1p-53 >= refused;

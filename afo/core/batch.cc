@@ -59,17 +59,17 @@ void Lookup(const std::vector<TablePart>& parts, const std::vector<float*>& valu
 
 Status Apply(const std::vector<TablePart>& parts, const std::vector<const float*>& gradients,
              const std::vector<const std::uint32_t*>& rows, const std::vector<const std::uint32_t*>& counts,
-             const Moment& moment, const Parallel& parallel) {
+             const StepInfo& info, const Parallel& parallel) {
   std::vector<Update> updates;
   updates.reserve(parts.size());
   // A table that this batch does not touch has not been updated.
   for (const TablePart& part : parts) {
-    updates.push_back(part.count == 0 ? Update{} : part.table->NextUpdate(moment.schedule));
+    updates.push_back(part.count == 0 ? Update{} : part.table->NextUpdate(info.schedule));
   }
   std::atomic<bool> failed{false};
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
     const Status status = parts[i].table->Apply(order, shard, parts[i].keys, rows.empty() ? nullptr : rows[i],
-                                                gradients[i], counts.empty() ? nullptr : counts[i], updates[i], moment);
+                                                gradients[i], counts.empty() ? nullptr : counts[i], updates[i], info);
     if (status != Status::kOk) failed.store(true, std::memory_order_relaxed);
   });
   return failed.load() ? Status::kOutOfMemory : Status::kOk;

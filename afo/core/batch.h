@@ -24,6 +24,6 @@ void Lookup(const std::vector<TablePart>& parts, const std::vector<float*>& valu
 // `rows` and `counts` may be empty.
 Status Apply(const std::vector<TablePart>& parts, const std::vector<const float*>& gradients,
              const std::vector<const std::uint32_t*>& rows, const std::vector<const std::uint32_t*>& counts,
-             const Moment& moment, const Parallel& parallel);
+             const StepInfo& info, const Parallel& parallel);
 
 }  // namespace afo

@@ -250,7 +250,7 @@ void Table::Resolve(const Shard& shard, const std::uint32_t* positions, std::uin
 
 void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,
                        const float* gradients, const std::uint32_t* counts, const Update& update,
-                       const Moment& moment) {
+                       const StepInfo& info) {
   float* weights[kBatch];
   const float* changes[kBatch];
   std::uint32_t decays[kBatch];
@@ -261,8 +261,8 @@ void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32
     const std::size_t place = positions[i];
     weights[i] = shard.rows.values(found[i]);
     changes[i] = gradients + place * layout_.dim;
-    if (decaying) decays[i] = Decays(options_.optimizer, header->step, moment.step);
-    header->step = std::max(header->step, moment.step);
+    if (decaying) decays[i] = Decays(options_.optimizer, header->step, info.step);
+    header->step = std::max(header->step, info.step);
     header->set_counters(std::uint64_t{header->frequency()} + (counts == nullptr ? 1 : counts[place]), epoch);
   }
   ActiveKernels().apply[static_cast<int>(options_.optimizer.rule)](options_.optimizer, update, weights, changes,
@@ -272,7 +272,7 @@ void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32
 
 Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
                     const std::uint32_t* rows, const float* gradients, const std::uint32_t* counts,
-                    const Update& update, const Moment& moment) {
+                    const Update& update, const StepInfo& info) {
   Shard& shard = *shards_[shard_number];
   std::uint32_t found[kBatch];
   std::unique_lock writing(shard.mutex);
@@ -281,15 +281,15 @@ Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const st
     const std::uint32_t n = std::min(kBatch, end - at);
     Resolve(shard, positions, n, keys, rows, gradients, found);
     if (std::find(found, found + n, kNoRow) == found + n) {
-      ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
+      ApplyBatch(shard, positions, n, found, gradients, counts, update, info);
     } else if (options_.admission.open()) {
       if (!InsertAbsent(shard, positions, n, keys, found)) return Status::kOutOfMemory;
-      ApplyBatch(shard, positions, n, found, gradients, counts, update, moment);
+      ApplyBatch(shard, positions, n, found, gradients, counts, update, info);
     } else {
-      if (!CountAbsent(shard, positions, n, keys, counts, moment, found)) return Status::kOutOfMemory;
+      if (!CountAbsent(shard, positions, n, keys, counts, info, found)) return Status::kOutOfMemory;
       std::uint32_t present[kBatch];
       const std::uint32_t kept = KeepFound(positions, n, found, present);
-      ApplyBatch(shard, present, kept, found, gradients, counts, update, moment);
+      ApplyBatch(shard, present, kept, found, gradients, counts, update, info);
     }
   }
   return Status::kOk;

@@ -46,7 +46,7 @@ struct ShardOrder {
 };
 
 // What an update says apart from its gradients.
-struct Moment {
+struct StepInfo {
   float schedule = 1.0f;   // factor of the learning rate
   std::uint32_t step = 0;  // of the training, below kFreeStep
 };
@@ -89,7 +89,7 @@ class Table {
   // Where keys have to be admitted, one that is not there is counted, and its gradient dropped: it was taken at the
   // default values. The row of a key that this admits begins with the first ones.
   Status Apply(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys, const std::uint32_t* rows,
-               const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
+               const float* gradients, const std::uint32_t* counts, const Update& update, const StepInfo& info);
 
   // Returns how many of them were there.
   std::int64_t Remove(const std::int64_t* keys, std::int64_t count);
@@ -165,7 +165,7 @@ class Table {
                     std::uint32_t* found);
   // Those of them that have none at all are counted, and get one if that admits them.
   bool CountAbsent(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                   const std::uint32_t* counts, const Moment& moment, std::uint32_t* found);
+                   const std::uint32_t* counts, const StepInfo& info, std::uint32_t* found);
   std::uint32_t RowOf(const Shard& shard, std::int64_t key) const;
   bool CountOne(Shard& shard, std::int64_t key, std::uint32_t count, std::uint32_t step);
   void RemoveRow(Shard& shard, std::uint32_t row);
@@ -179,7 +179,7 @@ class Table {
   void Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
                const std::uint32_t* rows, const float* gradients, std::uint32_t* found) const;
   void ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,
-                  const float* gradients, const std::uint32_t* counts, const Update& update, const Moment& moment);
+                  const float* gradients, const std::uint32_t* counts, const Update& update, const StepInfo& info);
 
   const TableOptions options_;
   const RowLayout layout_;

@@ -5,14 +5,14 @@
 namespace afo {
 
 bool Table::CountAbsent(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                        const std::uint32_t* counts, const Moment& moment, std::uint32_t* found) {
+                        const std::uint32_t* counts, const StepInfo& info, std::uint32_t* found) {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (found[i] != kNoRow) continue;
     const std::uint32_t place = positions[i];
     // Its number may not have been known: another worker's batch admitted it since the lookup.
     found[i] = RowOf(shard, keys[place]);
     if (found[i] != kNoRow) continue;
-    if (!CountOne(shard, keys[place], counts == nullptr ? 1 : counts[place], moment.step)) return false;
+    if (!CountOne(shard, keys[place], counts == nullptr ? 1 : counts[place], info.step)) return false;
   }
   return true;
 }
@@ -28,7 +28,7 @@ bool Table::CountOne(Shard& shard, std::int64_t key, std::uint32_t count, std::u
     seen = shard.candidates.Count(key, count, step, epoch);
     if (seen < 0) return false;
     if (seen < admission.min_count) return true;
-  } else if (!Drawn(admission, key, step, count)) {
+  } else if (!AdmitByChance(admission, key, step, count)) {
     return true;
   }
   if (!Reserve(shard, 1)) return false;

@@ -30,7 +30,7 @@ void UniquePartition::Plan(const std::vector<IdRun>& runs, std::int32_t tables, 
 }
 
 // A bucket's bits follow those of the owner: the slot's range of a server, then the shard's.
-void UniquePartition::Deal(const std::vector<IdRun>& runs, std::uint32_t servers) {
+void UniquePartition::Scatter(const std::vector<IdRun>& runs, std::uint32_t servers) {
   std::size_t all = 0;
   for (const IdRun& run : runs) all += static_cast<std::size_t>(run.count);
   bucket_of_.resize(all);
@@ -87,7 +87,7 @@ std::uint32_t UniquePartition::Different(std::size_t bucket, std::int32_t first_
 bool UniquePartition::Run(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers,
                           std::int32_t* places, UniqueKeys* out) {
   Plan(runs, tables, servers);
-  Deal(runs, servers);
+  Scatter(runs, servers);
   if (out->keys.size() < items_.size()) out->keys.resize(items_.size());
   if (out->counts.size() < items_.size()) out->counts.resize(items_.size());
   out->splits.assign(static_cast<std::size_t>(servers) * (tables + 1), 0);

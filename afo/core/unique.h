@@ -1,7 +1,7 @@
 // The different keys of a batch, by server and table, and for each id of the batch the place of its key: what would be
 // a unique, two partitions and a stitch for each table, in one operation over all features.
 //
-// Ids are first dealt out to buckets by (server, table, a few bits of the hash) so small that a bucket's hash table
+// Ids are first scattered to buckets by (server, table, a few bits of the hash) so small that a bucket's hash table
 // stays in the first-level cache; then each bucket finds its different keys. The keys of a server come out table by
 // table, and in the order of the hash, which is that of a table's shards.
 #pragma once
@@ -51,7 +51,7 @@ class UniquePartition {
   };
 
   void Plan(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers);
-  void Deal(const std::vector<IdRun>& runs, std::uint32_t servers);
+  void Scatter(const std::vector<IdRun>& runs, std::uint32_t servers);
   // Returns how many; writes them, their counts, and the places of their ids.
   std::uint32_t Different(std::size_t bucket, std::int32_t first_place, std::int64_t* keys, std::uint32_t* counts,
                           std::int32_t* places);

@@ -53,7 +53,7 @@ std::uint32_t StepOf(const tensorflow::Tensor& step) {
   return static_cast<std::uint32_t>(std::clamp<int64_t>(step.scalar<int64_t>()(), 0, kFreeStep - 1));
 }
 
-Moment MomentOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
+StepInfo StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
   return {schedule.scalar<float>()(), StepOf(step)};
 }
 

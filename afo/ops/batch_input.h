@@ -36,6 +36,6 @@ std::vector<Float*> RowsPerTable(Float* flat, const BatchInput& in) {
 // Scalars `schedule` (float) and `step` (int64).
 // A step as a row has it.
 std::uint32_t StepOf(const tensorflow::Tensor& step);
-Moment MomentOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
+StepInfo StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
 
 }  // namespace afo

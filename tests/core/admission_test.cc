@@ -43,7 +43,7 @@ void Interleave(const TableOptions& options, std::uint64_t seed) {
   Random random(seed);
   MirroredTable mirrored(options);
   const std::vector<std::int64_t> keys = random.Keys(200);
-  Moment moment;
+  StepInfo info;
   for (int i = 0; i < 120; ++i) {
     const std::vector<std::int64_t> chosen = Choose(keys, random.Below(80), &random);
     switch (random.Below(7)) {
@@ -57,14 +57,14 @@ void Interleave(const TableOptions& options, std::uint64_t seed) {
         mirrored.Remove(Choose(chosen, 5, &random));
         break;
       case 3:
-        mirrored.Evict(PolicyOf(&random), moment.step + static_cast<std::uint32_t>(random.Below(10)));
+        mirrored.Evict(PolicyOf(&random), info.step + static_cast<std::uint32_t>(random.Below(10)));
         break;
       default: {
         std::vector<std::uint32_t> counts(chosen.size());
         for (std::uint32_t& count : counts) count = 1 + static_cast<std::uint32_t>(random.Below(3));
-        moment.step += static_cast<std::uint32_t>(random.Below(5));
+        info.step += static_cast<std::uint32_t>(random.Below(5));
         const auto told = static_cast<Told>(random.Below(static_cast<std::uint64_t>(Told::kEnd)));
-        mirrored.Apply(chosen, random.Floats(chosen.size() * 3), told, &random, moment,
+        mirrored.Apply(chosen, random.Floats(chosen.size() * 3), told, &random, info,
                        random.Below(2) == 0 ? nullptr : counts.data());
       }
     }
@@ -90,7 +90,7 @@ TEST_CASE("a sighting admits with the probability that was asked for, and severa
     for (const std::uint32_t count : {1u, 4u}) {
       constexpr int kDraws = 40000;
       int admitted = 0;
-      for (int i = 0; i < kDraws; ++i) admitted += Drawn({1, probability, 0}, random.Key(), i % 50, count);
+      for (int i = 0; i < kDraws; ++i) admitted += AdmitByChance({1, probability, 0}, random.Key(), i % 50, count);
       const double wanted = 1 - std::pow(1.0 - static_cast<double>(probability), count);
       const double deviation = std::sqrt(wanted * (1 - wanted) / kDraws);
       CAPTURE(probability);
@@ -102,7 +102,7 @@ TEST_CASE("a sighting admits with the probability that was asked for, and severa
   int ever = 0;
   for (std::int64_t key = 0; key < 1000; ++key) {
     bool any = false;
-    for (std::uint32_t step = 0; step < 20; ++step) any = any || Drawn({1, 0.3f, 0}, key, step, 1);
+    for (std::uint32_t step = 0; step < 20; ++step) any = any || AdmitByChance({1, 0.3f, 0}, key, step, 1);
     ever += any;
   }
   CHECK(ever > 980);

@@ -100,12 +100,12 @@ std::vector<std::vector<float>> Train(const Tables& tables, const Parallel& para
         REQUIRE(std::equal(first.begin(), first.end(), &values[i][j * dim]));
       }
     }
-    Moment moment;
-    moment.step = static_cast<std::uint32_t>(step);
-    moment.schedule = 1.0f / static_cast<float>(step);
+    StepInfo info;
+    info.step = static_cast<std::uint32_t>(step);
+    info.schedule = 1.0f / static_cast<float>(step);
     const auto told = tells_rows ? Readable(rows) : std::vector<const std::uint32_t*>{};
     const auto counted = tells_rows ? Readable(counts) : std::vector<const std::uint32_t*>{};
-    CHECK(Apply(parts, Readable(gradients), told, counted, moment, parallel) == Status::kOk);
+    CHECK(Apply(parts, Readable(gradients), told, counted, info, parallel) == Status::kOk);
   }
   std::vector<std::vector<float>> values;
   for (std::size_t i = 0; i < 4; ++i) {

@@ -78,7 +78,7 @@ void Play(Input input) {
   MirroredTable mirrored(OptionsOf(&input));
   const auto dim = static_cast<std::size_t>(mirrored.table().options().dim);
   Random random(input.Byte());
-  Moment moment;
+  StepInfo info;
   while (!input.ended()) {
     switch (input.Byte() % 9) {
       case 0:
@@ -92,11 +92,11 @@ void Play(Input input) {
       case 4: {
         const auto told = static_cast<Told>(input.Byte() % static_cast<int>(Told::kEnd));
         const std::uint8_t step = input.Byte();  // mostly onwards, as workers that are late do not
-        moment.step = step < 16 ? moment.step - std::min<std::uint32_t>(moment.step, step) : moment.step + step % 16;
-        moment.schedule = step % 2 == 0 ? 1.0f : 0.5f;
+        info.step = step < 16 ? info.step - std::min<std::uint32_t>(info.step, step) : info.step + step % 16;
+        info.schedule = step % 2 == 0 ? 1.0f : 0.5f;
         const std::vector<std::int64_t> keys = KeysOf(&input, true);
         const std::vector<std::uint32_t> counts(keys.size(), step);
-        mirrored.Apply(keys, random.Floats(keys.size() * dim), told, &random, moment,
+        mirrored.Apply(keys, random.Floats(keys.size() * dim), told, &random, info,
                        step % 3 == 0 ? nullptr : counts.data());
         break;
       }
@@ -110,7 +110,7 @@ void Play(Input input) {
         if (by & 1) options.unused_steps = 1 + how % 32;
         if (by & 2) options.l2_weight = static_cast<float>(how) / 64.0f;
         if (by & 4) options.capacity = 1 + how;
-        mirrored.Evict(options, moment.step + by % 16);
+        mirrored.Evict(options, info.step + by % 16);
         break;
       }
       default:

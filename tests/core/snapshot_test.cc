@@ -230,10 +230,10 @@ void Train(Table* table, const std::vector<std::int64_t>& keys, Random* random, 
   const std::vector<std::uint32_t> counts(keys.size(), 2);
   const Update update = table->NextUpdate(1);
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    Moment moment;
-    moment.step = step;
+    StepInfo info;
+    info.step = step;
     const Status status =
-        table->Apply(order, shard, keys.data(), nullptr, gradients.data(), counts.data(), update, moment);
+        table->Apply(order, shard, keys.data(), nullptr, gradients.data(), counts.data(), update, info);
     REQUIRE(status == Status::kOk);
   }
 }

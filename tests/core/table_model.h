@@ -49,15 +49,15 @@ class MirroredTable {
 
   // The keys differ.
   void Apply(const std::vector<std::int64_t>& keys, const std::vector<float>& gradients, Told told, Random* random,
-             Moment moment = {}, const std::uint32_t* counts = nullptr) {
+             StepInfo info = {}, const std::uint32_t* counts = nullptr) {
     std::vector<std::uint32_t> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) rows.push_back(RowToTell(told, keys[i], random));
-    const Update update = table_.NextUpdate(moment.schedule);
+    const Update update = table_.NextUpdate(info.schedule);
     ForEachShard(keys, [&](const ShardOrder& order, std::int32_t shard) {
       return table_.Apply(order, shard, keys.data(), told == Told::kNothing ? nullptr : rows.data(), gradients.data(),
-                          counts, update, moment);
+                          counts, update, info);
     });
-    ApplyToModel(keys, gradients, moment, counts);
+    ApplyToModel(keys, gradients, info, counts);
     Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after an update");
   }
 
@@ -219,7 +219,7 @@ class MirroredTable {
       candidate.step = std::max(candidate.step, step);
       seen = candidate.frequency = std::min(candidate.frequency + count, kMaxFrequency);
       if (seen < admission.min_count) return;
-    } else if (!Drawn(admission, key, step, count)) {
+    } else if (!AdmitByChance(admission, key, step, count)) {
       return;
     }
     candidates_.erase(key);
@@ -301,22 +301,22 @@ class MirroredTable {
     Check(std::memcmp(values, wanted.data(), wanted.size() * sizeof(float)) == 0, "other slots" + name);
   }
 
-  void ApplyToModel(const std::vector<std::int64_t>& keys, const std::vector<float>& gradients, const Moment& moment,
+  void ApplyToModel(const std::vector<std::int64_t>& keys, const std::vector<float>& gradients, const StepInfo& info,
                     const std::uint32_t* counts) {
     const OptimizerOptions& rule = options_.optimizer;
-    const Update update = UpdateOf(rule, moment.schedule, ++updates_);
+    const Update update = UpdateOf(rule, info.schedule, ++updates_);
     const ApplyRows apply = KernelsNamed("v3")->apply[static_cast<int>(rule.rule)];
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const std::uint32_t count = counts == nullptr ? 1 : counts[i];
       if (!options_.admission.open() && !Has(keys[i])) {
         last_row_.try_emplace(keys[i], kNoRow);
-        CountInModel(keys[i], count, moment.step);
+        CountInModel(keys[i], count, info.step);
         continue;
       }
       Row& entry = Entry(keys[i]);
       std::uint32_t decays = 0;  // multiples of `decay_steps` that lie behind the last update, up to this one
-      for (std::uint32_t step = entry.step; step < moment.step; ++step) decays += (step + 1) % rule.decay_steps == 0;
-      entry.step = std::max(entry.step, moment.step);
+      for (std::uint32_t step = entry.step; step < info.step; ++step) decays += (step + 1) % rule.decay_steps == 0;
+      entry.step = std::max(entry.step, info.step);
       entry.frequency = std::min(entry.frequency + count, kMaxFrequency);
       float* row = entry.values.data();
       const float* gradient = gradients.data() + i * static_cast<std::size_t>(options_.dim);

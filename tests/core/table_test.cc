@@ -66,13 +66,13 @@ std::vector<float> Lookup(const Table& table, const std::vector<std::int64_t>& k
 }
 
 bool Apply(Table* table, const std::vector<std::int64_t>& keys, const std::uint32_t* rows,
-           const std::vector<float>& gradients, Moment moment = {}) {
+           const std::vector<float>& gradients, StepInfo info = {}) {
   ShardOrder order;
   table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
-  const Update update = table->NextUpdate(moment.schedule);
+  const Update update = table->NextUpdate(info.schedule);
   bool all = true;
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    const Status status = table->Apply(order, shard, keys.data(), rows, gradients.data(), nullptr, update, moment);
+    const Status status = table->Apply(order, shard, keys.data(), rows, gradients.data(), nullptr, update, info);
     all = all && status == Status::kOk;
   }
   return all;
@@ -109,7 +109,7 @@ TEST_CASE("a batch is ordered by shard, and within one as it was") {
 void Interleave(const TableOptions& options, const std::vector<std::int64_t>& keys, std::uint64_t seed, int steps) {
   Random random(seed);
   MirroredTable mirrored(options);
-  Moment moment;
+  StepInfo info;
   for (int i = 0; i < steps; ++i) {
     // More than the 64 that are worked on at once, or few.
     const std::vector<std::int64_t> chosen = Choose(keys, random.Below(random.Below(3) == 0 ? 300 : 12), &random);
@@ -128,13 +128,13 @@ void Interleave(const TableOptions& options, const std::vector<std::int64_t>& ke
       case 4: {
         const auto dim = static_cast<std::size_t>(options.dim);
         const std::vector<float> gradients = random.Floats(chosen.size() * dim);
-        moment.step = static_cast<std::uint32_t>(std::max<std::int64_t>(
-            0, static_cast<std::int64_t>(moment.step) + static_cast<std::int64_t>(random.Below(20)) - 4));
-        moment.schedule = random.Below(2) == 0 ? 1.0f : 0.25f;
+        info.step = static_cast<std::uint32_t>(std::max<std::int64_t>(
+            0, static_cast<std::int64_t>(info.step) + static_cast<std::int64_t>(random.Below(20)) - 4));
+        info.schedule = random.Below(2) == 0 ? 1.0f : 0.25f;
         std::vector<std::uint32_t> counts(chosen.size());
         const std::uint64_t often = random.Below(9) * 900000 + 3;  // up to the most that a row can count
         for (std::uint32_t& count : counts) count = static_cast<std::uint32_t>(random.Below(often));
-        mirrored.Apply(chosen, gradients, kTold[random.Below(5)], &random, moment,
+        mirrored.Apply(chosen, gradients, kTold[random.Below(5)], &random, info,
                        random.Below(3) == 0 ? nullptr : counts.data());
         break;
       }
@@ -343,18 +343,18 @@ TEST_CASE("adagrad_decay: a row decays once for each period that ended since its
   const int halvings[] = {0, 1, 0, 3, 0};
   const std::uint32_t steps[] = {9, 10, 19, 45, 44};
   for (int i = 0; i < 5; ++i) {
-    Moment moment;
-    moment.step = steps[i];
-    REQUIRE(Apply(&table, {7}, nullptr, {4}, moment));
+    StepInfo info;
+    info.step = steps[i];
+    REQUIRE(Apply(&table, {7}, nullptr, {4}, info));
     for (int h = 0; h < halvings[i]; ++h) accumulator /= 2;
     accumulator = std::max(accumulator, 1.0) + 16;
     weight -= 4 / std::sqrt(accumulator);
     CHECK(Lookup(table, {7})[0] == doctest::Approx(weight).epsilon(1e-6));
   }
   // The step before was 45, not the older one of the late update.
-  Moment moment;
-  moment.step = 49;
-  REQUIRE(Apply(&table, {7}, nullptr, {4}, moment));
+  StepInfo info;
+  info.step = 49;
+  REQUIRE(Apply(&table, {7}, nullptr, {4}, info));
   weight -= 4 / std::sqrt(accumulator + 16);
   CHECK(Lookup(table, {7})[0] == doctest::Approx(weight).epsilon(1e-6));
 }

@@ -390,7 +390,7 @@ class ApplyPooledOp : public PooledBase {
     for (int64_t i = 0; i < given.size(); ++i) gradients[i] = static_cast<float>(given(i));
     SumByRow(context, in, gradients, &sums);
     OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable<const float>(sums.data(), in), numbers, counts,
-                                           MomentOf(context->input(11), context->input(12)), ThreadsOf(context))));
+                                           StepInfoOf(context->input(11), context->input(12)), ThreadsOf(context))));
   }
 
  private:

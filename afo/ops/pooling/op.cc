@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "afo/core/deal.h"
+#include "afo/core/balanced_partition.h"
 #include "afo/core/pooling.h"
 #include "afo/ops/pooling/inputs.h"
 #include "afo/ops/resource.h"
@@ -184,7 +184,7 @@ class PoolGradientOp : public PoolBase {
   std::vector<int> Owners(const Inputs& in, int parts) const {
     std::vector<int64_t> ids(dims_.size());
     for (int run = 0; run < runs_; ++run) ids[run_tables_[run]] += in.ids[run];
-    return DealOut(ids, parts);
+    return BalancedPartition(ids, parts);
   }
 
   // One for each thread, but not for little work.

@@ -114,7 +114,7 @@ class ApplyRowsOp : public OpKernel {
                                                         " elements for these keys, and have ",
                                                         gradients.NumElements())));
     OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable(gradients.flat<float>().data(), in), rows, counts,
-                                           MomentOf(context->input(6), context->input(7)), ThreadsOf(context))));
+                                           StepInfoOf(context->input(6), context->input(7)), ThreadsOf(context))));
   }
 
  private:

@@ -8,6 +8,6 @@ namespace afo {
 
 // The part of each piece, so that `parts` parts have about as much to do: the largest piece first, each to the part that
 // has least by then. Empty where a part would have more than a quarter above its share.
-std::vector<int> DealOut(const std::vector<std::int64_t>& pieces, int parts);
+std::vector<int> BalancedPartition(const std::vector<std::int64_t>& pieces, int parts);
 
 }  // namespace afo

@@ -1,11 +1,11 @@
-#include "afo/core/deal.h"
+#include "afo/core/balanced_partition.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace afo {
 
-std::vector<int> DealOut(const std::vector<std::int64_t>& pieces, int parts) {
+std::vector<int> BalancedPartition(const std::vector<std::int64_t>& pieces, int parts) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(parts));
   std::vector<int> order(pieces.size()), owners(pieces.size());
   std::iota(order.begin(), order.end(), 0);

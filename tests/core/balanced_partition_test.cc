@@ -1,4 +1,4 @@
-#include "afo/core/deal.h"
+#include "afo/core/balanced_partition.h"
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ TEST_CASE("pieces are dealt out evenly or not at all") {
       piece = static_cast<std::int64_t>(random.Below(1000));
       all += piece;
     }
-    const std::vector<int> owners = DealOut(pieces, parts);
+    const std::vector<int> owners = BalancedPartition(pieces, parts);
     if (owners.empty()) continue;
     ++dealt;
     REQUIRE(owners.size() == pieces.size());
@@ -33,9 +33,9 @@ TEST_CASE("pieces are dealt out evenly or not at all") {
 }
 
 TEST_CASE("equal pieces go round, and one giant is nobody's") {
-  CHECK(DealOut({5, 5, 5, 5}, 2) == std::vector<int>{0, 1, 0, 1});
-  CHECK(DealOut({100, 1, 1}, 2).empty());
-  CHECK(DealOut({100, 1, 1}, 1) == std::vector<int>{0, 0, 0});
+  CHECK(BalancedPartition({5, 5, 5, 5}, 2) == std::vector<int>{0, 1, 0, 1});
+  CHECK(BalancedPartition({100, 1, 1}, 2).empty());
+  CHECK(BalancedPartition({100, 1, 1}, 1) == std::vector<int>{0, 0, 0});
 }
 
 }  // namespace
