@@ -37,8 +37,8 @@ double Median(std::vector<double> values) {
 }
 
 void FindOurs(afo::Table& table, const std::vector<std::int64_t>& keys, afo::ShardOrder* order, float* out) {
-  table.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), order);
-  for (int shard = 0; shard < table.shards(); ++shard) table.Lookup(*order, shard, keys.data(), out, nullptr);
+  table.OrderByShard(keys, order);
+  for (int shard = 0; shard < table.shards(); ++shard) table.Lookup(*order, shard, keys.data(), {.values = out});
 }
 
 void FindTheirs(const Map& map, const char* slab, const std::vector<std::int64_t>& keys, float* out) {
@@ -73,9 +73,9 @@ int main(int argc, char** argv) {
   std::vector<float> out(keys.size() * kDim);
   for (long first = 0; first < count; first += static_cast<long>(keys.size())) {
     for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<std::int64_t>(afo::Mix(first + i));
-    table.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+    table.OrderByShard(keys, &order);
     for (int shard = 0; shard < table.shards(); ++shard) {
-      if (table.LookupOrInsert(order, shard, keys.data(), out.data(), nullptr) != afo::Status::kOk) return 1;
+      if (table.LookupOrInsert(order, shard, keys.data(), {.values = out.data()}) != afo::Status::kOk) return 1;
     }
     for (std::size_t i = 0; i < keys.size() && first + static_cast<long>(i) < count; ++i) {
       map.emplace(keys[i], static_cast<std::uint32_t>(first + i));

@@ -5,7 +5,7 @@
 
 namespace afo {
 
-std::vector<int> BalancedPartition(const std::vector<std::int64_t>& pieces, int parts) {
+std::optional<std::vector<int>> BalancedPartition(const std::vector<std::int64_t>& pieces, int parts) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(parts));
   std::vector<int> order(pieces.size()), owners(pieces.size());
   std::iota(order.begin(), order.end(), 0);
@@ -17,7 +17,8 @@ std::vector<int> BalancedPartition(const std::vector<std::int64_t>& pieces, int 
   }
   const std::int64_t all = std::accumulate(loads.begin(), loads.end(), std::int64_t{0});
   const std::int64_t most = *std::max_element(loads.begin(), loads.end());
-  return most * parts > all + all / 4 ? std::vector<int>() : owners;
+  if (most * parts > all + all / 4) return std::nullopt;
+  return owners;
 }
 
 }  // namespace afo

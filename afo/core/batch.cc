@@ -23,7 +23,7 @@ void ForEachShard(const std::vector<TablePart>& parts, const Parallel& parallel,
   const auto count = static_cast<std::int64_t>(parts.size());
   parallel(count, count == 0 ? 0 : kOrderCost * keys / count, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
-      parts[i].table->OrderByShard(parts[i].keys, parts[i].count, &orders[i]);
+      parts[i].table->OrderByShard({parts[i].keys, static_cast<std::size_t>(parts[i].count)}, &orders[i]);
     }
   });
   std::vector<std::pair<std::size_t, std::int32_t>> units;
@@ -40,26 +40,24 @@ void ForEachShard(const std::vector<TablePart>& parts, const Parallel& parallel,
 
 }  // namespace
 
-Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<float*>& values,
-                      const std::vector<std::uint32_t*>& rows, const Parallel& parallel) {
+Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to,
+                      const Parallel& parallel) {
   std::atomic<bool> failed{false};
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
-    const Status status = parts[i].table->LookupOrInsert(order, shard, parts[i].keys, values[i],
-                                                         rows.empty() ? nullptr : rows[i]);
+    const Status status = parts[i].table->LookupOrInsert(order, shard, parts[i].keys, to[i]);
     if (status != Status::kOk) failed.store(true, std::memory_order_relaxed);
   });
   return failed.load() ? Status::kOutOfMemory : Status::kOk;
 }
 
-void Lookup(const std::vector<TablePart>& parts, const std::vector<float*>& values, const Parallel& parallel) {
+void Lookup(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to, const Parallel& parallel) {
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
-    parts[i].table->Lookup(order, shard, parts[i].keys, values[i], nullptr);
+    parts[i].table->Lookup(order, shard, parts[i].keys, to[i]);
   });
 }
 
-Status Apply(const std::vector<TablePart>& parts, const std::vector<const float*>& gradients,
-             const std::vector<const std::uint32_t*>& rows, const std::vector<const std::uint32_t*>& counts,
-             const StepInfo& info, const Parallel& parallel) {
+Status Apply(const std::vector<TablePart>& parts, const std::vector<RowGradients>& of, const StepInfo& info,
+             const Parallel& parallel) {
   std::vector<Update> updates;
   updates.reserve(parts.size());
   // A table that this batch does not touch has not been updated.
@@ -68,8 +66,7 @@ Status Apply(const std::vector<TablePart>& parts, const std::vector<const float*
   }
   std::atomic<bool> failed{false};
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
-    const Status status = parts[i].table->Apply(order, shard, parts[i].keys, rows.empty() ? nullptr : rows[i],
-                                                gradients[i], counts.empty() ? nullptr : counts[i], updates[i], info);
+    const Status status = parts[i].table->Apply(order, shard, parts[i].keys, of[i], updates[i], info);
     if (status != Status::kOk) failed.store(true, std::memory_order_relaxed);
   });
   return failed.load() ? Status::kOutOfMemory : Status::kOk;

@@ -16,14 +16,11 @@ struct TablePart {
   std::int64_t count;
 };
 
-// `values[i]`, `rows[i]` belong to parts[i]; `rows` may be empty.
-Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<float*>& values,
-                      const std::vector<std::uint32_t*>& rows, const Parallel& parallel);
-void Lookup(const std::vector<TablePart>& parts, const std::vector<float*>& values, const Parallel& parallel);
-
-// `rows` and `counts` may be empty.
-Status Apply(const std::vector<TablePart>& parts, const std::vector<const float*>& gradients,
-             const std::vector<const std::uint32_t*>& rows, const std::vector<const std::uint32_t*>& counts,
-             const StepInfo& info, const Parallel& parallel);
+// `to[i]` and `of[i]` belong to parts[i].
+Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to,
+                      const Parallel& parallel);
+void Lookup(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to, const Parallel& parallel);
+Status Apply(const std::vector<TablePart>& parts, const std::vector<RowGradients>& of, const StepInfo& info,
+             const Parallel& parallel);
 
 }  // namespace afo

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace afo {
@@ -24,15 +25,16 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Up to `most` bytes and at least one, 0 at the end. False: the file cannot be read any further; `wrong` says why.
-  [[nodiscard]] virtual bool Read(char* to, std::size_t most, std::size_t* got) = 0;
+  // Reads up to `most` bytes and at least one, and returns how many; 0 at the end. Nothing: the file cannot be read any
+  // further; `wrong` says why. Precondition: most >= 1.
+  [[nodiscard]] virtual std::optional<std::size_t> Read(char* to, std::size_t most) = 0;
 
   const std::string& wrong() const { return wrong_; }
 
  protected:
-  bool Wrong(const std::string& words) {
+  std::nullopt_t Wrong(const std::string& words) {
     wrong_ = words;
-    return false;
+    return std::nullopt;
   }
 
  private:

@@ -22,9 +22,10 @@ RowHeader* Candidates::FindOrInsert(std::int64_t key) {
   return headers_.header(number);
 }
 
-std::int64_t Candidates::Count(std::int64_t key, std::uint32_t count, std::uint32_t step, std::uint8_t epoch) {
+std::optional<std::uint32_t> Candidates::Count(std::int64_t key, std::uint32_t count, std::uint32_t step,
+                                               std::uint8_t epoch) {
   RowHeader* header = FindOrInsert(key);
-  if (header == nullptr) return -1;
+  if (header == nullptr) return std::nullopt;
   header->step = std::max(header->step, step);
   header->set_counters(std::uint64_t{header->frequency()} + count, epoch);
   return header->frequency();

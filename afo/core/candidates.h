@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "afo/core/index.h"
 #include "afo/core/row_store.h"
@@ -14,8 +15,9 @@ class Candidates {
  public:
   Candidates() : headers_(RowLayout{}) {}
 
-  // Adds to a key's count and returns it; -1 when there is no memory.
-  std::int64_t Count(std::int64_t key, std::uint32_t count, std::uint32_t step, std::uint8_t epoch);
+  // Adds to a key's count and returns it; nothing when there is no memory.
+  [[nodiscard]] std::optional<std::uint32_t> Count(std::int64_t key, std::uint32_t count, std::uint32_t step,
+                                                   std::uint8_t epoch);
   // Overwrites; false when there is no memory.
   [[nodiscard]] bool Set(std::int64_t key, std::uint32_t count, std::uint32_t step, std::uint8_t epoch);
   void Drop(std::int64_t key);

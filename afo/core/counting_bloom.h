@@ -30,7 +30,7 @@ class CountingBloom {
  public:
   CountingBloom(const AdmissionOptions& options, int shard_bits);
 
-  // Adds to a key's count and returns it, at most kMaxBloomCount.
+  // Adds to a key's count and returns it, at most kMaxBloomCount. Precondition: its options bloom.
   std::uint32_t Count(std::uint64_t hash, std::uint32_t count, std::uint8_t epoch);
 
   // Cells by place, empty until one of their keys is seen.

@@ -1,5 +1,6 @@
 #include "afo/core/example.h"
 
+#include <optional>
 #include <utility>
 
 #include "afo/core/wire.h"
@@ -60,7 +61,7 @@ bool ExampleDecoder::DecodeFeatures(std::string_view bytes) {
   WireReader reader(bytes);
   while (!reader.AtEnd()) {
     if (const std::size_t used = DecodeUsual(reader.Rest())) {
-      reader.Jump(used);
+      if (!reader.Jump(used)) return false;
       continue;
     }
     std::uint32_t field;
@@ -152,13 +153,13 @@ bool ExampleDecoder::DecodeFeature(int column, std::string_view feature) {
 
 bool ExampleDecoder::DecodeList(int column, std::string_view list) {
   const ExampleColumn& wanted = columns_.all()[column];
-  const std::int64_t count = ReadList(list, PlaceOf(column));
-  if (count < 0) return false;
-  if (!wanted.any_length && count != wanted.width) {
-    const std::string words = "holds " + std::to_string(count) + " values where " + std::to_string(wanted.width);
+  const std::optional<std::int64_t> count = ReadList(list, PlaceOf(column));
+  if (!count.has_value()) return false;
+  if (!wanted.any_length && *count != wanted.width) {
+    const std::string words = "holds " + std::to_string(*count) + " values where " + std::to_string(wanted.width);
     return Refuse(column, words + (wanted.width == 1 ? " is read" : " are read"));
   }
-  if (count < wanted.width) FillUp(wanted.fill, count, PlaceOf(column));
+  if (*count < wanted.width) FillUp(wanted.fill, *count, PlaceOf(column));
   return true;
 }
 

@@ -53,7 +53,7 @@ class ExampleColumns {
 // records of a file are mostly of one form: a name is compared with the one expected and rarely looked up.
 class ExampleDecoder {
  public:
-  // `outputs`: where each column lies. Both must outlive the decoder.
+  // `outputs`: where each column lies, one a column. Both must outlive the decoder.
   ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs);
 
   // Writes row `row` of all columns; strings point into `record`. Returns what is wrong with the record, '' if nothing

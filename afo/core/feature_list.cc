@@ -74,14 +74,14 @@ bool ReadPacked(std::string_view bytes, Values<std::string_view>* values) {
 
 bool ReadOne(WireReader*, WireType, Values<std::string_view>*) { return false; }
 
-// All values of a list, -1 if it is none.
+// All values of a list, nothing if it is none.
 template <typename Value>
-std::int64_t ReadValues(std::string_view list, Values<Value> values) {
+std::optional<std::int64_t> ReadValues(std::string_view list, Values<Value> values) {
   WireReader reader(list);
   while (!reader.AtEnd()) {
     std::uint32_t field;
     WireType type;
-    if (!reader.Tag(&field, &type)) return -1;
+    if (!reader.Tag(&field, &type)) return std::nullopt;
     std::string_view bytes;
     bool fine;
     if (field != 1) {
@@ -91,7 +91,7 @@ std::int64_t ReadValues(std::string_view list, Values<Value> values) {
     } else {
       fine = ReadOne(&reader, type, &values);
     }
-    if (!fine) return -1;
+    if (!fine) return std::nullopt;
   }
   return values.count();
 }
@@ -115,7 +115,7 @@ void Copy(const void* fill, std::int64_t from, const ListPlace& to) {
 
 }  // namespace
 
-std::int64_t ReadList(std::string_view list, const ListPlace& to) {
+std::optional<std::int64_t> ReadList(std::string_view list, const ListPlace& to) {
   switch (to.kind) {
     case ListKind::kBytes:
       return ReadValues(list, Values<std::string_view>(to));
@@ -124,7 +124,7 @@ std::int64_t ReadList(std::string_view list, const ListPlace& to) {
     case ListKind::kInt64:
       return ReadValues(list, Values<std::int64_t>(to));
   }
-  return -1;
+  return std::nullopt;
 }
 
 bool ReadUsualList(const char* values, std::size_t size, const char* end, const ListPlace& to) {

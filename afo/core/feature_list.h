@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace afo {
@@ -18,12 +19,12 @@ struct ListPlace {
   std::int64_t width;
 };
 
-// Writes the first `width` values of a list, a message with repeated values, and counts all; -1: it is none.
-std::int64_t ReadList(std::string_view list, const ListPlace& to);
+// Writes the first `width` values of a list, a message with repeated values, and counts all; nothing: it is none.
+std::optional<std::int64_t> ReadList(std::string_view list, const ListPlace& to);
 
 // The same of `size` bytes of packed values, if they are exactly `width`, and for what a batch mostly holds: floats, one
 // integer below 2^56, one string. False for all else, which may still be right. Nothing behind `end` is read.
-bool ReadUsualList(const char* values, std::size_t size, const char* end, const ListPlace& to);
+[[nodiscard]] bool ReadUsualList(const char* values, std::size_t size, const char* end, const ListPlace& to);
 
 // Copies the values of `fill` [width] from place `from` on.
 void FillUp(const void* fill, std::int64_t from, const ListPlace& to);

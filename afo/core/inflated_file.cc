@@ -24,30 +24,31 @@ InflatedFile::~InflatedFile() {
   if (is_ready_) inflateEnd(&stream_);
 }
 
-bool InflatedFile::Read(char* to, std::size_t most, std::size_t* got) {
+std::optional<std::size_t> InflatedFile::Read(char* to, std::size_t most) {
   if (!is_ready_) return Wrong("cannot be unpacked: no memory for it");
   const auto size = static_cast<uInt>(std::min(most, kMost));
   stream_.next_out = reinterpret_cast<Bytef*>(to);
   stream_.avail_out = size;
-  *got = 0;
   while (stream_.avail_out == size) {
     if (stream_.avail_in == 0 && !may_hold_) {
-      if (!Refill()) return false;
-      if (stream_.avail_in == 0) return !is_within_ || Wrong(name_ + " data is cut off at byte " +
-                                                             std::to_string(file_->offset()) +
-                                                             " of the file; copy or write it again");
+      if (!Refill()) return Wrong(file_->wrong());
+      if (stream_.avail_in == 0 && !is_within_) return 0;
+      if (stream_.avail_in == 0) {
+        return Wrong(name_ + " data is cut off at byte " + std::to_string(file_->offset()) +
+                     " of the file; copy or write it again");
+      }
     }
     if (!Inflate() && stream_.avail_out == size) return Damaged(stream_.msg);
   }
-  *got = size - stream_.avail_out;
-  return true;
+  return size - stream_.avail_out;
 }
 
+// False where the file cannot be read.
 bool InflatedFile::Refill() {
-  std::size_t got;
-  if (!file_->Read(packed_.data(), packed_.size(), &got)) return Wrong(file_->wrong());
+  const std::optional<std::size_t> got = file_->Read(packed_.data(), packed_.size());
+  if (!got.has_value()) return false;
   stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
-  stream_.avail_in = static_cast<uInt>(got);
+  stream_.avail_in = static_cast<uInt>(*got);
   return true;
 }
 
@@ -62,7 +63,7 @@ bool InflatedFile::Inflate() {
   return is_sound;
 }
 
-bool InflatedFile::Damaged(const char* words) {
+std::nullopt_t InflatedFile::Damaged(const char* words) {
   return Wrong(name_ + " data is damaged near byte " + std::to_string(file_->offset() - stream_.avail_in) +
                " of the file: " + (words == nullptr ? "zlib does not take it" : words));
 }

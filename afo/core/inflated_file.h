@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,12 @@ class InflatedFile : public ByteSource {
   InflatedFile& operator=(const InflatedFile&) = delete;
 
   // What was unpacked before a damaged place is given before that is told.
-  [[nodiscard]] bool Read(char* to, std::size_t most, std::size_t* got) override;
+  [[nodiscard]] std::optional<std::size_t> Read(char* to, std::size_t most) override;
 
  private:
-  bool Refill();
-  bool Inflate();
-  bool Damaged(const char* words);
+  [[nodiscard]] bool Refill();
+  [[nodiscard]] bool Inflate();
+  std::nullopt_t Damaged(const char* words);
 
   std::unique_ptr<PlainFile> file_;
   const std::string name_;  // of the format

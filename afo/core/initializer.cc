@@ -47,15 +47,36 @@ const std::vector<double>& Points(Distribution distribution) {
 
 }  // namespace
 
+bool InitializerOptions::Set(std::string_view name, double to) {
+  double* field = name == "value"    ? &value
+                  : name == "minval" ? &minval
+                  : name == "maxval" ? &maxval
+                  : name == "mean"   ? &mean
+                  : name == "stddev" ? &stddev
+                                     : nullptr;
+  if (field == nullptr) return false;
+  *field = to;
+  return true;
+}
+
+std::optional<Distribution> DistributionOf(std::string_view name) {
+  if (name == "constant") return Distribution::kConstant;
+  if (name == "uniform") return Distribution::kUniform;
+  if (name == "normal") return Distribution::kNormal;
+  if (name == "truncated_normal") return Distribution::kTruncatedNormal;
+  return std::nullopt;
+}
+
 Initializer::Initializer(const InitializerOptions& options)
     : seed_(Mix(options.seed)),
       is_constant_(options.distribution == Distribution::kConstant),
-      constant_(static_cast<float>(options.first)) {
+      constant_(static_cast<float>(options.value)) {
   if (is_constant_) return;
   const bool is_uniform = options.distribution == Distribution::kUniform;
-  const double scale = is_uniform ? options.second - options.first : options.second;
+  const double offset = is_uniform ? options.minval : options.mean;
+  const double scale = is_uniform ? options.maxval - options.minval : options.stddev;
   for (const double point : Points(options.distribution)) {
-    quantiles_.push_back(static_cast<float>(options.first + scale * point));
+    quantiles_.push_back(static_cast<float>(offset + scale * point));
   }
 }
 

@@ -3,21 +3,32 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace afo {
 
-enum class Distribution : std::int32_t { kConstant = 0, kUniform = 1, kNormal = 2, kTruncatedNormal = 3 };
+enum class Distribution : std::int32_t { kConstant, kUniform, kNormal, kTruncatedNormal };
 
+// A field that a distribution does not name is not read.
 struct InitializerOptions {
   Distribution distribution = Distribution::kConstant;
-  // constant: value, -; uniform: lowest, highest; normal and truncated (at two deviations): mean, standard deviation.
-  double first = 0.0;
-  double second = 0.0;
+  double value = 0.0;   // constant
+  double minval = 0.0;  // uniform: lowest, highest
+  double maxval = 0.0;
+  double mean = 0.0;  // normal, and the one that is cut off at two deviations
+  double stddev = 0.0;
   std::uint64_t seed = 0;
 
   bool operator==(const InitializerOptions&) const = default;
+
+  // Sets the option of this name, that of the field; false if there is none.
+  [[nodiscard]] bool Set(std::string_view name, double to);
 };
+
+// The distribution of this name: constant, uniform, normal or truncated_normal.
+std::optional<Distribution> DistributionOf(std::string_view name);
 
 // Draws by the inverse of the distribution function, read off a table between whose points it is taken as straight. A
 // normal value therefore stays below 3.7 deviations.

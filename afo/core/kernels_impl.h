@@ -177,31 +177,29 @@ const float* Clipped(const OptimizerOptions& options, const float* g, int32_t n,
 
 // kDim 0: any width. The others are known to the compiler, which then keeps no counters and no remainders.
 template <typename Rule, int32_t kDim>
-void RowsOf(const OptimizerOptions& options, const Update& update, float* const* rows, const float* const* gradients,
-            const uint32_t* decays, int32_t count, int32_t dim) {
-  const int32_t n = kDim > 0 ? kDim : dim;
+void RowsOf(const OptimizerOptions& options, const Update& update, const RowBatch& batch) {
+  const int32_t n = kDim > 0 ? kDim : batch.dim;
   const bool clips = options.clip_value > 0 || options.clip_norm > 0;
   float room[kDim > 0 ? kDim : kMaxDim];
-  for (int32_t i = 0; i < count; ++i) {
-    const float* g = clips ? Clipped(options, gradients[i], n, room) : gradients[i];
-    Rule::Row(Arguments{options, update, decays == nullptr ? 0 : decays[i]}, rows[i], g, n);
+  for (int32_t i = 0; i < batch.count; ++i) {
+    const float* g = clips ? Clipped(options, batch.gradients[i], n, room) : batch.gradients[i];
+    Rule::Row(Arguments{options, update, batch.decays == nullptr ? 0 : batch.decays[i]}, batch.rows[i], g, n);
   }
 }
 
 template <typename Rule>
-void Rows(const OptimizerOptions& options, const Update& update, float* const* rows, const float* const* gradients,
-          const uint32_t* decays, int32_t count, int32_t dim) {
-  switch (dim) {
+void Rows(const OptimizerOptions& options, const Update& update, const RowBatch& batch) {
+  switch (batch.dim) {
     case 8:
-      return RowsOf<Rule, 8>(options, update, rows, gradients, decays, count, dim);
+      return RowsOf<Rule, 8>(options, update, batch);
     case 16:
-      return RowsOf<Rule, 16>(options, update, rows, gradients, decays, count, dim);
+      return RowsOf<Rule, 16>(options, update, batch);
     case 32:
-      return RowsOf<Rule, 32>(options, update, rows, gradients, decays, count, dim);
+      return RowsOf<Rule, 32>(options, update, batch);
     case 64:
-      return RowsOf<Rule, 64>(options, update, rows, gradients, decays, count, dim);
+      return RowsOf<Rule, 64>(options, update, batch);
     default:
-      return RowsOf<Rule, 0>(options, update, rows, gradients, decays, count, dim);
+      return RowsOf<Rule, 0>(options, update, batch);
   }
 }
 

@@ -51,7 +51,7 @@ struct OptimizerOptions {
   bool operator==(const OptimizerOptions&) const = default;
 
   // Sets the option of this name, that of the field; false if there is none, or it cannot be that.
-  bool Set(std::string_view name, float value);
+  [[nodiscard]] bool Set(std::string_view name, float value);
 };
 
 // The rule of this name, the key of the job file (afo/job/update_rules.py).
@@ -73,10 +73,15 @@ struct Update {
 // `powers` counts Adam's updates of a table on its server, this one included.
 Update UpdateOf(const OptimizerOptions& options, float schedule, std::uint64_t powers);
 
-// Applies `gradients[i]` to `rows[i]`, the weights of a row with its slots behind them, for i below `count`.
-// `decays[i]`: by how many powers of `decay_rate` the row's accumulator shrinks first (adagrad_decay alone).
-using ApplyRows = void (*)(const OptimizerOptions& options, const Update& update, float* const* rows,
-                           const float* const* gradients, const std::uint32_t* decays, std::int32_t count,
-                           std::int32_t dim);
+// Rows that a kernel updates at once, and of each of the `count`:
+struct RowBatch {
+  float* const* rows = nullptr;  // its weights, with its slots behind them
+  const float* const* gradients = nullptr;
+  // By how many powers of `decay_rate` its accumulator shrinks first (adagrad_decay alone); null: by none.
+  const std::uint32_t* decays = nullptr;
+  std::int32_t count = 0;
+  std::int32_t dim = 0;  // 1 to kMaxDim
+};
+using ApplyRows = void (*)(const OptimizerOptions& options, const Update& update, const RowBatch& batch);
 
 }  // namespace afo

@@ -21,7 +21,7 @@ PlainFile::~PlainFile() {
   if (file_ >= 0) close(file_);
 }
 
-bool PlainFile::Read(char* to, std::size_t most, std::size_t* got) {
+std::optional<std::size_t> PlainFile::Read(char* to, std::size_t most) {
   if (error_ != 0) return Wrong("cannot be opened: " + std::string(std::strerror(error_)));
   ssize_t count;
   do {
@@ -30,9 +30,8 @@ bool PlainFile::Read(char* to, std::size_t most, std::size_t* got) {
   if (count < 0) {
     return Wrong("cannot be read at byte " + std::to_string(offset_) + ": " + std::string(std::strerror(errno)));
   }
-  *got = static_cast<std::size_t>(count);
-  offset_ += *got;
-  return true;
+  offset_ += static_cast<std::uint64_t>(count);
+  return static_cast<std::size_t>(count);
 }
 
 }  // namespace afo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "afo/core/byte_source.h"
@@ -15,7 +16,7 @@ class PlainFile : public ByteSource {
   PlainFile(const PlainFile&) = delete;
   PlainFile& operator=(const PlainFile&) = delete;
 
-  [[nodiscard]] bool Read(char* to, std::size_t most, std::size_t* got) override;
+  [[nodiscard]] std::optional<std::size_t> Read(char* to, std::size_t most) override;
 
   // Where the next bytes lie.
   std::uint64_t offset() const { return offset_; }

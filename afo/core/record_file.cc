@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "afo/core/snapshot.h"
 
@@ -26,26 +27,28 @@ T At(const char* bytes) {
 
 }  // namespace
 
-RecordFile::Found RecordFile::Next(std::string_view* record) {
-  if (is_over_) return wrong_.empty() ? Found::kEnd : Found::kLost;
+RecordFile::Record RecordFile::Next() {
+  if (is_over_) return {wrong_.empty() ? Found::kEnd : Found::kLost, {}};
   if (!Have(kHeader)) {
-    if (!wrong_.empty() || end_ > begin_ || !(range_.is_whole() || offset_ == range_.end)) return CutOff("the 12 bytes of its header");
+    if (!wrong_.empty() || end_ > begin_ || !(range_.is_whole() || offset_ == range_.end)) {
+      return {CutOff("the 12 bytes of its header"), {}};
+    }
     is_over_ = true;
-    return Found::kEnd;
+    return {Found::kEnd, {}};
   }
   const char* header = buffer_.data() + begin_;
   const auto size = At<std::uint64_t>(header);
   if (At<std::uint32_t>(header + 8) != Masked(header, 8)) {
-    return Lost("length of the " + Place() + " is damaged: wrong checksum" +
-                (offset_ != range_.begin ? ""
-                 : range_.is_whole()     ? "; is it a TFRecord file?"
-                                         : "; no record of the file begins here: its index is of another one"));
+    const char* hint = offset_ != range_.begin ? ""
+                       : range_.is_whole()     ? "; is it a TFRecord file?"
+                                               : "; no record of the file begins here: its index is of another one";
+    return {Lost("length of the " + Place() + " is damaged: wrong checksum" + hint), {}};
   }
   if (size > kMostBytes) {
-    return Lost(Place() + " claims " + std::to_string(size) + " bytes; the most is " + std::to_string(kMostBytes));
+    return {Lost(Place() + " claims " + std::to_string(size) + " bytes; the most is " + std::to_string(kMostBytes)), {}};
   }
   const std::uint64_t whole = kHeader + size + kSum;
-  if (!Have(whole)) return CutOff("its " + std::to_string(whole) + " bytes");
+  if (!Have(whole)) return {CutOff("its " + std::to_string(whole) + " bytes"), {}};
   const char* data = buffer_.data() + begin_ + kHeader;
   const bool is_sound = At<std::uint32_t>(data + size) == Masked(data, size);
   if (!is_sound) {
@@ -53,8 +56,7 @@ RecordFile::Found RecordFile::Next(std::string_view* record) {
   }
   begin_ += whole;
   offset_ += whole;
-  *record = {data, static_cast<std::size_t>(size)};
-  return is_sound ? Found::kRecord : Found::kDamaged;
+  return {is_sound ? Found::kRecord : Found::kDamaged, {data, static_cast<std::size_t>(size)}};
 }
 
 std::string RecordFile::Place() const { return "record at offset " + std::to_string(offset_); }
@@ -69,13 +71,10 @@ bool RecordFile::Have(std::uint64_t size) {
   begin_ = 0;
   while (end_ < size) {
     if (end_ == buffer_.size()) buffer_.resize(std::min<std::uint64_t>(size, 2 * buffer_.size()));
-    std::size_t got;
-    if (!source_->Read(buffer_.data() + end_, buffer_.size() - end_, &got)) {
-      wrong_ = source_->wrong();
-      return false;
-    }
-    if (got == 0) return false;
-    end_ += got;
+    const std::optional<std::size_t> got = source_->Read(buffer_.data() + end_, buffer_.size() - end_);
+    if (!got.has_value()) wrong_ = source_->wrong();
+    if (got.value_or(0) == 0) return false;
+    end_ += *got;
   }
   return true;
 }

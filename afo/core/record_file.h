@@ -33,9 +33,13 @@ class RecordFile {
         offset_(range.begin),
         buffer_(std::clamp<std::uint64_t>(range.end - range.begin, kLeast, kBlock)) {}
 
-  // The next record, which stays where it is until the next call; a damaged one, too. After kEnd and kLost there is no
-  // more.
-  [[nodiscard]] Found Next(std::string_view* record);
+  struct Record {
+    Found found;
+    std::string_view data;  // of kRecord and kDamaged; stays where it is until the next call
+  };
+
+  // The next record. After kEnd and kLost there is no more.
+  [[nodiscard]] Record Next();
 
   // What is wrong with what was found last, and at which offset of the file (of its uncompressed bytes).
   const std::string& wrong() const { return wrong_; }

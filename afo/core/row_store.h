@@ -61,6 +61,7 @@ class RowStore {
   [[nodiscard]] bool Reserve(std::size_t count);
   // A row with a zeroed header; its values are what they were. Precondition: reserved.
   std::uint32_t Take();
+  // Precondition: it was taken, and not freed since.
   void Free(std::uint32_t row);
 
  private:

@@ -1,6 +1,7 @@
 #include "afo/core/served_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "afo/core/snapshot.h"
 #include "afo/core/table.h"
@@ -13,11 +14,20 @@ constexpr char kMagic[] = "AFOROWS1";
 constexpr std::int64_t kBatch = 32;
 constexpr std::size_t kCacheLine = 64;
 
+// What is behind the magic.
+struct RawHeader {
+  std::uint32_t type;
+  std::uint32_t dim;
+  std::uint64_t count;
+  float absent;
+  std::uint32_t checksum;
+};
+static_assert(sizeof(RawHeader) + sizeof(kMagic) - 1 == kServedHeaderBytes, "the header has no gaps");
+
 template <typename T>
-T Take(const char** at) {
+T At(const char* bytes) {
   T value;
-  std::memcpy(&value, *at, sizeof(T));
-  *at += sizeof(T);
+  std::memcpy(&value, bytes, sizeof(T));
   return value;
 }
 
@@ -53,23 +63,25 @@ std::size_t ServedHeader::stride() const {
   return sizeof(std::int64_t) + scale + static_cast<std::size_t>(dim) * WeightBytes(type);
 }
 
-std::string ParseServedHeader(const char* bytes, std::uint64_t size, ServedHeader* header) {
-  if (size < kServedHeaderBytes + kServedTrailerBytes) return "it is shorter than an empty table";
-  if (std::memcmp(bytes, kMagic, sizeof(kMagic) - 1) != 0) return "it does not begin as a table of afo does";
-  const char* at = bytes + sizeof(kMagic) - 1;
-  const auto type = Take<std::uint32_t>(&at), dim = Take<std::uint32_t>(&at);
-  header->count = Take<std::uint64_t>(&at);
-  header->absent = Take<float>(&at);
-  if (Take<std::uint32_t>(&at) != Crc32c(bytes, kServedHeaderBytes - 4)) return "its header is damaged";
-  if (type > static_cast<std::uint32_t>(RowType::kInt8)) return "it has rows of an unknown type";
-  if (dim < 1 || dim > static_cast<std::uint32_t>(kMaxDim)) return "its rows have an impossible width";
-  header->type = static_cast<RowType>(type);
-  header->dim = static_cast<std::int32_t>(dim);
-  if (header->count >= kNoRow) return "it has more rows than a table can";
+ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size) {
+  const auto wrong = [](std::string words) { return ParsedServedHeader{.header = {}, .wrong = std::move(words)}; };
+  if (size < kServedHeaderBytes + kServedTrailerBytes) return wrong("it is shorter than an empty table");
+  if (std::memcmp(bytes, kMagic, sizeof(kMagic) - 1) != 0) return wrong("it does not begin as a table of afo does");
+  const RawHeader raw = At<RawHeader>(bytes + sizeof(kMagic) - 1);
+  if (raw.checksum != Crc32c(bytes, kServedHeaderBytes - 4)) return wrong("its header is damaged");
+  if (raw.type > static_cast<std::uint32_t>(RowType::kInt8)) return wrong("it has rows of an unknown type");
+  if (raw.dim < 1 || raw.dim > static_cast<std::uint32_t>(kMaxDim)) return wrong("its rows have an impossible width");
+  if (raw.count >= kNoRow) return wrong("it has more rows than a table can");
+  const ServedHeader header{.type = static_cast<RowType>(raw.type),
+                            .dim = static_cast<std::int32_t>(raw.dim),
+                            .count = raw.count,
+                            .absent = raw.absent};
   // No overflow: a row has less than 2^15 bytes.
-  const std::uint64_t whole = kServedHeaderBytes + header->count * header->stride() + kServedTrailerBytes;
-  if (size != whole) return "it has " + std::to_string(size) + " bytes, and its header speaks of " + std::to_string(whole);
-  return "";
+  const std::uint64_t whole = kServedHeaderBytes + header.count * header.stride() + kServedTrailerBytes;
+  if (size != whole) {
+    return wrong("it has " + std::to_string(size) + " bytes, and its header speaks of " + std::to_string(whole));
+  }
+  return {.header = header, .wrong = ""};
 }
 
 bool ServedTable::Reserve() {

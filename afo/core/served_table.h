@@ -32,9 +32,13 @@ struct ServedHeader {
   std::size_t stride() const;
 };
 
+struct ParsedServedHeader {
+  ServedHeader header;  // where nothing is wrong
+  std::string wrong;    // '' where nothing is
+};
+
 // Reads the header of a file of `size` bytes, of which kServedHeaderBytes, or all if there are fewer, are at `bytes`.
-// Returns what is wrong, or nothing.
-std::string ParseServedHeader(const char* bytes, std::uint64_t size, ServedHeader* header);
+[[nodiscard]] ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size);
 
 // Thread-safe once `Build` has found nothing wrong.
 class ServedTable {
@@ -47,7 +51,7 @@ class ServedTable {
   char* rows() { return reinterpret_cast<char*>(pages_.data()); }
   std::size_t row_bytes() const { return static_cast<std::size_t>(header_.count) * stride_; }
   // Indexes the rows, whose checksum the file says is `checksum`. Returns what is wrong, or nothing. Once.
-  std::string Build(std::uint32_t checksum);
+  [[nodiscard]] std::string Build(std::uint32_t checksum);
 
   // float32 [count, dim] of any keys.
   void Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const;

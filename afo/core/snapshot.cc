@@ -3,6 +3,7 @@
 #include <nmmintrin.h>
 
 #include <cstring>
+#include <optional>
 
 namespace afo {
 namespace {
@@ -23,14 +24,12 @@ static_assert(sizeof(Header) == kHeader, "the header has no gaps");
 // "afo1", "afo2", "afo4": no bit that is another makes one of another.
 constexpr std::uint32_t MagicOf(BlockKind kind) { return 0x306f6661 + (1u << 24 << static_cast<std::uint32_t>(kind)); }
 
-// False where it is no block.
-bool KindOf(std::uint32_t magic, BlockKind* kind) {
+// Nothing where it is no block.
+std::optional<BlockKind> KindOf(std::uint32_t magic) {
   for (const BlockKind each : {BlockKind::kRows, BlockKind::kCandidates, BlockKind::kCells}) {
-    if (magic != MagicOf(each)) continue;
-    *kind = each;
-    return true;
+    if (magic == MagicOf(each)) return each;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool IsWidth(BlockKind kind, std::uint32_t floats, std::uint32_t of_rows) {
@@ -39,16 +38,26 @@ bool IsWidth(BlockKind kind, std::uint32_t floats, std::uint32_t of_rows) {
 }
 
 template <typename T>
-void Append(const std::vector<T>& values, std::string* bytes) {
-  bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-template <typename T>
-const char* Take(const char* from, std::uint64_t count, std::vector<T>* values) {
-  values->resize(count);
-  if (count > 0) std::memcpy(values->data(), from, count * sizeof(T));
-  return from + count * sizeof(T);
-}
+// Arrays that lie one behind the other.
+class ArrayReader {
+ public:
+  explicit ArrayReader(const char* at) : at_(at) {}
+
+  template <typename T>
+  std::vector<T> Take(std::uint64_t count) {
+    std::vector<T> values(count);
+    if (count > 0) std::memcpy(values.data(), at_, count * sizeof(T));
+    at_ += count * sizeof(T);
+    return values;
+  }
+
+ private:
+  const char* at_;
+};
 
 }  // namespace
 
@@ -65,46 +74,50 @@ std::uint32_t Crc32c(const char* data, std::size_t size) {
   return ~narrow;
 }
 
-void Encode(const RowBlock& block, std::string* bytes) {
-  const std::size_t start = bytes->size();
+std::string Encode(const RowBlock& block) {
   const Header header{MagicOf(block.kind), block.floats, block.keys.size(), block.removed.size()};
-  bytes->reserve(start + kHeader + kSum + block.removed.size() * 8 +
-                 block.keys.size() * (kLeastRow + block.floats * sizeof(float)));
-  bytes->append(reinterpret_cast<const char*>(&header), kHeader);
-  Append(block.removed, bytes);
-  Append(block.keys, bytes);
-  Append(block.steps, bytes);
-  Append(block.frequencies, bytes);
-  Append(block.values, bytes);
-  const std::uint32_t sum = Crc32c(bytes->data() + start, bytes->size() - start);
-  bytes->append(reinterpret_cast<const char*>(&sum), kSum);
+  std::string bytes;
+  bytes.reserve(kHeader + kSum + block.removed.size() * 8 +
+                block.keys.size() * (kLeastRow + block.floats * sizeof(float)));
+  bytes.append(reinterpret_cast<const char*>(&header), kHeader);
+  bytes.append(BytesOf(block.removed));
+  bytes.append(BytesOf(block.keys));
+  bytes.append(BytesOf(block.steps));
+  bytes.append(BytesOf(block.frequencies));
+  bytes.append(BytesOf(block.values));
+  const std::uint32_t sum = Crc32c(bytes.data(), bytes.size());
+  bytes.append(reinterpret_cast<const char*>(&sum), kSum);
+  return bytes;
 }
 
-BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowBlock* block, std::size_t* used) {
-  if (size < kHeader + kSum) return BlockError::kShort;
+DecodedBlock Decode(std::string_view bytes, std::uint32_t floats) {
+  const auto failed = [](BlockError error) { return DecodedBlock{.error = error, .block = {}, .bytes = 0}; };
+  if (bytes.size() < kHeader + kSum) return failed(BlockError::kShort);
   Header header;
-  std::memcpy(&header, data, kHeader);
-  BlockKind kind;
-  if (!KindOf(header.magic, &kind)) return BlockError::kNoBlock;
-  const std::uint64_t left = size - kHeader - kSum;
+  std::memcpy(&header, bytes.data(), kHeader);
+  const std::optional<BlockKind> kind = KindOf(header.magic);
+  if (!kind.has_value()) return failed(BlockError::kNoBlock);
+  const std::uint64_t left = bytes.size() - kHeader - kSum;
   const std::uint64_t row = kLeastRow + std::uint64_t{header.floats} * sizeof(float);
-  if (header.removed > left / 8 || header.rows > left / row) return BlockError::kShort;
+  if (header.removed > left / 8 || header.rows > left / row) return failed(BlockError::kShort);
   const std::uint64_t body = header.removed * 8 + header.rows * row;
-  if (body > left) return BlockError::kShort;
+  if (body > left) return failed(BlockError::kShort);
   std::uint32_t sum;
-  std::memcpy(&sum, data + kHeader + body, kSum);
-  if (sum != Crc32c(data, kHeader + body)) return BlockError::kBadSum;
+  std::memcpy(&sum, bytes.data() + kHeader + body, kSum);
+  if (sum != Crc32c(bytes.data(), kHeader + body)) return failed(BlockError::kBadSum);
   // After the sum: a damaged width is damage, and not another table.
-  if (!IsWidth(kind, header.floats, floats)) return BlockError::kOtherWidth;
-  block->kind = kind;
-  block->floats = header.floats;
-  const char* at = Take(data + kHeader, header.removed, &block->removed);
-  at = Take(at, header.rows, &block->keys);
-  at = Take(at, header.rows, &block->steps);
-  at = Take(at, header.rows, &block->frequencies);
-  Take(at, header.rows * header.floats, &block->values);
-  *used = kHeader + body + kSum;
-  return BlockError::kNone;
+  if (!IsWidth(*kind, header.floats, floats)) return failed(BlockError::kOtherWidth);
+  DecodedBlock decoded{.error = BlockError::kNone, .block = {}, .bytes = kHeader + body + kSum};
+  RowBlock& block = decoded.block;
+  ArrayReader reader(bytes.data() + kHeader);
+  block.kind = *kind;
+  block.floats = header.floats;
+  block.removed = reader.Take<std::int64_t>(header.removed);
+  block.keys = reader.Take<std::int64_t>(header.rows);
+  block.steps = reader.Take<std::uint32_t>(header.rows);
+  block.frequencies = reader.Take<std::uint32_t>(header.rows);
+  block.values = reader.Take<float>(header.rows * header.floats);
+  return decoded;
 }
 
 }  // namespace afo

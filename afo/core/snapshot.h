@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace afo {
@@ -29,15 +30,21 @@ struct RowBlock {
   std::vector<float> values;
 
   bool empty() const { return keys.empty() && removed.empty(); }
+  bool operator==(const RowBlock&) const = default;
 };
 
-enum class [[nodiscard]] BlockError { kNone, kShort, kNoBlock, kBadSum, kOtherWidth };
+std::string Encode(const RowBlock& block);
 
-// Appends to `bytes`.
-void Encode(const RowBlock& block, std::string* bytes);
-// Reads the block at the start of [data, data + size); `used` is how long it was. Nothing but kNone fills `block`.
-// `floats`: what the table's rows have; another width of rows is an error.
-BlockError Decode(const char* data, std::size_t size, std::uint32_t floats, RowBlock* block, std::size_t* used);
+enum class BlockError { kNone, kShort, kNoBlock, kBadSum, kOtherWidth };
+
+struct [[nodiscard]] DecodedBlock {
+  BlockError error = BlockError::kNone;
+  RowBlock block;         // empty unless `error` is kNone
+  std::size_t bytes = 0;  // how long it was
+};
+
+// Reads the block at the start of `bytes`. `floats`: what the table's rows have; another width of rows is an error.
+DecodedBlock Decode(std::string_view bytes, std::uint32_t floats);
 
 // CRC-32C (Castagnoli) of `size` bytes, as RFC 3720 has it.
 std::uint32_t Crc32c(const char* data, std::size_t size);

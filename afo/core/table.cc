@@ -77,9 +77,9 @@ std::size_t Table::bytes() const {
   return all;
 }
 
-void Table::OrderByShard(const std::int64_t* keys, std::int64_t count, ShardOrder* order) const {
+void Table::OrderByShard(std::span<const std::int64_t> keys, ShardOrder* order) const {
   const auto shards = static_cast<std::uint32_t>(shards_.size());
-  const auto n = static_cast<std::uint32_t>(count);
+  const auto n = static_cast<std::uint32_t>(keys.size());
   order->positions.resize(n);
   order->starts.assign(shards + 1, 0);
   thread_local std::vector<std::uint8_t> owners;
@@ -159,16 +159,15 @@ std::uint32_t Table::FindOrInsert(Shard& shard, std::int64_t key) {
   return row == kNoRow ? NewRow(shard, key, hash) : row;
 }
 
-void Table::CopyRow(const Shard& shard, std::uint32_t row, std::size_t place, float* values,
-                    std::uint32_t* rows) const {
-  CopyFloats(values + place * layout_.dim, shard.rows.values(row), layout_.dim);
-  if (rows != nullptr) rows[place] = row;
+void Table::CopyRow(const Shard& shard, std::uint32_t row, std::size_t place, const LookupOutput& to) const {
+  CopyFloats(to.values + place * layout_.dim, shard.rows.values(row), layout_.dim);
+  if (to.rows != nullptr) to.rows[place] = row;
 }
 
 Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
-                             float* values, std::uint32_t* rows) {
+                             const LookupOutput& to) {
   if (!options_.admission.open()) {
-    Lookup(order, shard_number, keys, values, rows);
+    Lookup(order, shard_number, keys, to);
     return Status::kOk;
   }
   Shard& shard = *shards_[shard_number];
@@ -179,12 +178,12 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
   missing.clear();
   {
     std::shared_lock reading(shard.mutex);
-    FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), values,
+    FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), to.values,
             [&](std::uint32_t i, std::uint32_t row) {
               if (row == kNoRow) {
                 missing.push_back(positions[i]);
               } else {
-                CopyRow(shard, row, positions[i], values, rows);
+                CopyRow(shard, row, positions[i], to);
               }
             });
   }
@@ -197,28 +196,28 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
     }
     // Looked for again: another thread may have inserted it, or this batch has it twice.
     const std::uint32_t place = missing[i];
-    CopyRow(shard, FindOrInsert(shard, keys[place]), place, values, rows);
+    CopyRow(shard, FindOrInsert(shard, keys[place]), place, to);
   }
   return Status::kOk;
 }
 
-void Table::Lookup(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys, float* values,
-                   std::uint32_t* rows) const {
+void Table::Lookup(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
+                   const LookupOutput& to) const {
   const Shard& shard = *shards_[shard_number];
   const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
   const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
   std::shared_lock reading(shard.mutex);
-  FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), values,
+  FindAll(shard, positions, count, keys, sizeof(RowHeader) + layout_.dim * sizeof(float), to.values,
           [&](std::uint32_t i, std::uint32_t row) {
             const std::size_t place = positions[i];
-            if (row != kNoRow) return CopyRow(shard, row, place, values, rows);
-            float* own = values + place * layout_.dim;
+            if (row != kNoRow) return CopyRow(shard, row, place, to);
+            float* own = to.values + place * layout_.dim;
             if (options_.admission.open()) {
               initializer_.Fill(keys[place], own, layout_.dim);
             } else {
               std::fill_n(own, layout_.dim, options_.admission.default_value);
             }
-            if (rows != nullptr) rows[place] = kNoRow;
+            if (to.rows != nullptr) to.rows[place] = kNoRow;
           });
 }
 
@@ -227,16 +226,16 @@ Update Table::NextUpdate(float schedule) {
 }
 
 void Table::Resolve(const Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::int64_t* keys,
-                    const std::uint32_t* rows, const float* gradients, std::uint32_t* found) const {
-  if (rows == nullptr) {
-    FindAll(shard, positions, count, keys, shard.rows.stride(), gradients,
+                    const RowGradients& of, std::uint32_t* found) const {
+  if (of.rows == nullptr) {
+    FindAll(shard, positions, count, keys, shard.rows.stride(), of.gradients,
             [found](std::uint32_t i, std::uint32_t row) { found[i] = row; });
     return;
   }
   const auto fetch = [&](std::uint32_t i) {
-    found[i] = rows[positions[i]] < shard.rows.end() ? rows[positions[i]] : kNoRow;
+    found[i] = of.rows[positions[i]] < shard.rows.end() ? of.rows[positions[i]] : kNoRow;
     if (found[i] != kNoRow) Fetch(shard.rows.header(found[i]), shard.rows.stride());
-    FetchFloats(gradients, positions[i]);
+    FetchFloats(of.gradients, positions[i]);
   };
   const std::uint32_t ahead = std::min(kAhead, count);
   for (std::uint32_t i = 0; i < ahead; ++i) fetch(i);
@@ -249,8 +248,7 @@ void Table::Resolve(const Shard& shard, const std::uint32_t* positions, std::uin
 }
 
 void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32_t count, const std::uint32_t* found,
-                       const float* gradients, const std::uint32_t* counts, const Update& update,
-                       const StepInfo& info) {
+                       const RowGradients& of, const Update& update, const StepInfo& info) {
   float* weights[kBatch];
   const float* changes[kBatch];
   std::uint32_t decays[kBatch];
@@ -260,36 +258,38 @@ void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32
     RowHeader* header = shard.rows.header(found[i]);
     const std::size_t place = positions[i];
     weights[i] = shard.rows.values(found[i]);
-    changes[i] = gradients + place * layout_.dim;
+    changes[i] = of.gradients + place * layout_.dim;
     if (decaying) decays[i] = Decays(options_.optimizer, header->step, info.step);
     header->step = std::max(header->step, info.step);
-    header->set_counters(std::uint64_t{header->frequency()} + (counts == nullptr ? 1 : counts[place]), epoch);
+    header->set_counters(std::uint64_t{header->frequency()} + (of.counts == nullptr ? 1 : of.counts[place]), epoch);
   }
-  ActiveKernels().apply[static_cast<int>(options_.optimizer.rule)](options_.optimizer, update, weights, changes,
-                                                                   decaying ? decays : nullptr,
-                                                                   static_cast<std::int32_t>(count), layout_.dim);
+  const RowBatch batch{.rows = weights,
+                       .gradients = changes,
+                       .decays = decaying ? decays : nullptr,
+                       .count = static_cast<std::int32_t>(count),
+                       .dim = layout_.dim};
+  ActiveKernels().apply[static_cast<int>(options_.optimizer.rule)](options_.optimizer, update, batch);
 }
 
 Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
-                    const std::uint32_t* rows, const float* gradients, const std::uint32_t* counts,
-                    const Update& update, const StepInfo& info) {
+                    const RowGradients& of, const Update& update, const StepInfo& info) {
   Shard& shard = *shards_[shard_number];
   std::uint32_t found[kBatch];
   std::unique_lock writing(shard.mutex);
   for (std::uint32_t at = order.starts[shard_number], end = order.starts[shard_number + 1]; at < end; at += kBatch) {
     const std::uint32_t* positions = order.positions.data() + at;
     const std::uint32_t n = std::min(kBatch, end - at);
-    Resolve(shard, positions, n, keys, rows, gradients, found);
+    Resolve(shard, positions, n, keys, of, found);
     if (std::find(found, found + n, kNoRow) == found + n) {
-      ApplyBatch(shard, positions, n, found, gradients, counts, update, info);
+      ApplyBatch(shard, positions, n, found, of, update, info);
     } else if (options_.admission.open()) {
       if (!InsertAbsent(shard, positions, n, keys, found)) return Status::kOutOfMemory;
-      ApplyBatch(shard, positions, n, found, gradients, counts, update, info);
+      ApplyBatch(shard, positions, n, found, of, update, info);
     } else {
-      if (!CountAbsent(shard, positions, n, keys, counts, info, found)) return Status::kOutOfMemory;
+      if (!CountAbsent(shard, positions, n, keys, of.counts, info, found)) return Status::kOutOfMemory;
       std::uint32_t present[kBatch];
       const std::uint32_t kept = KeepFound(positions, n, found, present);
-      ApplyBatch(shard, present, kept, found, gradients, counts, update, info);
+      ApplyBatch(shard, present, kept, found, of, update, info);
     }
   }
   return Status::kOk;

@@ -25,8 +25,9 @@ bool Table::CountOne(Shard& shard, std::int64_t key, std::uint32_t count, std::u
     seen = shard.bloom.Count(HashOf(key), count, epoch);
     if (seen < admission.min_count) return true;
   } else if (admission.remembers()) {
-    seen = shard.candidates.Count(key, count, step, epoch);
-    if (seen < 0) return false;
+    const std::optional<std::uint32_t> counted = shard.candidates.Count(key, count, step, epoch);
+    if (!counted.has_value()) return false;
+    seen = *counted;
     if (seen < admission.min_count) return true;
   } else if (!AdmitByChance(admission, key, step, count)) {
     return true;

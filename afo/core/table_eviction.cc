@@ -45,9 +45,9 @@ bool Table::RemoveOne(std::int64_t key, std::uint64_t hash) {
   return true;
 }
 
-std::int64_t Table::Remove(const std::int64_t* keys, std::int64_t count) {
+std::int64_t Table::Remove(std::span<const std::int64_t> keys) {
   std::int64_t removed = 0;
-  for (std::int64_t i = 0; i < count; ++i) removed += RemoveOne(keys[i], HashOf(keys[i]));
+  for (const std::int64_t key : keys) removed += RemoveOne(key, HashOf(key));
   return removed;
 }
 

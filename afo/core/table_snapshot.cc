@@ -3,10 +3,31 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "afo/core/table.h"
 
 namespace afo {
+namespace {
+
+// Whatever an empty block was of, it is of this kind now.
+void Begin(RowBlock& block, BlockKind kind, std::int32_t floats) {
+  block.kind = kind;
+  block.floats = static_cast<std::uint32_t>(floats);
+}
+
+std::optional<std::uint32_t> NextOf(std::uint32_t at, std::size_t end) {
+  return at < end ? std::optional(at) : std::nullopt;
+}
+
+// All of a row but its values.
+void AppendHeader(const RowHeader& header, RowBlock& block) {
+  block.keys.push_back(header.key);
+  block.steps.push_back(header.step);
+  block.frequencies.push_back(header.frequency());
+}
+
+}  // namespace
 
 bool Table::ChangedSince(std::uint8_t epoch, std::int64_t since) const {
   const std::uint64_t now = epoch_.load(std::memory_order_relaxed);
@@ -14,68 +35,58 @@ bool Table::ChangedSince(std::uint8_t epoch, std::int64_t since) const {
   return since == kAllEpochs || passed > 0xff || static_cast<std::uint8_t>(now - epoch) <= passed;
 }
 
-bool Table::Export(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
-                   RowBlock* block) const {
-  const Shard& shard = *shards_[shard_number];
+Exported Table::Export(const ExportRange& range, RowBlock block) const {
+  Begin(block, BlockKind::kRows, layout_.floats);
+  const Shard& shard = *shards_[range.shard];
   std::shared_lock reading(shard.mutex);
-  block->floats = static_cast<std::uint32_t>(layout_.floats);
-  std::uint32_t taken = 0;
-  for (; *cursor < shard.rows.end() && taken < most; ++*cursor) {
-    const RowHeader& header = *shard.rows.header(*cursor);
-    if (header.is_free() || !ChangedSince(header.epoch(), since)) continue;
-    const float* values = shard.rows.values(*cursor);
-    block->keys.push_back(header.key);
-    block->steps.push_back(header.step);
-    block->frequencies.push_back(header.frequency());
-    block->values.insert(block->values.end(), values, values + layout_.floats);
-    ++taken;
+  std::uint32_t at = range.first;
+  for (; at < shard.rows.end() && block.keys.size() < range.most; ++at) {
+    const RowHeader& header = *shard.rows.header(at);
+    if (header.is_free() || !ChangedSince(header.epoch(), range.since)) continue;
+    const float* values = shard.rows.values(at);
+    AppendHeader(header, block);
+    block.values.insert(block.values.end(), values, values + layout_.floats);
   }
-  return *cursor < shard.rows.end();
+  return {.block = std::move(block), .next = NextOf(at, shard.rows.end())};
 }
 
-bool Table::ExportCandidates(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
-                             RowBlock* block) const {
-  const Shard& shard = *shards_[shard_number];
-  std::shared_lock reading(shard.mutex);
-  std::uint32_t taken = 0;
-  for (; *cursor < shard.candidates.end() && taken < most; ++*cursor) {
-    const RowHeader& header = shard.candidates.header(*cursor);
-    if (header.is_free() || !ChangedSince(header.epoch(), since)) continue;
-    block->keys.push_back(header.key);
-    block->steps.push_back(header.step);
-    block->frequencies.push_back(header.frequency());
-    ++taken;
+Exported Table::ExportCandidates(const ExportRange& range, RowBlock block) const {
+  Begin(block, BlockKind::kCandidates, 0);
+  const Candidates& candidates = shards_[range.shard]->candidates;
+  std::shared_lock reading(shards_[range.shard]->mutex);
+  std::uint32_t at = range.first;
+  for (; at < candidates.end() && block.keys.size() < range.most; ++at) {
+    const RowHeader& header = candidates.header(at);
+    if (!header.is_free() && ChangedSince(header.epoch(), range.since)) AppendHeader(header, block);
   }
-  return *cursor < shard.candidates.end();
+  return {.block = std::move(block), .next = NextOf(at, candidates.end())};
 }
 
-bool Table::ExportCells(std::int32_t shard_number, std::uint32_t* cursor, std::uint32_t most, std::int64_t since,
-                        RowBlock* block) const {
-  const Shard& shard = *shards_[shard_number];
-  std::shared_lock reading(shard.mutex);
-  const CountingBloom& bloom = shard.bloom;
-  block->floats = bloom.shape().cell_bytes / sizeof(float);
-  std::uint32_t taken = 0;
-  for (; *cursor < bloom.cells() && taken < most; ++*cursor) {
-    const std::vector<std::uint8_t>& counters = bloom.cell(*cursor);
-    if (counters.empty() || !ChangedSince(bloom.epoch(*cursor), since)) continue;
-    block->keys.push_back(bloom.NumberOf(*cursor, shard_number));
-    block->steps.push_back(0);
-    block->frequencies.push_back(0);
-    block->values.resize(block->values.size() + block->floats);
-    std::memcpy(block->values.data() + block->values.size() - block->floats, counters.data(), counters.size());
-    ++taken;
+Exported Table::ExportCells(const ExportRange& range, RowBlock block) const {
+  const CountingBloom& bloom = shards_[range.shard]->bloom;
+  Begin(block, BlockKind::kCells, static_cast<std::int32_t>(bloom.shape().cell_bytes / sizeof(float)));
+  std::shared_lock reading(shards_[range.shard]->mutex);
+  std::uint32_t at = range.first;
+  for (; at < bloom.cells() && block.keys.size() < range.most; ++at) {
+    const std::vector<std::uint8_t>& counters = bloom.cell(at);
+    if (counters.empty() || !ChangedSince(bloom.epoch(at), range.since)) continue;
+    block.keys.push_back(bloom.NumberOf(at, range.shard));
+    block.steps.push_back(0);
+    block.frequencies.push_back(0);
+    block.values.resize(block.values.size() + block.floats);
+    std::memcpy(block.values.data() + block.values.size() - block.floats, counters.data(), counters.size());
   }
-  return *cursor < bloom.cells();
+  return {.block = std::move(block), .next = NextOf(at, bloom.cells())};
 }
 
-void Table::ExportRemoved(std::int32_t shard_number, std::int64_t since, RowBlock* block) const {
+RowBlock Table::ExportRemoved(std::int32_t shard_number, std::int64_t since, RowBlock block) const {
+  Begin(block, BlockKind::kRows, layout_.floats);
   const Shard& shard = *shards_[shard_number];
   std::shared_lock reading(shard.mutex);
-  block->floats = static_cast<std::uint32_t>(layout_.floats);
   for (const Removal& removal : shard.removed) {
-    if (static_cast<std::int64_t>(removal.epoch) >= since) block->removed.push_back(removal.key);
+    if (static_cast<std::int64_t>(removal.epoch) >= since) block.removed.push_back(removal.key);
   }
+  return block;
 }
 
 void Table::ForgetRemoved(std::uint64_t before) {
@@ -144,7 +155,7 @@ void Table::ImportCells(const RowBlock& block, std::uint32_t server, std::uint32
   }
 }
 
-std::int64_t Table::Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
+std::optional<std::int64_t> Table::Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
   if (block.kind == BlockKind::kCells) {
     ImportCells(block, server, servers);
     return 0;
@@ -158,7 +169,7 @@ std::int64_t Table::Import(const RowBlock& block, std::uint32_t server, std::uin
   for (std::size_t i = 0; i < block.keys.size(); ++i) {
     const std::uint64_t hash = HashOf(block.keys[i]);
     if (OwnerOf(hash, servers) != server) continue;
-    if (!(candidates ? ImportCandidate(block, i, hash) : ImportRow(block, i, hash))) return -1;
+    if (!(candidates ? ImportCandidate(block, i, hash) : ImportRow(block, i, hash))) return std::nullopt;
     imported += candidates ? 0 : 1;
   }
   return imported;

@@ -13,9 +13,12 @@ constexpr int kMaxSubBits = 8;
 
 }  // namespace
 
-void UniquePartition::Plan(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers) {
+void UniquePartition::Plan(const std::vector<IdRun>& runs, const UniqueShape& shape) {
+  const auto [tables, servers] = shape;
   std::vector<std::int64_t> ids(tables, 0);
-  for (const IdRun& run : runs) ids[run.table] += run.count;
+  for (const IdRun& run : runs) {
+    ids[run.table] += run.count;
+  }
   sub_bits_.assign(tables, 0);
   for (std::int32_t t = 0; t < tables; ++t) {
     while (sub_bits_[t] < kMaxSubBits && ids[t] > (kBucketIds * servers) << sub_bits_[t]) ++sub_bits_[t];
@@ -84,31 +87,31 @@ std::uint32_t UniquePartition::Different(std::size_t bucket, std::int32_t first_
   return found;
 }
 
-bool UniquePartition::Run(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers,
-                          std::int32_t* places, UniqueKeys* out) {
-  Plan(runs, tables, servers);
+std::optional<UniqueKeys> UniquePartition::Run(const std::vector<IdRun>& runs, const UniqueShape& shape,
+                                               std::int32_t* places) {
+  const auto [tables, servers] = shape;
+  Plan(runs, shape);
   Scatter(runs, servers);
-  if (out->keys.size() < items_.size()) out->keys.resize(items_.size());
-  if (out->counts.size() < items_.size()) out->counts.resize(items_.size());
-  out->splits.assign(static_cast<std::size_t>(servers) * (tables + 1), 0);
+  if (keys_.size() < items_.size()) keys_.resize(items_.size());
+  if (counts_.size() < items_.size()) counts_.resize(items_.size());
+  splits_.assign(static_cast<std::size_t>(servers) * (tables + 1), 0);
   const int shift = PlaceShift(servers);
   std::size_t all = 0, bucket = 0;
   for (std::uint32_t server = 0; server < servers; ++server) {
     const std::size_t first_of_server = all;
-    std::int32_t* splits = out->splits.data() + static_cast<std::size_t>(server) * (tables + 1);
+    std::int32_t* splits = splits_.data() + static_cast<std::size_t>(server) * (tables + 1);
     for (std::int32_t table = 0; table < tables; ++table) {
       const std::size_t first_of_table = all;
       for (int sub = 0; sub < 1 << sub_bits_[table]; ++sub, ++bucket) {
         const auto number = static_cast<std::int32_t>(all - first_of_table);
-        all += Different(bucket, static_cast<std::int32_t>(server << shift) + number, out->keys.data() + all,
-                         out->counts.data() + all, places);
+        all += Different(bucket, static_cast<std::int32_t>(server << shift) + number, keys_.data() + all,
+                         counts_.data() + all, places);
       }
-      if (all - first_of_table >= std::size_t{1} << shift) return false;
+      if (all - first_of_table >= std::size_t{1} << shift) return std::nullopt;
       splits[table + 1] = static_cast<std::int32_t>(all - first_of_server);
     }
   }
-  out->size = all;
-  return true;
+  return UniqueKeys{.keys = {keys_.data(), all}, .counts = {counts_.data(), all}, .splits = splits_};
 }
 
 }  // namespace afo

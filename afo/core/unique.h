@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace afo {
@@ -24,24 +26,29 @@ struct IdRun {
   std::int32_t table;
 };
 
+struct UniqueShape {
+  std::int32_t tables = 1;
+  std::uint32_t servers = 1;
+};
+
+// Valid until the next run of the partition that they are of.
 struct UniqueKeys {
-  // Of all servers, one behind the other; within a server by table. Only the first `size` count: room for as many keys as
-  // a batch has ids is kept from batch to batch, for to make it anew is to write zeros there.
-  std::vector<std::int64_t> keys;
+  // Of all servers, one behind the other; within a server by table.
+  std::span<const std::int64_t> keys;
   // How often each of them was in the batch.
-  std::vector<std::uint32_t> counts;
-  std::size_t size = 0;
+  std::span<const std::uint32_t> counts;
   // [servers][tables + 1]: where in the server's keys a table begins; the last is their number.
-  std::vector<std::int32_t> splits;
+  std::span<const std::int32_t> splits;
 };
 
 // Scratch that is kept from batch to batch, for fresh memory costs more than the work on it. Not thread-safe.
 class UniquePartition {
  public:
   // The place of the i-th id of all runs goes to places[i]: server << PlaceShift(servers) | its number among that
-  // server's keys of its table. False when a batch has more different keys of a table than a place can count.
-  [[nodiscard]] bool Run(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers,
-                         std::int32_t* places, UniqueKeys* out);
+  // server's keys of its table. Nothing when a batch has more different keys of a table than a place can count.
+  // Preconditions: a table and a server at least, and runs of these tables.
+  [[nodiscard]] std::optional<UniqueKeys> Run(const std::vector<IdRun>& runs, const UniqueShape& shape,
+                                              std::int32_t* places);
 
  private:
   struct Item {
@@ -50,7 +57,7 @@ class UniquePartition {
     std::uint32_t position;
   };
 
-  void Plan(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers);
+  void Plan(const std::vector<IdRun>& runs, const UniqueShape& shape);
   void Scatter(const std::vector<IdRun>& runs, std::uint32_t servers);
   // Returns how many; writes them, their counts, and the places of their ids.
   std::uint32_t Different(std::size_t bucket, std::int32_t first_place, std::int64_t* keys, std::uint32_t* counts,
@@ -63,6 +70,10 @@ class UniquePartition {
   std::vector<Item> items_;
   std::vector<std::uint32_t> next_;          // [buckets]
   std::vector<std::uint32_t> slots_;
+  // Of the last batch; room for as many keys as a batch has ids stays, for to make it anew is to write zeros there.
+  std::vector<std::int64_t> keys_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<std::int32_t> splits_;         // [servers][tables + 1]
 };
 
 }  // namespace afo

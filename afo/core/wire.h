@@ -11,14 +11,15 @@ namespace afo {
 enum class WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 // Reads a message from its start to its end. What returns false found bytes that are no protobuf; nothing is read behind
-// that.
+// that. Values go where the caller says: with each as a std::optional g++ 12 makes a decoder of records that takes 7 to
+// 15 % longer.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
   bool AtEnd() const { return at_ == end_; }
 
-  bool Varint(std::uint64_t* value) {
+  [[nodiscard]] bool Varint(std::uint64_t* value) {
     if (at_ != end_ && static_cast<signed char>(*at_) >= 0) {
       *value = static_cast<unsigned char>(*at_++);
       return true;
@@ -27,7 +28,7 @@ class WireReader {
   }
 
   // A field's number and type. Numbers from 1; groups, which nobody writes any more, are no type.
-  bool Tag(std::uint32_t* field, WireType* type) {
+  [[nodiscard]] bool Tag(std::uint32_t* field, WireType* type) {
     std::uint64_t tag;
     if (!Varint(&tag) || tag > UINT32_MAX || tag < 8) return false;
     *field = static_cast<std::uint32_t>(tag >> 3);
@@ -37,7 +38,7 @@ class WireReader {
   }
 
   // A length and as many bytes.
-  bool Bytes(std::string_view* bytes) {
+  [[nodiscard]] bool Bytes(std::string_view* bytes) {
     std::uint64_t size;
     if (!Varint(&size) || size > Left()) return false;
     *bytes = {at_, static_cast<std::size_t>(size)};
@@ -46,7 +47,7 @@ class WireReader {
   }
 
   // Four bytes, little-endian.
-  bool Float(float* value) {
+  [[nodiscard]] bool Float(float* value) {
     if (Left() < sizeof(float)) return false;
     std::memcpy(value, at_, sizeof(float));
     at_ += sizeof(float);
@@ -54,7 +55,7 @@ class WireReader {
   }
 
   // The value of a field that nobody wants.
-  bool Skip(WireType type) {
+  [[nodiscard]] bool Skip(WireType type) {
     std::uint64_t number;
     std::string_view bytes;
     switch (type) {
@@ -73,7 +74,7 @@ class WireReader {
   // What was not read yet.
   std::string_view Rest() const { return {at_, Left()}; }
 
-  bool Jump(std::size_t size) {
+  [[nodiscard]] bool Jump(std::size_t size) {
     if (size > Left()) return false;
     at_ += size;
     return true;

@@ -10,12 +10,19 @@ from afo.errors import Unsupported
 
 
 class Initializer(NamedTuple):
-    """As the operation `AfoAddTable` takes it; see afo/core/initializer.h."""
+    """As the operation `AfoAddTable` takes it: a distribution of afo/core/initializer.h, and the options it reads."""
 
-    distribution: int
-    first: float
-    second: float
+    distribution: str
     seed: int
+    value: float = 0.0
+    minval: float = 0.0
+    maxval: float = 0.0
+    mean: float = 0.0
+    stddev: float = 0.0
+
+    def options(self) -> dict[str, float]:
+        """By the names that `InitializerOptions` (afo/core/initializer.h) has for them."""
+        return {name: float(value) for name, value in self._asdict().items() if name not in ("distribution", "seed")}
 
 
 def initializer_of(given: Any, dim: int, seed: int) -> Initializer:
@@ -26,25 +33,25 @@ def initializer_of(given: Any, dim: int, seed: int) -> Initializer:
     one another or on their number (VarianceScaling, Orthogonal, a matrix): a table that grows has no last row.
     """
     if given is None:
-        return Initializer(3, 0.0, 1 / math.sqrt(dim), seed)
+        return Initializer("truncated_normal", seed, stddev=1 / math.sqrt(dim))
     if isinstance(given, int | float):
-        return Initializer(0, float(given), 0.0, seed)
+        return Initializer("constant", seed, value=given)
     found = keras.initializers.get(given)
     own = getattr(found, "seed", None)
     seed = own if isinstance(own, int) else seed
     match found:
         case keras.initializers.Zeros():
-            return Initializer(0, 0.0, 0.0, seed)
+            return Initializer("constant", seed, value=0.0)
         case keras.initializers.Ones():
-            return Initializer(0, 1.0, 0.0, seed)
+            return Initializer("constant", seed, value=1.0)
         case keras.initializers.Constant() if np.ndim(found.value) == 0:
-            return Initializer(0, float(found.value), 0.0, seed)
+            return Initializer("constant", seed, value=found.value)
         case keras.initializers.RandomUniform():
-            return Initializer(1, float(found.minval), float(found.maxval), seed)
+            return Initializer("uniform", seed, minval=found.minval, maxval=found.maxval)
         case keras.initializers.RandomNormal():
-            return Initializer(2, float(found.mean), float(found.stddev), seed)
+            return Initializer("normal", seed, mean=found.mean, stddev=found.stddev)
         case keras.initializers.TruncatedNormal():
-            return Initializer(3, float(found.mean), float(found.stddev), seed)
+            return Initializer("truncated_normal", seed, mean=found.mean, stddev=found.stddev)
     raise Unsupported(
         f"an embedding variable cannot begin with {type(found).__name__}: each row's first values are a function of its"
         " key alone; use Constant, Zeros, Ones, RandomUniform, RandomNormal or TruncatedNormal"

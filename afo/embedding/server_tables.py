@@ -126,6 +126,7 @@ class ServerTables:
 
     def _add(self, handle: Any, number: int, table: Table) -> None:
         options, admission = table.options(), msgspec.structs.asdict(table.filter)
+        initializer = table.initializer.options()
         self._ops.afo_add_table(
             handle,
             number=number,
@@ -135,7 +136,8 @@ class ServerTables:
             option_names=list(options),
             options=list(options.values()),
             distribution=table.initializer.distribution,
-            initializer=[table.initializer.first, table.initializer.second],
+            initializer_names=list(initializer),
+            initializer=list(initializer.values()),
             seed=table.initializer.seed,
             shard_bits=table.shard_bits,
             **admission,

@@ -5,46 +5,61 @@
 #include "absl/strings/str_cat.h"
 
 namespace afo {
+namespace {
 
-absl::Status ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers, BatchInput* in) {
-  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &in->tables));
-  std::vector<Table*> found;
-  TF_RETURN_IF_ERROR(in->tables->Find(numbers, &found));
+// The numbers of an optional tensor with an element a key; null: none. An error calls one of another size `name`.
+absl::StatusOr<const std::uint32_t*> PerKey(const BatchInput& in, const tensorflow::Tensor& tensor, const char* name) {
+  if (tensor.NumElements() == 0) return nullptr;
+  int64_t keys = 0;
+  for (const TablePart& part : in.parts) keys += part.count;
+  if (tensor.NumElements() != keys) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " must be empty or have ", keys,
+                                                   " elements as the keys, and has ", tensor.NumElements()));
+  }
+  return reinterpret_cast<const std::uint32_t*>(tensor.flat<int32_t>().data());
+}
+
+}  // namespace
+
+absl::StatusOr<BatchInput> ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers) {
+  BatchInput in;
+  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &in.tables));
+  TF_ASSIGN_OR_RETURN(const std::vector<Table*> found, in.tables->Find(numbers));
   const tensorflow::Tensor& keys = context->input(1);
   if (keys.dims() != 1) return absl::InvalidArgumentError("keys must be a vector");
   TF_RETURN_IF_ERROR(CheckedSplits(context->input(2), static_cast<int64_t>(found.size()), keys.NumElements()));
   const auto splits = context->input(2).vec<int32_t>();
   for (std::size_t i = 0; i < found.size(); ++i) {
     const int64_t count = splits(i + 1) - splits(i);
-    in->parts.push_back({found[i], keys.vec<int64_t>().data() + splits(i), count});
-    in->floats.push_back(in->floats.back() + count * found[i]->options().dim);
+    in.parts.push_back({found[i], keys.vec<int64_t>().data() + splits(i), count});
+    in.floats.push_back(in.floats.back() + count * found[i]->options().dim);
   }
-  return absl::OkStatus();
+  return in;
 }
 
-absl::Status ReadPerKey(const tensorflow::Tensor& tensor, const BatchInput& in, const char* name,
-                        std::vector<const std::uint32_t*>* found) {
+absl::StatusOr<std::vector<RowGradients>> GradientsPerTable(const BatchInput& in, const float* gradients,
+                                                            const tensorflow::Tensor& rows,
+                                                            const tensorflow::Tensor& counts) {
+  TF_ASSIGN_OR_RETURN(const std::uint32_t* row, PerKey(in, rows, "rows"));
+  TF_ASSIGN_OR_RETURN(const std::uint32_t* count, PerKey(in, counts, "counts"));
+  std::vector<RowGradients> found;
   int64_t keys = 0;
-  for (const TablePart& part : in.parts) keys += part.count;
-  if (tensor.NumElements() == 0) return absl::OkStatus();
-  if (tensor.NumElements() != keys) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " must be empty or have ", keys,
-                                                   " elements as the keys, and has ", tensor.NumElements()));
+  for (std::size_t i = 0; i < in.parts.size(); ++i) {
+    found.push_back({.gradients = gradients + in.floats[i],
+                     .rows = row == nullptr ? nullptr : row + keys,
+                     .counts = count == nullptr ? nullptr : count + keys});
+    keys += in.parts[i].count;
   }
-  const auto* first = reinterpret_cast<const std::uint32_t*>(tensor.flat<int32_t>().data());
-  for (const TablePart& part : in.parts) {
-    found->push_back(first);
-    first += part.count;
-  }
-  return absl::OkStatus();
+  return found;
 }
 
-std::vector<std::uint32_t*> PerTable(tensorflow::Tensor* tensor, const BatchInput& in) {
-  std::vector<std::uint32_t*> found;
-  auto* first = reinterpret_cast<std::uint32_t*>(tensor->flat<int32_t>().data());
-  for (const TablePart& part : in.parts) {
-    found.push_back(first);
-    first += part.count;
+std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, tensorflow::Tensor* rows) {
+  auto* row = rows == nullptr ? nullptr : reinterpret_cast<std::uint32_t*>(rows->flat<int32_t>().data());
+  std::vector<LookupOutput> found;
+  int64_t keys = 0;
+  for (std::size_t i = 0; i < in.parts.size(); ++i) {
+    found.push_back({.values = values + in.floats[i], .rows = row == nullptr ? nullptr : row + keys});
+    keys += in.parts[i].count;
   }
   return found;
 }

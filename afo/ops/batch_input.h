@@ -15,27 +15,21 @@ struct BatchInput {
 };
 
 // Reads input 0 (the resource), 1 (keys) and 2 (splits) of a kernel over the tables of these numbers.
-absl::Status ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers, BatchInput* in);
+absl::StatusOr<BatchInput> ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers);
 
-// Of an optional tensor with an element a key: where each table's begin; nothing for an empty one. An error for one of
-// another size, which is called `name`.
-absl::Status ReadPerKey(const tensorflow::Tensor& tensor, const BatchInput& in, const char* name,
-                        std::vector<const std::uint32_t*>* found);
+// What an update says of each table's rows, of a flat array of all gradients and two tensors with an element a key, or
+// none. An error for one of another size.
+absl::StatusOr<std::vector<RowGradients>> GradientsPerTable(const BatchInput& in, const float* gradients,
+                                                            const tensorflow::Tensor& rows,
+                                                            const tensorflow::Tensor& counts);
 
-// Where each table's begin in an output with an element a key.
-std::vector<std::uint32_t*> PerTable(tensorflow::Tensor* tensor, const BatchInput& in);
+// Where a lookup writes each table's rows: into a flat array of all weights, and an output with an element a key, or
+// none.
+std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, tensorflow::Tensor* rows);
 
-// Where each table's rows begin in a flat array of all.
-template <typename Float>
-std::vector<Float*> RowsPerTable(Float* flat, const BatchInput& in) {
-  std::vector<Float*> found;
-  for (std::size_t i = 0; i < in.parts.size(); ++i) found.push_back(flat + in.floats[i]);
-  return found;
-}
-
-// Scalars `schedule` (float) and `step` (int64).
 // A step as a row has it.
 std::uint32_t StepOf(const tensorflow::Tensor& step);
+// Scalars `schedule` (float) and `step` (int64).
 StepInfo StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
 
 }  // namespace afo

@@ -30,15 +30,16 @@ absl::Status EmbeddingTables::Add(int64_t number, const TableOptions& options) {
                                                " is there with another width, optimizer or initializer"));
 }
 
-absl::Status EmbeddingTables::Find(const std::vector<int32_t>& numbers, std::vector<Table*>* found) const {
+absl::StatusOr<std::vector<Table*>> EmbeddingTables::Find(const std::vector<int32_t>& numbers) const {
   std::shared_lock lock(mutex_);
+  std::vector<Table*> found;
   for (const int32_t number : numbers) {
     if (number < 0 || number >= static_cast<int64_t>(tables_.size()) || tables_[number] == nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("there is no embedding table ", number, " on this server"));
     }
-    found->push_back(tables_[number].get());
+    found.push_back(tables_[number].get());
   }
-  return absl::OkStatus();
+  return found;
 }
 
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys) {

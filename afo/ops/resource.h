@@ -9,6 +9,7 @@
 #include "afo/core/batch.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace afo {
@@ -23,7 +24,7 @@ class EmbeddingTables : public tensorflow::ResourceBase {
   // Creates table `number`, or checks that it was created alike: several clients may begin at once.
   absl::Status Add(int64_t number, const TableOptions& options);
   // The tables of these numbers. An error names the first that is not there.
-  absl::Status Find(const std::vector<int32_t>& numbers, std::vector<Table*>* found) const;
+  absl::StatusOr<std::vector<Table*>> Find(const std::vector<int32_t>& numbers) const;
 
  private:
   mutable std::shared_mutex mutex_;

@@ -39,9 +39,6 @@ from afo.trainable.wide_deep_model import (
     weighted_loss,
 )
 
-#: As `Distribution` of afo/core/initializer.h.
-_CONSTANT, _TRUNCATED_NORMAL = 0, 3
-
 
 class Inputs(NamedTuple):
     """A batch of B samples."""
@@ -135,10 +132,10 @@ class HashedWideDeepModel(WideDeepModel):
         layout, optimizer = self._layout, self._job.optimizer
         deep_rule, clipping = optimizer.of_rows(optimizer.deep_or_default), optimizer.row_clipping
         wide_rule = optimizer.wide.chosen
-        zeros = Initializer(_CONSTANT, 0.0, 0.0, 0)
+        zeros = Initializer("constant", seed=0, value=0.0)
         settings, tables = self._job.model.embedding, []
         for name, column in zip(layout.deep_tables, layout.sparse, strict=False):
-            first = Initializer(_TRUNCATED_NORMAL, 0.0, layout.embedding_scale, self._seed(column.feature))
+            first = Initializer("truncated_normal", self._seed(column.feature), stddev=layout.embedding_scale)
             admitted, evicted = settings.filter_of(column.feature), settings.evict_of(column.feature)
             tables.append(
                 Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted, clipping=clipping)

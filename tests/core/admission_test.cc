@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "afo/core/table.h"
@@ -26,7 +29,7 @@ TableOptions OptionsOf(AdmissionOptions admission, int shard_bits = 2) {
   options.dim = 3;
   options.shard_bits = shard_bits;
   options.optimizer.rule = Rule::kAdagrad;
-  options.initializer = {Distribution::kUniform, -0.5, 0.5, 3};
+  options.initializer = {.distribution = Distribution::kUniform, .minval = -0.5, .maxval = 0.5, .seed = 3};
   options.admission = admission;
   return options;
 }
@@ -74,7 +77,8 @@ void Interleave(const TableOptions& options, std::uint64_t seed) {
 
 TEST_CASE("filters and evictions do what a dictionary does, whatever comes after what") {
   for (const AdmissionOptions admission :
-       {AdmissionOptions{}, AdmissionOptions{2, 1, 0}, AdmissionOptions{5, 1, -0.25f}, AdmissionOptions{1, 0.3f, 2}}) {
+       {AdmissionOptions{}, AdmissionOptions{.min_count = 2}, AdmissionOptions{.min_count = 5, .default_value = -0.25f},
+        AdmissionOptions{.probability = 0.3f, .default_value = 2}}) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       CAPTURE(admission.min_count);
       CAPTURE(admission.probability);
@@ -90,7 +94,8 @@ TEST_CASE("a sighting admits with the probability that was asked for, and severa
     for (const std::uint32_t count : {1u, 4u}) {
       constexpr int kDraws = 40000;
       int admitted = 0;
-      for (int i = 0; i < kDraws; ++i) admitted += AdmitByChance({1, probability, 0}, random.Key(), i % 50, count);
+      const AdmissionOptions options{.probability = probability};
+      for (int i = 0; i < kDraws; ++i) admitted += AdmitByChance(options, random.Key(), i % 50, count);
       const double wanted = 1 - std::pow(1.0 - static_cast<double>(probability), count);
       const double deviation = std::sqrt(wanted * (1 - wanted) / kDraws);
       CAPTURE(probability);
@@ -102,7 +107,7 @@ TEST_CASE("a sighting admits with the probability that was asked for, and severa
   int ever = 0;
   for (std::int64_t key = 0; key < 1000; ++key) {
     bool any = false;
-    for (std::uint32_t step = 0; step < 20; ++step) any = any || AdmitByChance({1, 0.3f, 0}, key, step, 1);
+    for (std::uint32_t step = 0; step < 20; ++step) any = any || AdmitByChance({.probability = 0.3f}, key, step, 1);
     ever += any;
   }
   CHECK(ever > 980);
@@ -112,12 +117,12 @@ TEST_CASE("a sighting admits with the probability that was asked for, and severa
 
 void Train(Table* table, const std::vector<std::int64_t>& keys, std::uint32_t step) {
   ShardOrder order;
-  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table->OrderByShard(keys, &order);
   const std::vector<float> gradients(keys.size() * 3, 0.5f);
   const Update update = table->NextUpdate(1);
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
     const Status status =
-        table->Apply(order, shard, keys.data(), nullptr, gradients.data(), nullptr, update, {1.0f, step});
+        table->Apply(order, shard, keys.data(), {.gradients = gradients.data()}, update, {1.0f, step});
     REQUIRE(status == Status::kOk);
   }
 }
@@ -129,28 +134,25 @@ std::vector<RowBlock> Saved(const Table& table, std::int64_t since) {
   for (const bool candidates : {true, false}) {
     for (std::int32_t shard = 0; shard < table.shards(); ++shard) {
       RowBlock block;
-      block.kind = !candidates ? BlockKind::kRows : blooms ? BlockKind::kCells : BlockKind::kCandidates;
-      std::uint32_t cursor = 0;
-      if (candidates && blooms) {
-        while (table.ExportCells(shard, &cursor, 3, since, &block)) {
-        }
-      } else if (candidates) {
-        while (table.ExportCandidates(shard, &cursor, 3, since, &block)) {
-        }
-      } else {
-        if (since != Table::kAllEpochs) table.ExportRemoved(shard, since, &block);
-        while (table.Export(shard, &cursor, 3, since, &block)) {
-        }
+      if (!candidates && since != kAllEpochs) block = table.ExportRemoved(shard, since);
+      for (std::optional<std::uint32_t> next = 0; next.has_value();) {
+        const auto most = static_cast<std::uint32_t>(block.keys.size()) + 3;
+        const ExportRange range{.shard = shard, .first = *next, .most = most, .since = since};
+        Exported exported = !candidates ? table.Export(range, std::move(block))
+                            : blooms    ? table.ExportCells(range, std::move(block))
+                                        : table.ExportCandidates(range, std::move(block));
+        block = std::move(exported.block);
+        next = exported.next;
       }
-      Encode(block, &bytes);
+      bytes += Encode(block);
     }
   }
   std::vector<RowBlock> blocks;
   for (std::size_t at = 0; at < bytes.size();) {
-    std::size_t used = 0;
-    blocks.emplace_back();
-    REQUIRE(Decode(bytes.data() + at, bytes.size() - at, 6, &blocks.back(), &used) == BlockError::kNone);
-    at += used;
+    DecodedBlock decoded = Decode(std::string_view(bytes).substr(at), 6);
+    REQUIRE(decoded.error == BlockError::kNone);
+    at += decoded.bytes;
+    blocks.push_back(std::move(decoded.block));
   }
   return blocks;
 }
@@ -160,7 +162,7 @@ using State = std::map<std::int64_t, std::vector<float>>;
 
 State StateOf(const Table& table) {
   State state;
-  for (const RowBlock& block : Saved(table, Table::kAllEpochs)) {
+  for (const RowBlock& block : Saved(table, kAllEpochs)) {
     if (block.kind == BlockKind::kCells) continue;
     for (std::size_t i = 0; i < block.keys.size(); ++i) {
       std::vector<float> known{static_cast<float>(block.frequencies[i]), static_cast<float>(block.steps[i])};
@@ -173,14 +175,14 @@ State StateOf(const Table& table) {
 
 TEST_CASE("keys that wait, rows and evictions come back from a checkpoint and its deltas, on any number of servers") {
   Random random(3);
-  Table table(OptionsOf({3, 1, 0}));
+  Table table(OptionsOf({.min_count = 3}));
   std::vector<std::vector<RowBlock>> saved;
-  std::int64_t since = Table::kAllEpochs;
+  std::int64_t since = kAllEpochs;
   const std::vector<std::int64_t> keys = random.Keys(300);
   for (std::uint32_t step = 1; step < 30; ++step) {
     Train(&table, Choose(keys, 40, &random), step);
     if (step % 5 != 0) continue;
-    table.Evict({9, 0.0f, 0}, step);
+    table.Evict({.unused_steps = 9}, step);
     const auto epoch = static_cast<std::int64_t>(table.BeginEpoch());
     saved.push_back(Saved(table, since));
     since = epoch;
@@ -189,11 +191,11 @@ TEST_CASE("keys that wait, rows and evictions come back from a checkpoint and it
     for (const std::uint32_t servers : {1u, 3u}) {
       State got;
       for (std::uint32_t server = 0; server < servers; ++server) {
-        Table restored(OptionsOf({3, 1, 0}, 1));
+        Table restored(OptionsOf({.min_count = 3}, 1));
         for (const auto& blocks : saved) {
-          for (const RowBlock& block : blocks) REQUIRE(restored.Import(block, server, servers) >= 0);
+          for (const RowBlock& block : blocks) REQUIRE(restored.Import(block, server, servers).has_value());
         }
-        restored.Evict({9, 0.0f, 0}, step);
+        restored.Evict({.unused_steps = 9}, step);
         for (const auto& [key, known] : StateOf(restored)) {
           CHECK(OwnerOf(HashOf(key), servers) == server);
           got[key] = known;
@@ -208,7 +210,7 @@ TEST_CASE("keys that wait, rows and evictions come back from a checkpoint and it
 
 TEST_CASE("batches, evictions and exports of a table at once leave each key waiting or admitted, and not both") {
   Random random(5);
-  Table table(OptionsOf({3, 1, 0}));
+  Table table(OptionsOf({.min_count = 3}));
   const std::vector<std::int64_t> keys = random.Keys(400);
   std::vector<std::thread> threads;
   for (std::uint64_t worker = 0; worker < 2; ++worker) {
@@ -218,21 +220,21 @@ TEST_CASE("batches, evictions and exports of a table at once leave each key wait
     });
   }
   threads.emplace_back([&table] {
-    for (std::uint32_t step = 1; step < 60; ++step) table.Evict({20, 0.0f, 150}, step);
+    for (std::uint32_t step = 1; step < 60; ++step) table.Evict({.unused_steps = 20, .capacity = 150}, step);
   });
   threads.emplace_back([&table] {
     for (int i = 0; i < 10; ++i) Saved(table, static_cast<std::int64_t>(table.BeginEpoch()) - 1);
   });
   for (std::thread& thread : threads) thread.join();
   CHECK(StateOf(table).size() > 0);
-  table.Evict({0, 0.0f, 100}, 60);
+  table.Evict({.capacity = 100}, 60);
   CHECK(table.size() <= 100 + 4);
 }
 
 TEST_CASE("a table that admits all keys has no use for those that wait") {
-  Table counting(OptionsOf({3, 1, 0})), open(OptionsOf({}));
+  Table counting(OptionsOf({.min_count = 3})), open(OptionsOf({}));
   Train(&counting, {1, 2}, 1);
-  for (const RowBlock& block : Saved(counting, Table::kAllEpochs)) CHECK(open.Import(block, 0, 1) == 0);
+  for (const RowBlock& block : Saved(counting, kAllEpochs)) CHECK(open.Import(block, 0, 1) == 0);
   CHECK(open.size() == 0);
   CHECK(StateOf(open).empty());
   CHECK(StateOf(counting).size() == 2);
@@ -241,15 +243,15 @@ TEST_CASE("a table that admits all keys has no use for those that wait") {
 }
 
 TEST_CASE("a key that waits takes no row's memory") {
-  TableOptions options = OptionsOf({2, 1, 0}, 0);
+  TableOptions options = OptionsOf({.min_count = 2}, 0);
   options.dim = 64;
   Random random(4);
   const std::vector<std::int64_t> keys = random.Keys(100000);
   Table table(options);
   ShardOrder order;
-  table.OrderByShard(keys.data(), 100000, &order);
+  table.OrderByShard(keys, &order);
   const std::vector<float> gradients(keys.size() * 64);
-  REQUIRE(table.Apply(order, 0, keys.data(), nullptr, gradients.data(), nullptr, table.NextUpdate(1), {}) == Status::kOk);
+  REQUIRE(table.Apply(order, 0, keys.data(), {.gradients = gradients.data()}, table.NextUpdate(1), {}) == Status::kOk);
   CHECK(table.size() == 0);
   CHECK(table.bytes() < 100000 * 36);  // a header of 16, the index, and room to grow; a row has 528
 }

@@ -39,7 +39,8 @@ struct Tables {
       options.dim = 1 + 3 * i;
       options.shard_bits = i;
       options.optimizer.rule = rules[i];
-      options.initializer = {Distribution::kUniform, -1, 1, static_cast<std::uint64_t>(i)};
+      options.initializer = {.distribution = Distribution::kUniform, .minval = -1, .maxval = 1};
+      options.initializer.seed = static_cast<std::uint64_t>(i);
       all.push_back(std::make_unique<Table>(options));
     }
   }
@@ -53,17 +54,9 @@ struct Tables {
   }
 };
 
-template <typename T>
-std::vector<T*> Pointers(std::vector<std::vector<T>>& from) {
-  std::vector<T*> all;
-  for (auto& each : from) all.push_back(each.data());
-  return all;
-}
-
-template <typename T>
-std::vector<const T*> Readable(const std::vector<std::vector<T>>& from) {
-  std::vector<const T*> all;
-  for (auto& each : from) all.push_back(each.data());
+std::vector<LookupOutput> Outputs(std::vector<std::vector<float>>& values) {
+  std::vector<LookupOutput> all;
+  for (auto& each : values) all.push_back({.values = each.data()});
   return all;
 }
 
@@ -89,8 +82,9 @@ std::vector<std::vector<float>> Train(const Tables& tables, const Parallel& para
       rows.emplace_back(keys[i].size());
       counts.emplace_back(keys[i].size(), 2);
     }
-    const std::vector<std::uint32_t*> row_pointers = tells_rows ? Pointers(rows) : std::vector<std::uint32_t*>{};
-    CHECK(LookupOrInsert(parts, Pointers(values), row_pointers, parallel) == Status::kOk);
+    std::vector<LookupOutput> outputs = Outputs(values);
+    for (std::size_t i = 0; tells_rows && i < 4; ++i) outputs[i].rows = rows[i].data();
+    CHECK(LookupOrInsert(parts, outputs, parallel) == Status::kOk);
     for (std::size_t i = 0; i < 4; ++i) {
       const auto dim = static_cast<std::size_t>(tables.all[i]->options().dim);
       const Initializer initializer(tables.all[i]->options().initializer);
@@ -103,15 +97,18 @@ std::vector<std::vector<float>> Train(const Tables& tables, const Parallel& para
     StepInfo info;
     info.step = static_cast<std::uint32_t>(step);
     info.schedule = 1.0f / static_cast<float>(step);
-    const auto told = tells_rows ? Readable(rows) : std::vector<const std::uint32_t*>{};
-    const auto counted = tells_rows ? Readable(counts) : std::vector<const std::uint32_t*>{};
-    CHECK(Apply(parts, Readable(gradients), told, counted, info, parallel) == Status::kOk);
+    std::vector<RowGradients> of;
+    for (std::size_t i = 0; i < 4; ++i) {
+      of.push_back({.gradients = gradients[i].data()});
+      if (tells_rows) of[i] = {.gradients = gradients[i].data(), .rows = rows[i].data(), .counts = counts[i].data()};
+    }
+    CHECK(Apply(parts, of, info, parallel) == Status::kOk);
   }
   std::vector<std::vector<float>> values;
   for (std::size_t i = 0; i < 4; ++i) {
     values.emplace_back(every[i].size() * static_cast<std::size_t>(tables.all[i]->options().dim));
   }
-  Lookup(tables.parts(every), Pointers(values), parallel);
+  Lookup(tables.parts(every), Outputs(values), parallel);
   return values;
 }
 
@@ -132,14 +129,14 @@ TEST_CASE("a table that a batch does not touch has not been updated") {
 }
 
 TEST_CASE("a batch of nothing does nothing") {
-  CHECK(LookupOrInsert({}, {}, {}, Serial) == Status::kOk);
-  CHECK(Apply({}, {}, {}, {}, {}, Serial) == Status::kOk);
+  CHECK(LookupOrInsert({}, {}, Serial) == Status::kOk);
+  CHECK(Apply({}, {}, {}, Serial) == Status::kOk);
   Lookup({}, {}, Serial);
   Tables tables;
   const std::vector<std::vector<std::int64_t>> none(4);
   std::vector<std::vector<float>> values(4);
-  CHECK(LookupOrInsert(tables.parts(none), Pointers(values), {}, OnThreads) == Status::kOk);
-  CHECK(Apply(tables.parts(none), Readable(values), {}, {}, {}, OnThreads) == Status::kOk);
+  CHECK(LookupOrInsert(tables.parts(none), Outputs(values), OnThreads) == Status::kOk);
+  CHECK(Apply(tables.parts(none), std::vector<RowGradients>(4), {}, OnThreads) == Status::kOk);
   for (const auto& table : tables.all) {
     CHECK(table->size() == 0);
     CHECK(table->powers() == 0);

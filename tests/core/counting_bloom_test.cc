@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "afo/core/table.h"
@@ -100,11 +102,11 @@ TableOptions OptionsOf(AdmissionOptions admission, int shard_bits) {
 
 void See(Table* table, const std::vector<std::int64_t>& keys) {
   ShardOrder order;
-  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table->OrderByShard(keys, &order);
   const std::vector<float> gradients(keys.size(), 0.5f);
   const Update update = table->NextUpdate(1);
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    const Status status = table->Apply(order, shard, keys.data(), nullptr, gradients.data(), nullptr, update, {});
+    const Status status = table->Apply(order, shard, keys.data(), {.gradients = gradients.data()}, update, {});
     REQUIRE(status == Status::kOk);
   }
 }
@@ -113,24 +115,19 @@ void See(Table* table, const std::vector<std::int64_t>& keys) {
 std::vector<RowBlock> Saved(const Table& table, std::int64_t since) {
   std::vector<RowBlock> blocks;
   const auto keep = [&](const RowBlock& block) {
-    std::string bytes;
-    Encode(block, &bytes);
-    std::size_t used = 0;
-    blocks.emplace_back();
-    REQUIRE(Decode(bytes.data(), bytes.size(), 1, &blocks.back(), &used) == BlockError::kNone);
+    DecodedBlock decoded = Decode(Encode(block), 1);
+    REQUIRE(decoded.error == BlockError::kNone);
+    blocks.push_back(std::move(decoded.block));
   };
   for (std::int32_t shard = 0; shard < table.shards(); ++shard) {
-    bool more = true;
-    for (std::uint32_t cursor = 0; more;) {
-      RowBlock block;
-      block.kind = BlockKind::kCells;
-      more = table.ExportCells(shard, &cursor, 5, since, &block);
-      keep(block);
+    for (std::optional<std::uint32_t> next = 0; next.has_value();) {
+      const Exported cells = table.ExportCells({.shard = shard, .first = *next, .most = 5, .since = since});
+      keep(cells.block);
+      next = cells.next;
     }
-    RowBlock block;
-    std::uint32_t cursor = 0;
-    CHECK_FALSE(table.Export(shard, &cursor, 100000, since, &block));
-    keep(block);
+    const Exported rows = table.Export({.shard = shard, .most = 100000, .since = since});
+    CHECK_FALSE(rows.next.has_value());
+    keep(rows.block);
   }
   return blocks;
 }
@@ -145,7 +142,7 @@ TEST_CASE("counts of a filter go on after a checkpoint and its deltas, on any nu
   std::vector<std::vector<RowBlock>> saved;
   See(&table, keys);
   const auto epoch = static_cast<std::int64_t>(table.BeginEpoch());
-  saved.push_back(Saved(table, Table::kAllEpochs));
+  saved.push_back(Saved(table, kAllEpochs));
   See(&table, Choose(keys, 200, &random));
   saved.push_back(Saved(table, epoch));
   CHECK(saved[1].size() < saved[0].size());  // of cells those that changed
@@ -177,10 +174,10 @@ TEST_CASE("a filter of another size, or none, has nothing to take from a checkpo
   Table table(OptionsOf(Blooming(5000, 0.01f), 2));
   See(&table, keys);
   See(&table, keys);
-  const AdmissionOptions exact{3, 1.0f, 0.0f};
+  const AdmissionOptions exact{.min_count = 3};
   for (const AdmissionOptions& other : {Blooming(50000, 0.01f), AdmissionOptions{}, exact}) {
     Table restored(OptionsOf(other, 2));
-    for (const RowBlock& block : Saved(table, Table::kAllEpochs)) CHECK(restored.Import(block, 0, 1) == 0);
+    for (const RowBlock& block : Saved(table, kAllEpochs)) CHECK(restored.Import(block, 0, 1) == 0);
     See(&restored, keys);
     CHECK(restored.size() == (other.open() ? 300 : 0));
   }

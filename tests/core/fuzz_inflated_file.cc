@@ -2,6 +2,7 @@
 // look for such bytes, the unit tests (inflated_file_test.cc) change what was written.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "afo/core/byte_source.h"
@@ -45,14 +46,14 @@ void ReadAsCompressed(const std::uint8_t* data, std::size_t size) {
   const End end = AtOnce(bytes, is_gzip, &expected);
   const MemoryFile memory(bytes);
   const auto source = OpenBytes(memory.path(), is_gzip ? Compression::kGzip : Compression::kZlib);
-  std::size_t got = 1;
-  while (got > 0) {
-    if (!source->Read(piece.data(), most, &got)) break;
-    Require(got <= most);
-    found.append(piece, 0, got);
+  std::optional<std::size_t> got = 1;
+  while (got.value_or(0) > 0) {
+    got = source->Read(piece.data(), most);
+    Require(got.value_or(0) <= most);
+    found.append(piece, 0, got.value_or(0));
   }
   Require(found == expected);
-  Require((end == End::kWhole) == (got == 0 && source->wrong().empty()));
+  Require((end == End::kWhole) == (got == 0u && source->wrong().empty()));
   Require((end == End::kCutOff) == (source->wrong().find("cut off") != std::string::npos));
   Require((end == End::kDamaged) == (source->wrong().find("damaged") != std::string::npos));
 }

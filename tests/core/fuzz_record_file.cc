@@ -27,8 +27,7 @@ std::string Bytes(T value) {
 std::pair<std::size_t, bool> Count(const std::string& path, const ByteRange& range) {
   RecordFile file(path, Compression::kNone, range);
   for (std::size_t count = 0;; ++count) {
-    std::string_view record;
-    const RecordFile::Found found = file.Next(&record);
+    const RecordFile::Found found = file.Next().found;
     if (found == RecordFile::Found::kEnd || found == RecordFile::Found::kLost) {
       Require((found == RecordFile::Found::kLost) == !file.wrong().empty());
       return {count, found == RecordFile::Found::kEnd};
@@ -70,8 +69,7 @@ void ReadAsFile(const std::uint8_t* data, std::size_t size) {
   std::size_t at = 0;
   std::set<std::size_t> borders{0};
   while (true) {
-    std::string_view record;
-    const RecordFile::Found found = file.Next(&record);
+    const auto [found, record] = file.Next();
     if (found == RecordFile::Found::kEnd) {
       Require(at == bytes.size());
       ReadInParts(memory.path(), borders, data[0] * (size - 1) / 255);
@@ -81,7 +79,7 @@ void ReadAsFile(const std::uint8_t* data, std::size_t size) {
     }
     if (found == RecordFile::Found::kLost) {
       Require(!file.wrong().empty());
-      Require(file.Next(&record) == RecordFile::Found::kLost);
+      Require(file.Next().found == RecordFile::Found::kLost);
       break;
     }
     const std::string whole = bytes.substr(at, record.size() + 16);

@@ -34,8 +34,8 @@ void ServeFile(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return;
   std::string file(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] & 1) Sign(&file);
-  ServedHeader header;
-  if (!ParseServedHeader(file.data(), file.size(), &header).empty()) return;
+  const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
+  if (!wrong.empty()) return;
   ServedTable table(header);
   Require(table.Reserve());
   Require(kServedHeaderBytes + table.row_bytes() + kServedTrailerBytes == file.size());

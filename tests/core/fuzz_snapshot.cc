@@ -47,17 +47,14 @@ void ReadAsBlock(const std::uint8_t* data, std::size_t size) {
   const std::uint32_t floats = 1 + data[0] % 8;
   std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] & 0x80) Sign(&bytes);
-  RowBlock block;
-  std::size_t used = 0;
-  if (Decode(bytes.data(), bytes.size(), floats, &block, &used) != BlockError::kNone) {
-    Require(block.empty());
+  const auto [error, block, used] = Decode(bytes, floats);
+  if (error != BlockError::kNone) {
+    Require(block.empty() && used == 0);
     return;
   }
   // What was read is what was there.
   Require(used <= bytes.size());
-  std::string again;
-  Encode(block, &again);
-  Require(again == bytes.substr(0, used));
+  Require(Encode(block) == bytes.substr(0, used));
   // A table takes it, whatever its keys and values are.
   TableOptions options;
   options.dim = static_cast<std::int32_t>(floats);

@@ -24,7 +24,7 @@ std::vector<std::uint8_t> Written(testing::Random* random) {
   block.frequencies.resize(block.keys.size(), 7);
   block.values = random->Floats(block.keys.size() * block.floats);
   std::string bytes(1, static_cast<char>((block.floats - 1) | (random->Bits() & 0x80)));
-  Encode(block, &bytes);
+  bytes += Encode(block);
   return {bytes.begin(), bytes.end()};
 }
 

@@ -51,7 +51,8 @@ TableOptions OptionsOf(Input* input) {
   options.optimizer.l1 = 0.01f;
   options.optimizer.clip_norm = input->Byte() % 2 == 0 ? 0.0f : 1.5f;
   // The normal ones take 10 ms to set up, and are no other to a table.
-  options.initializer = {input->Byte() % 4 == 0 ? Distribution::kConstant : Distribution::kUniform, -0.5, 0.5, 3};
+  options.initializer = {.distribution = input->Byte() % 4 == 0 ? Distribution::kConstant : Distribution::kUniform,
+                         .value = -0.5, .minval = -0.5, .maxval = 0.5, .seed = 3};
   const std::uint8_t admission = input->Byte();
   if (admission % 4 == 1) options.admission.min_count = 2 + admission / 4 % 8;
   if (admission % 4 == 2) options.admission.probability = 0.3f;

@@ -33,8 +33,9 @@ std::vector<std::string> RecordsOf(const std::string& bytes, Compression compres
   const MemoryFile memory(bytes);
   RecordFile file(memory.path(), compression);
   std::vector<std::string> records;
-  std::string_view record;
-  while (file.Next(&record) == RecordFile::Found::kRecord) records.emplace_back(record);
+  for (auto next = file.Next(); next.found == RecordFile::Found::kRecord; next = file.Next()) {
+    records.emplace_back(next.data);
+  }
   *wrong = file.wrong();
   return records;
 }

@@ -24,16 +24,24 @@ constexpr Distribution kUniform = Distribution::kUniform;
 constexpr Distribution kNormal = Distribution::kNormal;
 constexpr Distribution kTruncated = Distribution::kTruncatedNormal;
 
+InitializerOptions Uniform(double minval, double maxval, std::uint64_t seed) {
+  return {.distribution = kUniform, .minval = minval, .maxval = maxval, .seed = seed};
+}
+
+InitializerOptions Normal(Distribution distribution, double mean, double stddev, std::uint64_t seed) {
+  return {.distribution = distribution, .mean = mean, .stddev = stddev, .seed = seed};
+}
+
 // Kurtosis is the fourth moment by the square of the second. A normal one that ends at two deviations has 0.8796 of the
 // deviation and 2.366; one read off a table that ends at 3.67 a little less than 3.
 std::vector<Case> Cases() {
   return {
-      {"uniform", {kUniform, -0.05, 0.05, 1}, 0, 0.1 / std::sqrt(12.0), 1.8, -0.05, 0.05},
-      {"uniform, not around zero", {kUniform, 3, 7, 2}, 5, 4 / std::sqrt(12.0), 1.8, 3, 7},
-      {"normal", {kNormal, 0, 0.01, 3}, 0, 0.01, 2.98, -0.037, 0.037},
-      {"normal, not around zero", {kNormal, -2, 0.5, 4}, -2, 0.5, 2.98, -2 - 1.85, -2 + 1.85},
-      {"truncated", {kTruncated, 0, 0.01, 5}, 0, 0.008796, 2.366, -0.02, 0.02},
-      {"truncated, not around zero", {kTruncated, 1, 2, 6}, 1, 2 * 0.8796, 2.366, -3, 5},
+      {"uniform", Uniform(-0.05, 0.05, 1), 0, 0.1 / std::sqrt(12.0), 1.8, -0.05, 0.05},
+      {"uniform, not around zero", Uniform(3, 7, 2), 5, 4 / std::sqrt(12.0), 1.8, 3, 7},
+      {"normal", Normal(kNormal, 0, 0.01, 3), 0, 0.01, 2.98, -0.037, 0.037},
+      {"normal, not around zero", Normal(kNormal, -2, 0.5, 4), -2, 0.5, 2.98, -2 - 1.85, -2 + 1.85},
+      {"truncated", Normal(kTruncated, 0, 0.01, 5), 0, 0.008796, 2.366, -0.02, 0.02},
+      {"truncated, not around zero", Normal(kTruncated, 1, 2, 6), 1, 2 * 0.8796, 2.366, -3, 5},
   };
 }
 
@@ -80,8 +88,8 @@ TEST_CASE("first values have the moments of their distribution, and stay in its 
 // The share of a distribution below x.
 double Below(const InitializerOptions& options, double x) {
   const auto normal = [](double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); };
-  if (options.distribution == kUniform) return (x - options.first) / (options.second - options.first);
-  const double share = normal((x - options.first) / options.second);
+  if (options.distribution == kUniform) return (x - options.minval) / (options.maxval - options.minval);
+  const double share = normal((x - options.mean) / options.stddev);
   return options.distribution == kNormal ? share : (share - normal(-2)) / (1 - 2 * normal(-2));
 }
 
@@ -106,9 +114,9 @@ TEST_CASE("each value is the quantile of 32 bits that the seed and the key decid
 }
 
 TEST_CASE("golden values: a table's first values stay what they were") {
-  const Initializer uniform({kUniform, -0.5, 1.5, 1000003});
-  const Initializer normal({kNormal, 0.25, 2, 2000006});
-  const Initializer truncated({kTruncated, 0.25, 2, 3000009});
+  const Initializer uniform({.distribution = kUniform, .minval = -0.5, .maxval = 1.5, .seed = 1000003});
+  const Initializer normal({.distribution = kNormal, .mean = 0.25, .stddev = 2, .seed = 2000006});
+  const Initializer truncated({.distribution = kTruncated, .mean = 0.25, .stddev = 2, .seed = 3000009});
   const std::vector<std::vector<float>> wanted = {
       {-0.118996151f, -0.147888467f, 0.807895601f, -0.159580633f, 0.941022038f},
       {-0.170702621f, 1.37657034f, 1.4488945f, 0.692760885f, 1.14503157f},
@@ -174,7 +182,7 @@ double Correlation(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_CASE("neighbours have nothing to do with each other: keys, elements, seeds") {
   constexpr std::int64_t kKeys = 20000;
-  InitializerOptions options{kNormal, 0, 1, 11};
+  InitializerOptions options{.distribution = kNormal, .mean = 0, .stddev = 1, .seed = 11};
   const Initializer initializer(options);
   options.seed = 12;
   const Initializer next_seed(options);
@@ -199,21 +207,39 @@ TEST_CASE("neighbours have nothing to do with each other: keys, elements, seeds"
 }
 
 TEST_CASE("a constant is what it is, and is drawn for no distribution of no width") {
-  const Initializer constant({Distribution::kConstant, 0.1, 99, 5});
+  const Initializer constant({.distribution = Distribution::kConstant, .value = 0.1, .seed = 5});
   CHECK(Values(constant, 3, 7) == std::vector<float>(7, 0.1f));
   for (const Distribution each : {kUniform, kNormal, kTruncated}) {
-    const double second = each == kUniform ? 2.5 : 0.0;
-    CHECK(Values(Initializer({each, 2.5, second, 1}), 3, 7) == std::vector<float>(7, 2.5f));
+    const InitializerOptions options{.distribution = each, .minval = 2.5, .maxval = 2.5, .mean = 2.5, .seed = 1};
+    CHECK(Values(Initializer(options), 3, 7) == std::vector<float>(7, 2.5f));
   }
 }
 
-TEST_CASE("options are equal where each of them is") {
-  const InitializerOptions options{kNormal, 1, 2, 3};
-  CHECK(options == InitializerOptions{kNormal, 1, 2, 3});
-  CHECK_FALSE(options == InitializerOptions{kUniform, 1, 2, 3});
-  CHECK_FALSE(options == InitializerOptions{kNormal, 0, 2, 3});
-  CHECK_FALSE(options == InitializerOptions{kNormal, 1, 0, 3});
-  CHECK_FALSE(options == InitializerOptions{kNormal, 1, 2, 0});
+TEST_CASE("options are equal where each of them is, and are set by their names") {
+  const InitializerOptions options{.distribution = kNormal, .mean = 1, .stddev = 2, .seed = 3};
+  InitializerOptions other;
+  other.distribution = kNormal;
+  other.seed = 3;
+  CHECK_FALSE(options == other);
+  CHECK(other.Set("mean", 1));
+  CHECK(other.Set("stddev", 2));
+  CHECK(options == other);
+  for (const char* name : {"value", "minval", "maxval", "mean", "stddev"}) {
+    InitializerOptions changed = options;
+    CHECK(changed.Set(name, 7));
+    CHECK_FALSE(options == changed);
+  }
+  other.seed = 0;
+  CHECK_FALSE(options == other);
+  other = options;
+  other.distribution = kUniform;
+  CHECK_FALSE(options == other);
+  CHECK_FALSE(other.Set("first", 1));
+  CHECK(DistributionOf("constant") == Distribution::kConstant);
+  CHECK(DistributionOf("uniform") == kUniform);
+  CHECK(DistributionOf("normal") == kNormal);
+  CHECK(DistributionOf("truncated_normal") == kTruncated);
+  CHECK_FALSE(DistributionOf("gamma").has_value());
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ TEST_CASE("every rule does what its formula says, for every width, clipped or no
             decays.push_back(static_cast<std::uint32_t>((r + step) % 3));
             references[r].Step(gradients[r], schedule, static_cast<std::uint64_t>(step), decays.back());
           }
-          Of(*kernels, options)(options, update, targets.data(), sources.data(), decays.data(), kRows, dim);
+          Of(*kernels, options)(options, update, {targets.data(), sources.data(), decays.data(), kRows, dim});
         }
         for (int r = 0; r < kRows; ++r) CHECK(Off(rows[r], references[r]) < 3e-5);
       }
@@ -255,7 +255,7 @@ TEST_CASE("every instruction set gives the same bits") {
         for (const auto& [name, row] : {std::pair("v3", &narrow), std::pair("v4", &wide)}) {
           float* target = row->data();
           const float* source = gradient.data();
-          Of(*KernelsNamed(name), options)(options, update, &target, &source, &decays, 1, dim);
+          Of(*KernelsNamed(name), options)(options, update, {&target, &source, &decays, 1, dim});
         }
       }
       CHECK(narrow == wide);
@@ -268,8 +268,8 @@ void Step(const OptimizerOptions& options, std::vector<float>* row, const std::v
           std::uint64_t powers = 1, const std::uint32_t* decays = nullptr) {
   float* target = row->data();
   const float* source = gradient.data();
-  Of(ActiveKernels(), options)(options, UpdateOf(options, 1, powers), &target, &source, decays, 1,
-                               static_cast<std::int32_t>(gradient.size()));
+  Of(ActiveKernels(), options)(options, UpdateOf(options, 1, powers),
+                               {&target, &source, decays, 1, static_cast<std::int32_t>(gradient.size())});
 }
 
 TEST_CASE("a new row's slots: as many as a rule has, and FTRL gives back the first weights for no gradient") {

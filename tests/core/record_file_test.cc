@@ -40,28 +40,27 @@ TEST_CASE("a part of a file gives its records, and says where they do not end wi
   const std::string one = testing::Framed("one"), two = testing::Framed("four"), three = testing::Framed("");
   const testing::MemoryFile memory(one + two + three);
   const std::size_t begin = one.size(), end = begin + two.size();
-  std::string_view record;
   RecordFile part(memory.path(), Compression::kNone, {begin, end});
-  REQUIRE(part.Next(&record) == RecordFile::Found::kRecord);
-  CHECK(record == "four");
-  CHECK(part.Next(&record) == RecordFile::Found::kEnd);
+  const RecordFile::Record record = part.Next();
+  REQUIRE(record.found == RecordFile::Found::kRecord);
+  CHECK(record.data == "four");
+  CHECK(part.Next().found == RecordFile::Found::kEnd);
   RecordFile longer(memory.path(), Compression::kNone, {begin, end + 13});
-  REQUIRE(longer.Next(&record) == RecordFile::Found::kRecord);
-  REQUIRE(longer.Next(&record) == RecordFile::Found::kLost);
+  REQUIRE(longer.Next().found == RecordFile::Found::kRecord);
+  REQUIRE(longer.Next().found == RecordFile::Found::kLost);
   CHECK(longer.wrong() == "record at offset 39 does not end within its split, which ends at 52: the file is cut off, or "
                           "its index is of another one");
   RecordFile within(memory.path(), Compression::kNone, {begin + 1, end});
-  REQUIRE(within.Next(&record) == RecordFile::Found::kLost);
+  REQUIRE(within.Next().found == RecordFile::Found::kLost);
   CHECK(within.wrong().find("length of the record at offset 20 is damaged") == 0);
   RecordFile behind(memory.path(), Compression::kNone, {1000, 1001});
-  CHECK(behind.Next(&record) == RecordFile::Found::kLost);
+  CHECK(behind.Next().found == RecordFile::Found::kLost);
 }
 
 TEST_CASE("a file that is not there says so, once and again") {
   RecordFile file("/proc/self/fd/none");
-  std::string_view record;
   for (int time = 0; time < 2; ++time) {
-    CHECK(file.Next(&record) == RecordFile::Found::kLost);
+    CHECK(file.Next().found == RecordFile::Found::kLost);
     CHECK(file.wrong().find("cannot be opened") == 0);
   }
 }
@@ -74,8 +73,7 @@ TEST_CASE("a directory and a pipe are no files of records") {
   REQUIRE(mkfifo(named.c_str(), 0600) == 0);
   for (const std::string& path : {std::string("/usr"), "/proc/self/fd/" + std::to_string(ends[0]), named}) {
     RecordFile file(path);
-    std::string_view record;
-    CHECK(file.Next(&record) == RecordFile::Found::kLost);
+    CHECK(file.Next().found == RecordFile::Found::kLost);
     CHECK(file.wrong().find("cannot be ") == 0);
   }
   close(ends[0]);

@@ -38,8 +38,7 @@ std::string File(std::uint32_t type, std::uint32_t dim, std::uint64_t count, con
 }
 
 std::string WrongOf(const std::string& file) {
-  ServedHeader header;
-  const std::string wrong = ParseServedHeader(file.data(), file.size(), &header);
+  const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
   if (!wrong.empty()) return wrong;
   ServedTable table(header);
   REQUIRE(table.Reserve());
@@ -50,8 +49,8 @@ std::string WrongOf(const std::string& file) {
 }
 
 std::vector<float> Found(const std::string& file, const std::vector<std::int64_t>& keys) {
-  ServedHeader header;
-  REQUIRE(ParseServedHeader(file.data(), file.size(), &header).empty());
+  const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
+  REQUIRE(wrong.empty());
   ServedTable table(header);
   REQUIRE(table.Reserve());
   std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());

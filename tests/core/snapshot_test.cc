@@ -8,10 +8,12 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "afo/core/table.h"
@@ -52,15 +54,10 @@ RowBlock BlockOf(std::size_t rows, std::size_t removed, std::uint32_t floats) {
   return block;
 }
 
-bool Same(const RowBlock& a, const RowBlock& b) {
-  return std::tie(a.floats, a.removed, a.keys, a.steps, a.frequencies, a.values) ==
-         std::tie(b.floats, b.removed, b.keys, b.steps, b.frequencies, b.values);
-}
-
 // The bytes in memory of exactly their length, so that a sanitizer sees who reads behind them.
-BlockError DecodeAlone(const std::string& bytes, std::uint32_t floats, RowBlock* block, std::size_t* used) {
+DecodedBlock DecodeAlone(const std::string& bytes, std::uint32_t floats) {
   const std::vector<char> alone(bytes.begin(), bytes.end());
-  return Decode(alone.data(), alone.size(), floats, block, used);
+  return Decode({alone.data(), alone.size()}, floats);
 }
 
 TEST_CASE("what was encoded comes back, one block behind the other") {
@@ -69,15 +66,14 @@ TEST_CASE("what was encoded comes back, one block behind the other") {
   for (const std::size_t rows : {0u, 1u, 5u, 100u}) {
     for (const std::size_t removed : {0u, 1u, 33u}) blocks.push_back(BlockOf(rows, removed, 7));
   }
-  for (const RowBlock& block : blocks) Encode(block, &bytes);
+  for (const RowBlock& block : blocks) bytes += Encode(block);
   std::size_t at = 0;
-  RowBlock got = BlockOf(3, 3, 3);  // what was there goes
   for (const RowBlock& block : blocks) {
-    std::size_t used = 0;
-    REQUIRE(Decode(bytes.data() + at, bytes.size() - at, 7, &got, &used) == BlockError::kNone);
-    CHECK(Same(got, block));
-    CHECK(got.empty() == (block.keys.empty() && block.removed.empty()));
-    at += used;
+    const DecodedBlock got = Decode(std::string_view(bytes).substr(at), 7);
+    REQUIRE(got.error == BlockError::kNone);
+    CHECK(got.block == block);
+    CHECK(got.block.empty() == (block.keys.empty() && block.removed.empty()));
+    at += got.bytes;
   }
   CHECK(at == bytes.size());
 }
@@ -90,8 +86,7 @@ TEST_CASE("golden bytes: a block is written as it was") {
   block.steps = {7};
   block.frequencies = {9};
   block.values = {1.0f, -2.0f};
-  std::string bytes;
-  Encode(block, &bytes);
+  const std::string bytes = Encode(block);
   const unsigned char wanted[] = {
       'a',  'f',  'o',  '1',  2,    0,    0,    0,     // magic, floats
       1,    0,    0,    0,    0,    0,    0,    0,     // rows
@@ -109,31 +104,31 @@ TEST_CASE("golden bytes: a block is written as it was") {
 }
 
 TEST_CASE("no part of a block is believed, nor one of which a bit is another") {
-  const RowBlock block = BlockOf(4, 2, 3), before = BlockOf(1, 1, 3);
-  std::string bytes;
-  Encode(block, &bytes);
-  RowBlock got = before;
-  std::size_t used = 77;
+  const RowBlock block = BlockOf(4, 2, 3);
+  const std::string bytes = Encode(block);
+  // Nothing but a whole block has rows, or a length.
+  const auto error_of = [](const std::string& given, std::uint32_t floats) {
+    const DecodedBlock got = DecodeAlone(given, floats);
+    REQUIRE((got.error == BlockError::kNone || (got.block == RowBlock() && got.bytes == 0)));
+    return got.error;
+  };
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    REQUIRE(DecodeAlone(bytes.substr(0, size), 3, &got, &used) == BlockError::kShort);
+    REQUIRE(error_of(bytes.substr(0, size), 3) == BlockError::kShort);
   }
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
-    const BlockError error = DecodeAlone(damaged, 3, &got, &used);
+    const BlockError error = error_of(damaged, 3);
     REQUIRE(error != BlockError::kNone);
     if (bit < 32) REQUIRE(error == BlockError::kNoBlock);
     REQUIRE(error != BlockError::kOtherWidth);  // a damaged width is damage
   }
-  CHECK(DecodeAlone(bytes, 4, &got, &used) == BlockError::kOtherWidth);
-  CHECK(DecodeAlone(bytes + "more", 3, &got, &used) == BlockError::kNone);
-  CHECK(used == bytes.size());
-  CHECK(Same(got, block));
-  got = before;
-  used = 77;
-  CHECK(DecodeAlone(bytes.substr(1), 3, &got, &used) == BlockError::kNoBlock);
-  CHECK(Same(got, before));  // nothing but a whole block fills it
-  CHECK(used == 77);
+  CHECK(error_of(bytes, 4) == BlockError::kOtherWidth);
+  CHECK(error_of(bytes.substr(1), 3) == BlockError::kNoBlock);
+  const DecodedBlock got = DecodeAlone(bytes + "more", 3);
+  CHECK(got.error == BlockError::kNone);
+  CHECK(got.bytes == bytes.size());
+  CHECK(got.block == block);
 }
 
 // A header, `room` bytes, and the right sum at the place where a reader looks for it who multiplies modulo 2^64.
@@ -152,8 +147,6 @@ std::string Claiming(std::uint32_t floats, std::uint64_t rows, std::uint64_t rem
 }
 
 TEST_CASE("a header may claim what it likes") {
-  RowBlock got;
-  std::size_t used = 0;
   const std::uint64_t claims[] = {0,          1,          2,          1ull << 20, 1ull << 32, 1ull << 59, 1ull << 60,
                                   1ull << 61, 1ull << 62, 1ull << 63, ~0ull,      ~0ull / 8,  ~0ull / 16};
   for (const std::uint64_t rows : claims) {
@@ -163,7 +156,7 @@ TEST_CASE("a header may claim what it likes") {
           // Of what is small nothing overflows.
           const bool small = removed < 9 && (rows == 0 || (rows < 9 && floats < 99));
           const bool fits = small && removed * 8 + rows * (16 + std::uint64_t{floats} * 4) <= room;
-          const BlockError error = DecodeAlone(Claiming(floats, rows, removed, room), floats, &got, &used);
+          const BlockError error = DecodeAlone(Claiming(floats, rows, removed, room), floats).error;
           REQUIRE(error == (fits ? BlockError::kNone : BlockError::kShort));
         }
       }
@@ -173,7 +166,7 @@ TEST_CASE("a header may claim what it likes") {
   for (int i = 0; i < 2000; ++i) {
     std::string bytes = random.Below(2) == 0 ? "" : "afo1";
     for (std::uint64_t j = random.Below(100); j > 0; --j) bytes += static_cast<char>(random.Bits());
-    REQUIRE(DecodeAlone(bytes, 1, &got, &used) != BlockError::kNone);
+    REQUIRE(DecodeAlone(bytes, 1).error != BlockError::kNone);
   }
 }
 
@@ -184,16 +177,14 @@ TableOptions OptionsOf(int shard_bits = 2) {
   options.dim = 3;
   options.shard_bits = shard_bits;
   options.optimizer.rule = Rule::kAdagrad;
-  options.initializer = {Distribution::kUniform, -0.5, 0.5, 3};
+  options.initializer = {.distribution = Distribution::kUniform, .minval = -0.5, .maxval = 0.5, .seed = 3};
   return options;
 }
 
 struct Known {
   std::uint32_t step, frequency;
   std::vector<float> values;
-  bool operator==(const Known& other) const {
-    return step == other.step && frequency == other.frequency && values == other.values;
-  }
+  bool operator==(const Known&) const = default;
 };
 
 using Contents = std::map<std::int64_t, Known>;
@@ -209,23 +200,26 @@ void Collect(const RowBlock& block, Contents* contents) {
 std::vector<RowBlock> ExportAll(const Table& table, std::int64_t since, std::uint32_t most = 50) {
   std::vector<RowBlock> blocks;
   for (std::int32_t shard = 0; shard < table.shards(); ++shard) {
-    blocks.emplace_back();
-    if (since != Table::kAllEpochs) table.ExportRemoved(shard, since, &blocks.back());
-    std::uint32_t cursor = 0;
-    while (table.Export(shard, &cursor, most, since, &blocks.back())) blocks.emplace_back();
+    RowBlock block = since == kAllEpochs ? RowBlock() : table.ExportRemoved(shard, since);
+    for (std::optional<std::uint32_t> next = 0; next.has_value(); block = RowBlock()) {
+      const ExportRange range{.shard = shard, .first = *next, .most = most, .since = since};
+      Exported exported = table.Export(range, std::move(block));
+      blocks.push_back(std::move(exported.block));
+      next = exported.next;
+    }
   }
   return blocks;
 }
 
 Contents ContentsOf(const Table& table) {
   Contents contents;
-  for (const RowBlock& block : ExportAll(table, Table::kAllEpochs)) Collect(block, &contents);
+  for (const RowBlock& block : ExportAll(table, kAllEpochs)) Collect(block, &contents);
   return contents;
 }
 
 void Train(Table* table, const std::vector<std::int64_t>& keys, Random* random, std::uint32_t step) {
   ShardOrder order;
-  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table->OrderByShard(keys, &order);
   const std::vector<float> gradients = random->Floats(keys.size() * 3);
   const std::vector<std::uint32_t> counts(keys.size(), 2);
   const Update update = table->NextUpdate(1);
@@ -233,13 +227,13 @@ void Train(Table* table, const std::vector<std::int64_t>& keys, Random* random, 
     StepInfo info;
     info.step = step;
     const Status status =
-        table->Apply(order, shard, keys.data(), nullptr, gradients.data(), counts.data(), update, info);
+        table->Apply(order, shard, keys.data(), {.gradients = gradients.data(), .counts = counts.data()}, update, info);
     REQUIRE(status == Status::kOk);
   }
 }
 
 void Remove(Table* table, const std::vector<std::int64_t>& keys) {
-  table->Remove(keys.data(), static_cast<std::int64_t>(keys.size()));
+  table->Remove(keys);
 }
 
 TEST_CASE("an export has every row once, in blocks of no more than asked for") {
@@ -251,7 +245,7 @@ TEST_CASE("an export has every row once, in blocks of no more than asked for") {
   for (const std::uint32_t most : {1u, 7u, 100000u}) {
     std::set<std::int64_t> seen;
     int wrong = 0;
-    for (const RowBlock& block : ExportAll(table, Table::kAllEpochs, most)) {
+    for (const RowBlock& block : ExportAll(table, kAllEpochs, most)) {
       wrong += block.keys.size() > most || block.floats != 6;
       wrong += block.steps.size() != block.keys.size() || block.frequencies.size() != block.keys.size();
       wrong += block.values.size() != block.keys.size() * 6;
@@ -277,10 +271,10 @@ TEST_CASE("a table comes back from its export, on one server or on many, cut int
     for (std::uint32_t server = 0; server < servers; ++server) {
       Table restored(OptionsOf(static_cast<int>(server)));
       std::int64_t imported = 0;
-      for (const RowBlock& block : ExportAll(table, Table::kAllEpochs)) {
-        const std::int64_t here = restored.Import(block, server, servers);
-        REQUIRE(here >= 0);
-        imported += here;
+      for (const RowBlock& block : ExportAll(table, kAllEpochs)) {
+        const std::optional<std::int64_t> here = restored.Import(block, server, servers);
+        REQUIRE(here.has_value());
+        imported += *here;
       }
       CHECK(imported == restored.size());
       all += imported;
@@ -321,7 +315,7 @@ TEST_CASE("a checkpoint and the deltas on it are the table, for hundreds of epoc
     std::vector<std::unique_ptr<Table>> restored;
     for (std::uint32_t i = 0; i < servers; ++i) restored.push_back(std::make_unique<Table>(OptionsOf(1)));
     std::vector<std::int64_t> keys = random.Keys(120);
-    std::int64_t since = Table::kAllEpochs;
+    std::int64_t since = kAllEpochs;
     int wrong = 0;
     std::size_t rows = 0;
     for (std::uint32_t round = 0; round < 600; ++round) {
@@ -335,13 +329,10 @@ TEST_CASE("a checkpoint and the deltas on it are the table, for hundreds of epoc
       const std::uint64_t epoch = table.BeginEpoch();
       wrong += table.epoch() != epoch || epoch != round + 1;
       for (const RowBlock& block : ExportAll(table, since, 10)) {
-        std::string bytes;
-        Encode(block, &bytes);
-        RowBlock read;
-        std::size_t used;
-        REQUIRE(Decode(bytes.data(), bytes.size(), 6, &read, &used) == BlockError::kNone);
-        for (std::uint32_t i = 0; i < servers; ++i) wrong += restored[i]->Import(read, i, servers) < 0;
-        rows += since == Table::kAllEpochs || saves_fail ? 0 : block.keys.size();
+        const DecodedBlock read = Decode(Encode(block), 6);
+        REQUIRE(read.error == BlockError::kNone);
+        for (std::uint32_t i = 0; i < servers; ++i) wrong += !restored[i]->Import(read.block, i, servers).has_value();
+        rows += since == kAllEpochs || saves_fail ? 0 : block.keys.size();
       }
       // Rounds that a delta stands on two of: an earlier one would do, too.
       if (round % 7 != 0 && !saves_fail) {
@@ -368,14 +359,13 @@ TEST_CASE("a delta has what changed since, and nothing else") {
     return keys;
   };
   const auto removed = [&](std::int64_t since) {
-    RowBlock block;
-    table.ExportRemoved(0, since, &block);
+    const RowBlock block = table.ExportRemoved(0, since);
     CHECK(block.floats == 6);
     return std::multiset<std::int64_t>(block.removed.begin(), block.removed.end());
   };
   Train(&table, {1, 2, 3, 4}, &random, 1);
   Remove(&table, {4});
-  CHECK(removed(Table::kAllEpochs).empty());  // no checkpoint yet that would have it
+  CHECK(removed(kAllEpochs).empty());  // no checkpoint yet that would have it
   const auto first = static_cast<std::int64_t>(table.BeginEpoch());
   CHECK(changed(first).empty());
   Train(&table, {2}, &random, 1);
@@ -385,12 +375,12 @@ TEST_CASE("a delta has what changed since, and nothing else") {
   CHECK(changed(first) == std::set<std::int64_t>{2});
   ShardOrder order;
   const std::vector<std::int64_t> looked{1, 7};
-  table.OrderByShard(looked.data(), 2, &order);
+  table.OrderByShard(looked, &order);
   std::vector<float> values(6);
-  REQUIRE(table.LookupOrInsert(order, 0, looked.data(), values.data(), nullptr) == Status::kOk);
+  REQUIRE(table.LookupOrInsert(order, 0, looked.data(), {.values = values.data()}) == Status::kOk);
   CHECK(changed(second) == std::set<std::int64_t>{7});  // new; to be looked at changes nothing
   CHECK(changed(first) == std::set<std::int64_t>{2, 7});
-  CHECK(changed(Table::kAllEpochs) == std::set<std::int64_t>{1, 2, 7});
+  CHECK(changed(kAllEpochs) == std::set<std::int64_t>{1, 2, 7});
   Remove(&table, {7, 1000});
   CHECK(removed(first) == std::multiset<std::int64_t>{3, 7});
   CHECK(removed(second) == std::multiset<std::int64_t>{7});
@@ -427,7 +417,7 @@ TEST_CASE("of a block without slots they begin as those of a new row with these 
     std::copy_n(block.values.begin() + dim, dim, wanted.begin());
     FillSlots(options.optimizer, wanted.data(), dim);
     std::size_t rows = 0;
-    for (const RowBlock& got : ExportAll(table, Table::kAllEpochs)) {
+    for (const RowBlock& got : ExportAll(table, kAllEpochs)) {
       for (std::size_t i = 0; i < got.keys.size(); ++i, ++rows) {
         if (got.keys[i] != -5) continue;
         CHECK(got.steps[i] == 4);
@@ -446,14 +436,14 @@ TEST_CASE("a table that was cleared is as a new one, and may be filled again") {
   table.BeginEpoch();
   Train(&table, keys, &random, 1);
   Remove(&table, {keys[0], keys[1]});
-  const std::vector<RowBlock> blocks = ExportAll(table, Table::kAllEpochs);
+  const std::vector<RowBlock> blocks = ExportAll(table, kAllEpochs);
   const Contents wanted = ContentsOf(table);
   table.Clear();
   CHECK(table.size() == 0);
   CHECK(table.bytes() == 0);
   CHECK(ContentsOf(table).empty());
   for (const RowBlock& block : ExportAll(table, 0)) CHECK(block.empty());
-  for (const RowBlock& block : blocks) REQUIRE(table.Import(block, 0, 1) >= 0);
+  for (const RowBlock& block : blocks) REQUIRE(table.Import(block, 0, 1).has_value());
   CHECK(ContentsOf(table) == wanted);
 }
 
@@ -475,18 +465,18 @@ TEST_CASE("rows are whole in an export while others train, and what it misses is
           keys.push_back(static_cast<std::int64_t>(first * 10 + j));
         }
         ShardOrder order;
-        table.OrderByShard(keys.data(), 10, &order);
+        table.OrderByShard(keys, &order);
         const std::vector<float> ones(30, 1.0f);
         for (std::int32_t shard = 0; shard < 2; ++shard) {
-          (void)table.Apply(order, shard, keys.data(), nullptr, ones.data(), nullptr, table.NextUpdate(1), {});
+          (void)table.Apply(order, shard, keys.data(), {.gradients = ones.data()}, table.NextUpdate(1), {});
         }
-        if (i % 5 == 0) table.Remove(keys.data(), 3);
+        if (i % 5 == 0) table.Remove({keys.data(), 3});
       }
       --training;
     });
   }
   int wrong = 0;
-  std::int64_t since = Table::kAllEpochs;
+  std::int64_t since = kAllEpochs;
   for (bool last = false; !last;) {
     last = training == 0;
     const auto epoch = static_cast<std::int64_t>(table.BeginEpoch());
@@ -497,7 +487,7 @@ TEST_CASE("rows are whole in an export while others train, and what it misses is
         const auto frequency = static_cast<float>(block.frequencies[i]);
         wrong += values[0] != -frequency || values[1] != -frequency || values[2] != -frequency;
       }
-      wrong += restored.Import(block, 0, 1) < 0;
+      wrong += !restored.Import(block, 0, 1).has_value();
     }
     since = epoch;
     table.ForgetRemoved(static_cast<std::uint64_t>(epoch));

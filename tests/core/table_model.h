@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -52,10 +53,12 @@ class MirroredTable {
              StepInfo info = {}, const std::uint32_t* counts = nullptr) {
     std::vector<std::uint32_t> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) rows.push_back(RowToTell(told, keys[i], random));
+    const RowGradients of{.gradients = gradients.data(),
+                          .rows = told == Told::kNothing ? nullptr : rows.data(),
+                          .counts = counts};
     const Update update = table_.NextUpdate(info.schedule);
     ForEachShard(keys, [&](const ShardOrder& order, std::int32_t shard) {
-      return table_.Apply(order, shard, keys.data(), told == Told::kNothing ? nullptr : rows.data(), gradients.data(),
-                          counts, update, info);
+      return table_.Apply(order, shard, keys.data(), of, update, info);
     });
     ApplyToModel(keys, gradients, info, counts);
     Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after an update");
@@ -64,7 +67,7 @@ class MirroredTable {
   void Remove(const std::vector<std::int64_t>& keys) {
     std::int64_t wanted = 0;
     for (const std::int64_t key : keys) wanted += Forget(key);
-    Check(table_.Remove(keys.data(), static_cast<std::int64_t>(keys.size())) == wanted, "another number removed");
+    Check(table_.Remove(keys) == wanted, "another number removed");
     Check(table_.size() == static_cast<std::int64_t>(model_.size()), "another number of keys after a removal");
   }
 
@@ -153,7 +156,7 @@ class MirroredTable {
   template <typename Work>
   void ForEachShard(const std::vector<std::int64_t>& keys, const Work& work) {
     ShardOrder order;
-    table_.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+    table_.OrderByShard(keys, &order);
     for (std::int32_t shard = 0; shard < table_.shards(); ++shard) {
       Check(work(order, shard) == Status::kOk, "out of memory");
     }
@@ -191,12 +194,13 @@ class MirroredTable {
 
   RowBlock Exported(std::int32_t shard, bool candidates) const {
     RowBlock block;
-    std::uint32_t cursor = 0;
-    const auto more = [&] {
-      return candidates ? table_.ExportCandidates(shard, &cursor, 7, Table::kAllEpochs, &block)
-                        : table_.Export(shard, &cursor, 7, Table::kAllEpochs, &block);
-    };
-    while (more()) {
+    for (std::optional<std::uint32_t> next = 0; next.has_value();) {
+      const auto most = static_cast<std::uint32_t>(block.keys.size()) + 7;
+      const ExportRange range{.shard = shard, .first = *next, .most = most};
+      auto exported = candidates ? table_.ExportCandidates(range, std::move(block))
+                                 : table_.Export(range, std::move(block));
+      block = std::move(exported.block);
+      next = exported.next;
     }
     return block;
   }
@@ -240,10 +244,10 @@ class MirroredTable {
     // One more than asked for, which must stay.
     std::vector<float> values((keys.size() + 1) * dim, -12345.0f);
     std::vector<std::uint32_t> rows(keys.size() + 1, 0xabcdef);
-    std::uint32_t* wanted_rows = wants_rows ? rows.data() : nullptr;
+    const LookupOutput to{.values = values.data(), .rows = wants_rows ? rows.data() : nullptr};
     ForEachShard(keys, [&](const ShardOrder& order, std::int32_t shard) {
-      if (inserts) return table_.LookupOrInsert(order, shard, keys.data(), values.data(), wanted_rows);
-      table_.Lookup(order, shard, keys.data(), values.data(), wanted_rows);
+      if (inserts) return table_.LookupOrInsert(order, shard, keys.data(), to);
+      table_.Lookup(order, shard, keys.data(), to);
       return Status::kOk;
     });
     Check(values[keys.size() * dim] == -12345.0f && rows.back() == 0xabcdef, "written behind the last key");
@@ -320,7 +324,7 @@ class MirroredTable {
       entry.frequency = std::min(entry.frequency + count, kMaxFrequency);
       float* row = entry.values.data();
       const float* gradient = gradients.data() + i * static_cast<std::size_t>(options_.dim);
-      apply(rule, update, &row, &gradient, &decays, 1, options_.dim);
+      apply(rule, update, {&row, &gradient, &decays, 1, options_.dim});
     }
   }
 

@@ -36,7 +36,7 @@ TableOptions OptionsOf(std::int32_t dim, Rule rule = Rule::kSgd, int shard_bits 
   options.optimizer.rule = rule;
   options.optimizer.decay_rate = 0.5f;
   options.optimizer.decay_steps = 10;
-  options.initializer = {Distribution::kUniform, -0.5, 0.5, 3};
+  options.initializer = {.distribution = Distribution::kUniform, .minval = -0.5, .maxval = 0.5, .seed = 3};
   return options;
 }
 
@@ -44,12 +44,12 @@ TableOptions OptionsOf(std::int32_t dim, Rule rule = Rule::kSgd, int shard_bits 
 std::vector<float> LookupOrInsert(Table* table, const std::vector<std::int64_t>& keys,
                                   std::vector<std::uint32_t>* rows = nullptr) {
   ShardOrder order;
-  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table->OrderByShard(keys, &order);
   std::vector<float> values(keys.size() * static_cast<std::size_t>(table->options().dim), NAN);
   if (rows != nullptr) rows->assign(keys.size(), 0xabcdef);
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    const Status status =
-        table->LookupOrInsert(order, shard, keys.data(), values.data(), rows == nullptr ? nullptr : rows->data());
+    const LookupOutput to{.values = values.data(), .rows = rows == nullptr ? nullptr : rows->data()};
+    const Status status = table->LookupOrInsert(order, shard, keys.data(), to);
     REQUIRE(status == Status::kOk);
   }
   return values;
@@ -57,10 +57,10 @@ std::vector<float> LookupOrInsert(Table* table, const std::vector<std::int64_t>&
 
 std::vector<float> Lookup(const Table& table, const std::vector<std::int64_t>& keys) {
   ShardOrder order;
-  table.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table.OrderByShard(keys, &order);
   std::vector<float> values(keys.size() * static_cast<std::size_t>(table.options().dim), NAN);
   for (std::int32_t shard = 0; shard < table.shards(); ++shard) {
-    table.Lookup(order, shard, keys.data(), values.data(), nullptr);
+    table.Lookup(order, shard, keys.data(), {.values = values.data()});
   }
   return values;
 }
@@ -68,11 +68,12 @@ std::vector<float> Lookup(const Table& table, const std::vector<std::int64_t>& k
 bool Apply(Table* table, const std::vector<std::int64_t>& keys, const std::uint32_t* rows,
            const std::vector<float>& gradients, StepInfo info = {}) {
   ShardOrder order;
-  table->OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+  table->OrderByShard(keys, &order);
   const Update update = table->NextUpdate(info.schedule);
   bool all = true;
   for (std::int32_t shard = 0; shard < table->shards(); ++shard) {
-    const Status status = table->Apply(order, shard, keys.data(), rows, gradients.data(), nullptr, update, info);
+    const RowGradients of{.gradients = gradients.data(), .rows = rows};
+    const Status status = table->Apply(order, shard, keys.data(), of, update, info);
     all = all && status == Status::kOk;
   }
   return all;
@@ -86,7 +87,7 @@ TEST_CASE("a batch is ordered by shard, and within one as it was") {
     ShardOrder order;  // used again
     for (const std::size_t count : {0u, 1u, 1000u, 77u}) {
       const std::vector<std::int64_t> keys = random.Keys(count);
-      table.OrderByShard(keys.data(), static_cast<std::int64_t>(count), &order);
+      table.OrderByShard(keys, &order);
       REQUIRE(order.positions.size() == count);
       REQUIRE(order.starts.size() == static_cast<std::size_t>(table.shards()) + 1);
       CHECK(order.starts.front() == 0);
@@ -208,7 +209,8 @@ TEST_CASE("keys that all begin at one line are found, many as they are") {
 TEST_CASE("a new key has its first values, and has them again after it was removed") {
   for (const Distribution each : {Distribution::kConstant, Distribution::kUniform, Distribution::kNormal}) {
     TableOptions options = OptionsOf(6, Rule::kAdagrad);
-    options.initializer = {each, 0.25, 0.75, 9};
+    options.initializer = {.distribution = each, .value = 0.25, .minval = 0.25, .maxval = 0.75, .mean = 0.25,
+                           .stddev = 0.75, .seed = 9};
     Table table(options);
     const std::vector<std::int64_t> keys = Random(8).Keys(500);
     std::vector<float> wanted(keys.size() * 6);
@@ -220,8 +222,8 @@ TEST_CASE("a new key has its first values, and has them again after it was remov
     REQUIRE(Apply(&table, keys, nullptr, std::vector<float>(keys.size() * 6, 1.0f)));
     const std::vector<float> after = Lookup(table, keys);
     CHECK(after != wanted);
-    CHECK(table.Remove(keys.data(), 500) == 500);
-    CHECK(table.Remove(keys.data(), 500) == 0);
+    CHECK(table.Remove({keys.data(), 500}) == 500);
+    CHECK(table.Remove({keys.data(), 500}) == 0);
     CHECK(Lookup(table, keys) == wanted);
     CHECK(LookupOrInsert(&table, {keys.rbegin(), keys.rend()}) != after);
     CHECK(LookupOrInsert(&table, keys) == wanted);
@@ -241,7 +243,7 @@ TEST_CASE("removed rows are used again, so a table of which as much goes as come
     std::vector<std::uint32_t> rows;
     LookupOrInsert(&table, keys, &rows);
     CHECK(*std::max_element(rows.begin(), rows.end()) < 400);  // of each of four shards
-    CHECK(table.Remove(keys.data(), 1000) == 1000);
+    CHECK(table.Remove({keys.data(), 1000}) == 1000);
     if (round == 9) bytes = table.bytes();
   }
   CHECK(table.bytes() < bytes * 3 / 2);
@@ -260,7 +262,7 @@ TEST_CASE("a row of which an update was told long ago is not written when it is 
   std::vector<std::uint32_t> rows, rows_now;
   LookupOrInsert(&table, {100, 200}, &rows);
   const std::int64_t gone[] = {100, 200};
-  REQUIRE(table.Remove(gone, 2) == 2);
+  REQUIRE(table.Remove(gone) == 2);
   const std::vector<float> first = LookupOrInsert(&table, {300, 400}, &rows_now);
   std::sort(rows_now.begin(), rows_now.end());
   std::vector<std::uint32_t> sorted = rows;
@@ -278,7 +280,7 @@ TEST_CASE("a free row, which holds the number of the next, is not taken for a ke
       Table table(OptionsOf(1, Rule::kSgd, 0));
       const std::vector<std::int64_t> keys{100, 101, 102, 103};
       LookupOrInsert(&table, keys);
-      REQUIRE(table.Remove(keys.data(), 4) == 4);
+      REQUIRE(table.Remove({keys.data(), 4}) == 4);
       REQUIRE(Apply(&table, {key}, &row, {0}));
       CHECK(table.size() == 1);
       LookupOrInsert(&table, {200, 201, 202, 203});
@@ -312,7 +314,7 @@ TEST_CASE("the result does not depend on the number of shards") {
       LookupOrInsert(&table, chosen, &rows);
       REQUIRE(Apply(&table, chosen, i % 2 == 0 ? rows.data() : nullptr, random.Floats(5000)));
       const std::vector<std::int64_t> gone = Choose(keys, 100, &random);
-      table.Remove(gone.data(), 100);
+      table.Remove({gone.data(), 100});
     }
     const std::vector<float> values = Lookup(table, keys);
     if (first.empty()) first = values;
@@ -364,7 +366,7 @@ TEST_CASE("an empty table, and empty batches") {
   CHECK(table.size() == 0);
   CHECK(table.bytes() == 0);
   const std::int64_t key = 5;
-  CHECK(table.Remove(&key, 1) == 0);
+  CHECK(table.Remove({&key, 1}) == 0);
   CHECK(LookupOrInsert(&table, {}).empty());
   CHECK(Lookup(table, {}).empty());
   CHECK(Apply(&table, {}, nullptr, {}));
@@ -422,17 +424,18 @@ void Sum(int shard_bits, bool overlapping) {
         }
       }
       ShardOrder order;
-      table.OrderByShard(keys.data(), static_cast<std::int64_t>(keys.size()), &order);
+      table.OrderByShard(keys, &order);
       std::vector<float> values(gradients.size());
       std::vector<std::uint32_t> rows(keys.size());
       const bool looks = round % 3 != 0;  // an update that nothing was looked up for inserts
       const Update update = table.NextUpdate(1);
       for (std::int32_t s = 0; s < table.shards(); ++s) {
         if (looks) {
-          wrong += table.LookupOrInsert(order, s, keys.data(), values.data(), rows.data()) != Status::kOk;
+          const LookupOutput to{.values = values.data(), .rows = rows.data()};
+          wrong += table.LookupOrInsert(order, s, keys.data(), to) != Status::kOk;
         }
-        wrong += table.Apply(order, s, keys.data(), looks ? rows.data() : nullptr, gradients.data(), nullptr, update,
-                             {}) != Status::kOk;
+        const RowGradients of{.gradients = gradients.data(), .rows = looks ? rows.data() : nullptr};
+        wrong += table.Apply(order, s, keys.data(), of, update, {}) != Status::kOk;
       }
     }
   });
@@ -506,15 +509,16 @@ TEST_CASE("a lookup gives no other key's weights, whoever removes and inserts me
         std::vector<std::uint32_t> rows(64, kNoRow);
         std::vector<float> values(64 * kDim), wanted(kDim);
         ShardOrder order;
-        table.OrderByShard(keys.data(), 64, &order);
-        wrong += table.LookupOrInsert(order, 0, keys.data(), values.data(), rows.data()) != Status::kOk;
+        table.OrderByShard(keys, &order);
+        const LookupOutput to{.values = values.data(), .rows = rows.data()};
+        wrong += table.LookupOrInsert(order, 0, keys.data(), to) != Status::kOk;
         for (std::size_t i = 0; i < 64; ++i) {
           initializer.Fill(keys[i], wanted.data(), kDim);
           wrong += std::memcmp(wanted.data(), &values[i * kDim], kDim * sizeof(float)) != 0;
         }
         // Their numbers may be stale by now, even those of two keys the same: updates see to that.
         wrong += std::count(rows.begin(), rows.end(), kNoRow) != 0;
-        table.Remove(&keys[63], 1);
+        table.Remove({&keys[63], 1});
       }
       --looking;
       return;
@@ -522,9 +526,9 @@ TEST_CASE("a lookup gives no other key's weights, whoever removes and inserts me
     // What is removed gives its row to another key at once.
     for (std::int64_t i = 0; looking > 0; ++i) {
       const std::int64_t gone = i % 63, other = 5000 + i % 100;
-      table.Remove(&gone, 1);
+      table.Remove({&gone, 1});
       wrong += !Apply(&table, {other}, nullptr, std::vector<float>(kDim, 0.0f));
-      table.Remove(&other, 1);
+      table.Remove({&other, 1});
     }
   });
   CHECK(wrong.load() == 0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,18 +41,16 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
     all += batch.ids[i].size();
   }
   std::vector<std::int32_t> places(all + 1, -7);
-  UniqueKeys unique;
-  unique.keys = {1, 2, 3};  // of an earlier batch
-  unique.counts = {9};
-  unique.splits = {4, 5, 6, 7};
-  if (!partition->Run(runs, batch.tables, servers, places.data(), &unique)) return "refused";
+  const std::optional<UniqueKeys> found = partition->Run(runs, {batch.tables, servers}, places.data());
+  if (!found.has_value()) return "refused";
+  const UniqueKeys& unique = *found;
   if (places.back() != -7) return "a place behind the last";
 
   std::map<std::pair<std::int32_t, std::int64_t>, std::uint32_t> wanted;  // (table, key): how often
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     for (const std::int64_t id : batch.ids[i]) ++wanted[{batch.table[i], id}];
   }
-  if (unique.size != wanted.size()) return "so many keys: " + std::to_string(unique.size);
+  if (unique.keys.size() != wanted.size()) return "so many keys: " + std::to_string(unique.keys.size());
   const auto width = static_cast<std::size_t>(batch.tables) + 1;
   if (unique.splits.size() != servers * width) return "so many splits: " + std::to_string(unique.splits.size());
 
@@ -65,7 +64,7 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
     for (std::int32_t table = 0; table < batch.tables; ++table) {
       std::set<std::int64_t> seen;
       for (std::int32_t i = splits[table]; i < splits[table + 1]; ++i, ++at) {
-        if (at >= unique.size) return "splits beyond the keys";
+        if (at >= unique.keys.size()) return "splits beyond the keys";
         const std::int64_t key = unique.keys[at];
         if (!seen.insert(key).second) return "a key twice";
         if (OwnerOf(HashOf(key), servers) != server) return "a key at a server that does not own it";
@@ -75,7 +74,7 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
       }
     }
   }
-  if (at != unique.size) return "splits that leave keys out";
+  if (at != unique.keys.size()) return "splits that leave keys out";
 
   // Every id's place is its key's.
   const int shift = PlaceShift(servers);
@@ -177,10 +176,11 @@ TEST_CASE("the keys of a server's table are in the order of its shards") {
   const std::vector<std::int64_t> ids = random.Keys(20000);
   std::vector<std::int32_t> places(ids.size());
   UniquePartition partition;
-  UniqueKeys unique;
-  REQUIRE(partition.Run({{ids.data(), 20000, 0}}, 1, 2, places.data(), &unique));
+  const std::optional<UniqueKeys> found = partition.Run({{ids.data(), 20000, 0}}, {1, 2}, places.data());
+  REQUIRE(found.has_value());
+  const UniqueKeys& unique = *found;
   int wrong = 0;
-  for (std::size_t i = 1; i < unique.size; ++i) {
+  for (std::size_t i = 1; i < unique.keys.size(); ++i) {
     if (static_cast<std::int32_t>(i) == unique.splits[1]) continue;  // the next server's first
     wrong += ShardOf(HashOf(unique.keys[i - 1]), 3) > ShardOf(HashOf(unique.keys[i]), 3);
   }
@@ -191,18 +191,18 @@ TEST_CASE("the same batch gives the same keys in the same order, whatever came b
   Random random(4);
   const std::vector<std::int64_t> ids = Draw(&random, 5000, 900);
   std::vector<std::int32_t> first(ids.size()), second(ids.size());
-  UniqueKeys one, other;
   UniquePartition fresh, used;
   const std::vector<std::int64_t> before = random.Keys(30000);
   std::vector<std::int32_t> places(before.size());
-  REQUIRE(used.Run({{before.data(), 30000, 2}}, 3, 5, places.data(), &other));
-  REQUIRE(fresh.Run({{ids.data(), 5000, 0}}, 1, 4, first.data(), &one));
-  REQUIRE(used.Run({{ids.data(), 5000, 0}}, 1, 4, second.data(), &other));
+  REQUIRE(used.Run({{before.data(), 30000, 2}}, {3, 5}, places.data()).has_value());
+  const auto one = fresh.Run({{ids.data(), 5000, 0}}, {1, 4}, first.data());
+  const auto other = used.Run({{ids.data(), 5000, 0}}, {1, 4}, second.data());
+  REQUIRE(one.has_value());
+  REQUIRE(other.has_value());
   CHECK(first == second);
-  REQUIRE(one.size == other.size);
-  CHECK(std::equal(one.keys.begin(), one.keys.begin() + one.size, other.keys.begin()));
-  CHECK(std::equal(one.counts.begin(), one.counts.begin() + one.size, other.counts.begin()));
-  CHECK(one.splits == other.splits);
+  CHECK(std::ranges::equal(one->keys, other->keys));
+  CHECK(std::ranges::equal(one->counts, other->counts));
+  CHECK(std::ranges::equal(one->splits, other->splits));
 }
 
 TEST_CASE("a place has bits for every server, and all others for numbers") {
@@ -227,15 +227,16 @@ TEST_CASE("more keys than a place can count are refused") {
   for (std::uint64_t n = 0; n < 32769; ++n) ids.push_back(KeyOf(HashFrom(1, n & 255, n << 10, n)));
   std::vector<std::int32_t> places(ids.size());
   UniquePartition partition;
-  UniqueKeys unique;
-  CHECK_FALSE(partition.Run({{ids.data(), 32769, 0}}, 1, kMost, places.data(), &unique));
-  CHECK(partition.Run({{ids.data(), 32767, 0}}, 1, kMost, places.data(), &unique));
-  CHECK(unique.size == 32767);
+  const auto keys_of = [&](const std::vector<IdRun>& runs, std::int32_t tables) {
+    const auto found = partition.Run(runs, {tables, kMost}, places.data());
+    return found.has_value() ? found->keys.size() : 0;
+  };
+  CHECK(keys_of({{ids.data(), 32769, 0}}, 1) == 0);
+  CHECK(keys_of({{ids.data(), 32767, 0}}, 1) == 32767);
   // Two tables have numbers of their own.
   const std::vector<IdRun> runs{{ids.data(), 20000, 0}, {ids.data() + 5000, 20000, 1}};
   places.resize(40000);
-  CHECK(partition.Run(runs, 2, kMost, places.data(), &unique));
-  CHECK(unique.size == 40000);
+  CHECK(keys_of(runs, 2) == 40000);
 }
 
 }  // namespace

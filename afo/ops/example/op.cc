@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace afo {
@@ -99,12 +100,9 @@ class ParseExampleOp : public OpKernel {
     const Tensor& records = context->input(0);
     OP_REQUIRES(context, records.dims() == 1, absl::InvalidArgumentError("records are [n]"));
     const int64_t count = records.NumElements();
-    Strings strings;
-    std::vector<ExampleColumn> wanted;
-    std::vector<void*> outputs;
-    std::vector<Tensor*> tensors;
-    OP_REQUIRES_OK(context, Prepare(context, count, &strings, &wanted, &outputs, &tensors));
-    const ExampleColumns columns(std::move(wanted));
+    OP_REQUIRES_VALUE(Prepared prepared, context, Prepare(context, count));
+    const std::vector<void*>& outputs = prepared.outputs;
+    const ExampleColumns columns(std::move(prepared.columns));
     FirstWrong wrong;
     const auto texts = records.flat<tstring>();
     const auto body = [&](int64_t first, int64_t last) {
@@ -113,7 +111,7 @@ class ParseExampleOp : public OpKernel {
         const std::string words = decoder.Decode(ViewOf(texts(row)), row);
         if (!words.empty()) return wrong.Note(row, words);
       }
-      Assign(outputs, tensors, first, last);
+      Assign(outputs, prepared.tensors, first, last);
     };
     const auto threads = context->device()->tensorflow_cpu_worker_threads();
     tensorflow::Shard(threads->num_threads, threads->workers, count,
@@ -122,8 +120,16 @@ class ParseExampleOp : public OpKernel {
   }
 
  private:
-  absl::Status Prepare(OpKernelContext* context, int64_t records, Strings* strings, std::vector<ExampleColumn>* wanted,
-                       std::vector<void*>* outputs, std::vector<Tensor*>* tensors) const {
+  // Where the decoder writes, a column each.
+  struct Prepared {
+    std::vector<ExampleColumn> columns;
+    std::vector<void*> outputs;
+    std::vector<Tensor*> tensors;
+    Strings strings;  // what of these is text
+  };
+
+  absl::StatusOr<Prepared> Prepare(OpKernelContext* context, int64_t records) const {
+    Prepared prepared;
     OpInputList fills;
     OpOutputList values;
     TF_RETURN_IF_ERROR(context->input_list("fills", &fills));
@@ -135,12 +141,16 @@ class ParseExampleOp : public OpKernel {
       const int64_t width = fill.NumElements();
       Tensor* out = nullptr;
       TF_RETURN_IF_ERROR(values.allocate(i, {records, width}, &out));
-      tensors->push_back(out);
-      outputs->push_back(is_text ? strings->Views(records * width) : out->data());
-      wanted->push_back({names_[i], KindOf(types_[i]), width, any_length_[i], required_[i],
-                         is_text ? strings->Views(fill) : fill.data()});
+      prepared.tensors.push_back(out);
+      prepared.outputs.push_back(is_text ? prepared.strings.Views(records * width) : out->data());
+      prepared.columns.push_back({.name = names_[i],
+                                  .kind = KindOf(types_[i]),
+                                  .width = width,
+                                  .any_length = any_length_[i],
+                                  .required = required_[i],
+                                  .fill = is_text ? prepared.strings.Views(fill) : fill.data()});
     }
-    return absl::OkStatus();
+    return prepared;
   }
 
   // Strings of these rows, while their records are in the cache.

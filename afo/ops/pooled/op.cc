@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -119,7 +120,7 @@ class BagsByServerOp : public OpKernel {
     OP_REQUIRES_OK(context, context->input("run_lengths", &lengths));
     OP_REQUIRES_OK(context, context->input_list("bags", &bags));
     OP_REQUIRES_OK(context, context->input_list("weights", &weights));
-    std::vector<Dealt> dealt(servers_);
+    std::vector<ServerBags> parts(servers_);
     const bool weighted = std::any_of(weights.begin(), weights.end(),
                                       [](const Tensor& each) { return each.NumElements() > 0; });
     Tensor* samples = nullptr;
@@ -131,19 +132,20 @@ class BagsByServerOp : public OpKernel {
       const int64_t ids = lengths->flat<int64_t>()(run);
       OP_REQUIRES(context, ids >= 0 && ids <= end - first,
                   absl::InvalidArgumentError("lengths and places do not agree"));
-      OP_REQUIRES_OK(context, Deal(first, ids, bags[run], weights[run], weighted, &dealt));
+      OP_REQUIRES_OK(context, AddRun(first, ids, bags[run], weights[run], weighted, parts));
       samples->vec<int32_t>()(run) = static_cast<int32_t>(SamplesOf(ids, bags[run]));
       first += ids;
     }
     for (int server = 0; server < servers_; ++server) {
       const auto ends = splits[server].flat<int32_t>();
       const bool is_near = ends.size() == 0 || ends(ends.size() - 1) <= kNear;
-      OP_REQUIRES_OK(context, Emit(context, server, dealt[server], is_near));
+      OP_REQUIRES_OK(context, Emit(context, server, parts[server], is_near));
     }
   }
 
  private:
-  struct Dealt {
+  // What one server has of all bags.
+  struct ServerBags {
     std::vector<int32_t> lengths, numbers;
     std::vector<float> weights;
   };
@@ -152,8 +154,9 @@ class BagsByServerOp : public OpKernel {
     return bags.NumElements() == 0 ? ids : bags.NumElements() - 1;
   }
 
-  absl::Status Deal(const int32_t* places, int64_t ids, const Tensor& bags, const Tensor& weights, bool weighted,
-                    std::vector<Dealt>* dealt) const {
+  // Adds the bags of a run to what each server has of them.
+  absl::Status AddRun(const int32_t* places, int64_t ids, const Tensor& bags, const Tensor& weights, bool weighted,
+                      std::vector<ServerBags>& parts) const {
     if (weights.NumElements() != 0 && weights.NumElements() != ids) {
       return absl::InvalidArgumentError("a weight for each id");
     }
@@ -164,13 +167,13 @@ class BagsByServerOp : public OpKernel {
       const int64_t first = bags.NumElements() == 0 ? sample : splits(sample);
       const int64_t last = bags.NumElements() == 0 ? sample + 1 : splits(sample + 1);
       if (first < 0 || first > last || last > ids) return absl::InvalidArgumentError("bags must not fall");
-      for (Dealt& each : *dealt) each.lengths.push_back(0);
+      for (ServerBags& each : parts) each.lengths.push_back(0);
       for (int64_t i = first; i < last; ++i) {
         const auto bits = static_cast<std::uint32_t>(places[i]);
         if (bits >> shift >= static_cast<std::uint32_t>(servers_)) {
           return absl::InvalidArgumentError("a place names no server");
         }
-        Dealt& mine = (*dealt)[bits >> shift];
+        ServerBags& mine = parts[bits >> shift];
         ++mine.lengths.back();
         mine.numbers.push_back(static_cast<int32_t>(bits & ((1u << shift) - 1)));
         if (weighted) mine.weights.push_back(weights.NumElements() == 0 ? 1.0f : weights.flat<float>()(i));
@@ -179,20 +182,20 @@ class BagsByServerOp : public OpKernel {
     return absl::OkStatus();
   }
 
-  absl::Status Emit(OpKernelContext* context, int server, const Dealt& dealt, bool is_near) const {
-    const auto ids = static_cast<int64_t>(dealt.numbers.size());
+  absl::Status Emit(OpKernelContext* context, int server, const ServerBags& part, bool is_near) const {
+    const auto ids = static_cast<int64_t>(part.numbers.size());
     Tensor *lengths = nullptr, *near = nullptr, *far = nullptr, *weights = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(1 + server, {static_cast<int64_t>(dealt.lengths.size())}, &lengths));
+    TF_RETURN_IF_ERROR(context->allocate_output(1 + server, {static_cast<int64_t>(part.lengths.size())}, &lengths));
     TF_RETURN_IF_ERROR(context->allocate_output(1 + servers_ + server, {is_near ? ids : 0}, &near));
     TF_RETURN_IF_ERROR(context->allocate_output(1 + 2 * servers_ + server, {is_near ? 0 : ids}, &far));
     TF_RETURN_IF_ERROR(context->allocate_output(1 + 3 * servers_ + server,
-                                                {static_cast<int64_t>(dealt.weights.size())}, &weights));
-    std::copy(dealt.lengths.begin(), dealt.lengths.end(), lengths->flat<int32_t>().data());
-    std::copy(dealt.weights.begin(), dealt.weights.end(), weights->flat<float>().data());
+                                                {static_cast<int64_t>(part.weights.size())}, &weights));
+    std::copy(part.lengths.begin(), part.lengths.end(), lengths->flat<int32_t>().data());
+    std::copy(part.weights.begin(), part.weights.end(), weights->flat<float>().data());
     if (is_near) {
-      std::copy(dealt.numbers.begin(), dealt.numbers.end(), near->flat<uint16_t>().data());
+      std::copy(part.numbers.begin(), part.numbers.end(), near->flat<uint16_t>().data());
     } else {
-      std::copy(dealt.numbers.begin(), dealt.numbers.end(), far->flat<int32_t>().data());
+      std::copy(part.numbers.begin(), part.numbers.end(), far->flat<int32_t>().data());
     }
     return absl::OkStatus();
   }
@@ -224,10 +227,11 @@ class PooledBase : public OpKernel {
     std::vector<int64_t> first_out{0};  // where each run's samples begin in the flat answer
   };
 
-  absl::Status Read(OpKernelContext* context, Inputs* in) const {
-    TF_RETURN_IF_ERROR(ReadBatch(context, numbers_, in));
-    TF_RETURN_IF_ERROR(ReadPlaces(context, in));
-    const auto ids = static_cast<int64_t>(in->places.size());
+  absl::StatusOr<Inputs> Read(OpKernelContext* context) const {
+    TF_ASSIGN_OR_RETURN(BatchInput batch, ReadBatch(context, numbers_));
+    Inputs in{std::move(batch)};
+    TF_ASSIGN_OR_RETURN(in.places, ReadPlaces(context));
+    const auto ids = static_cast<int64_t>(in.places.size());
     const auto samples = context->input(3).flat<int32_t>();
     const int64_t lengths = context->input(4).NumElements();
     if (samples.size() != static_cast<int64_t>(run_tables_.size())) {
@@ -235,19 +239,19 @@ class PooledBase : public OpKernel {
     }
     const int64_t weights = context->input(7).NumElements();
     if (weights != 0 && weights != ids) return absl::InvalidArgumentError("a weight for each id");
-    in->splits.resize(lengths + samples.size());
+    in.splits.resize(lengths + samples.size());
     int64_t sample = 0, id = 0;
     for (std::size_t run = 0; run < run_tables_.size(); ++run) {
       const int64_t count = samples(run);
       if (count < 0 || sample + count > lengths) {
         return absl::InvalidArgumentError("samples and lengths do not agree");
       }
-      TF_RETURN_IF_ERROR(ReadBags(context, run, sample, id, in));
-      in->first_out.push_back(in->first_out.back() + count * DimOf(*in, run));
+      TF_RETURN_IF_ERROR(AddBags(context, run, sample, id, in));
+      in.first_out.push_back(in.first_out.back() + count * DimOf(in, run));
       sample += count;
-      id += in->bags.back().splits[count];
+      id += in.bags.back().splits[count];
     }
-    if (sample == lengths && id == ids) return absl::OkStatus();
+    if (sample == lengths && id == ids) return in;
     return absl::InvalidArgumentError("samples, lengths and ids do not agree");
   }
 
@@ -266,18 +270,18 @@ class PooledBase : public OpKernel {
   std::vector<int32_t> run_tables_;
 
  private:
-  // The bags of a run, whose samples and ids begin at these places among those of all runs.
-  absl::Status ReadBags(OpKernelContext* context, std::size_t run, int64_t sample, int64_t id, Inputs* in) const {
+  // Adds the bags of a run, whose samples and ids begin at these places among those of all runs.
+  absl::Status AddBags(OpKernelContext* context, std::size_t run, int64_t sample, int64_t id, Inputs& in) const {
     const auto lengths = context->input(4).flat<int32_t>();
     const Tensor& weights = context->input(7);
-    const auto ids = static_cast<int64_t>(in->places.size());
+    const auto ids = static_cast<int64_t>(in.places.size());
     Bags bags;
     bags.samples = context->input(3).flat<int32_t>()(run);
     bags.combiner = Combiner::kSum;
     bags.max_norm = max_norms_[run];
-    bags.places = in->places.data() + id;
+    bags.places = in.places.data() + id;
     bags.weights = weights.NumElements() == 0 ? nullptr : weights.flat<float>().data() + id;
-    int64_t* splits = in->splits.data() + sample + run;
+    int64_t* splits = in.splits.data() + sample + run;
     splits[0] = 0;
     for (int64_t i = 0; i < bags.samples; ++i) {
       const int64_t length = lengths(sample + i);
@@ -287,20 +291,16 @@ class PooledBase : public OpKernel {
       splits[i + 1] = splits[i] + length;
     }
     bags.splits = splits;
-    in->bags.push_back(bags);
-    return CheckPlaces(*in, bags, run);
+    in.bags.push_back(bags);
+    return CheckPlaces(in, bags, run);
   }
 
-  absl::Status ReadPlaces(OpKernelContext* context, Inputs* in) const {
+  static absl::StatusOr<std::vector<int32_t>> ReadPlaces(OpKernelContext* context) {
     const auto near = context->input(5).flat<uint16_t>();
     const auto far = context->input(6).flat<int32_t>();
     if (near.size() > 0 && far.size() > 0) return absl::InvalidArgumentError("ids are near or far, and not both");
-    if (near.size() > 0) {
-      in->places.assign(near.data(), near.data() + near.size());
-    } else {
-      in->places.assign(far.data(), far.data() + far.size());
-    }
-    return absl::OkStatus();
+    if (near.size() > 0) return std::vector<int32_t>(near.data(), near.data() + near.size());
+    return std::vector<int32_t>(far.data(), far.data() + far.size());
   }
 
   absl::Status CheckPlaces(const Inputs& in, const Bags& bags, std::size_t run) const {
@@ -323,19 +323,18 @@ class PoolRowsOp : public PooledBase {
   }
 
   void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, Read(context, &in));
+    OP_REQUIRES_VALUE(const Inputs in, context, Read(context));
     Tensor *pooled = nullptr, *numbers = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {in.first_out.back()}, &pooled));
     OP_REQUIRES_OK(context,
                    context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &numbers));
     thread_local std::vector<float> rows;
     rows.resize(in.floats.back());
-    const std::vector<float*> targets = RowsPerTable(rows.data(), in);
+    const std::vector<LookupOutput> to = OutputsPerTable(in, rows.data(), insert_ ? numbers : nullptr);
     if (insert_) {
-      OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, targets, PerTable(numbers, in), ThreadsOf(context))));
+      OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, to, ThreadsOf(context))));
     } else {
-      Lookup(in.parts, targets, ThreadsOf(context));
+      Lookup(in.parts, to, ThreadsOf(context));
     }
     PoolAll(context, in, rows.data(), pooled->flat<T>().data());
   }
@@ -376,35 +375,34 @@ class ApplyPooledOp : public PooledBase {
   using PooledBase::PooledBase;
 
   void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, Read(context, &in));
-    std::vector<const std::uint32_t*> numbers, counts;
-    OP_REQUIRES_OK(context, ReadPerKey(context->input(8), in, "rows", &numbers));
-    OP_REQUIRES_OK(context, ReadPerKey(context->input(9), in, "counts", &counts));
+    OP_REQUIRES_VALUE(const Inputs in, context, Read(context));
     const auto given = context->input(10).flat<T>();
     OP_REQUIRES(context, given.size() == in.first_out.back(),
                 absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.first_out.back(),
                                                         " elements, and have ", given.size())));
+    // Kept, for fresh memory costs more than the work on it.
     thread_local std::vector<float> gradients, sums;
+    sums.assign(in.floats.back(), 0.0f);
+    OP_REQUIRES_VALUE(const std::vector<RowGradients> of, context,
+                      GradientsPerTable(in, sums.data(), context->input(8), context->input(9)));
     gradients.resize(given.size());
     for (int64_t i = 0; i < given.size(); ++i) gradients[i] = static_cast<float>(given(i));
-    SumByRow(context, in, gradients, &sums);
-    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable<const float>(sums.data(), in), numbers, counts,
-                                           StepInfoOf(context->input(11), context->input(12)), ThreadsOf(context))));
+    SumByRow(context, in, gradients, sums.data());
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, StepInfoOf(context->input(11), context->input(12)),
+                                           ThreadsOf(context))));
   }
 
  private:
-  void SumByRow(OpKernelContext* context, const Inputs& in, const std::vector<float>& gradients,
-                std::vector<float>* sums) const {
+  // Adds to `sums`, flat as the rows.
+  void SumByRow(OpKernelContext* context, const Inputs& in, const std::vector<float>& gradients, float* sums) const {
     // A norm that shortens rows is in the gradient: by the rows as they are now, newer perhaps than what was pooled.
     thread_local std::vector<float> rows;
     rows.resize(in.floats.back());
     if (std::any_of(in.bags.begin(), in.bags.end(), [](const Bags& bags) { return bags.max_norm > 0; })) {
-      Lookup(in.parts, RowsPerTable(rows.data(), in), ThreadsOf(context));
+      Lookup(in.parts, OutputsPerTable(in, rows.data(), nullptr), ThreadsOf(context));
     }
-    sums->assign(in.floats.back(), 0.0f);
     for (std::size_t run = 0; run < in.bags.size(); ++run) {
-      PoolGradient(RowsOf(in, run, sums->data()), RowsOf<const float>(in, run, rows.data()), in.bags[run],
+      PoolGradient(RowsOf(in, run, sums), RowsOf<const float>(in, run, rows.data()), in.bags[run],
                    gradients.data() + in.first_out[run], 0, 1);
     }
   }

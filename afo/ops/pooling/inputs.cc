@@ -14,21 +14,21 @@ using tensorflow::Tensor;
 
 namespace {
 
-absl::Status ReadBags(const Tensor& bags, int64_t ids, Bags* out) {
+absl::Status SetBags(const Tensor& bags, int64_t ids, Bags& out) {
   if (bags.NumElements() == 0) return absl::InvalidArgumentError("bags must begin with 0");
   const auto splits = bags.flat<int64_t>();
-  out->samples = bags.NumElements() - 1;
-  out->splits = splits.data();
-  for (int64_t i = 0; i < out->samples; ++i) {
+  out.samples = bags.NumElements() - 1;
+  out.splits = splits.data();
+  for (int64_t i = 0; i < out.samples; ++i) {
     if (splits(i) > splits(i + 1)) return absl::InvalidArgumentError("bags must not fall");
   }
-  if (splits(0) == 0 && splits(out->samples) == ids) return absl::OkStatus();
+  if (splits(0) == 0 && splits(out.samples) == ids) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("bags must go from 0 to the number of ids, ", ids));
 }
 
-absl::Status ReadWeights(const Tensor& weights, int64_t ids, Bags* out) {
+absl::Status SetWeights(const Tensor& weights, int64_t ids, Bags& out) {
   if (weights.NumElements() != ids) return absl::InvalidArgumentError("a weight for each id");
-  out->weights = weights.flat<float>().data();
+  out.weights = weights.flat<float>().data();
   return absl::OkStatus();
 }
 
@@ -42,8 +42,8 @@ PoolBase::PoolBase(OpKernelConstruction* context) : OpKernel(context) {
   OP_REQUIRES_OK(context, context->GetAttr("combiners", &combiners_));
   OP_REQUIRES_OK(context, context->GetAttr("max_norms", &max_norms_));
   OP_REQUIRES_OK(context, context->GetAttr("num_outputs", &outputs_));
-  OP_REQUIRES_OK(context, ReadRuns(context, "bag_runs", "num_bags", &bag_of_));
-  OP_REQUIRES_OK(context, ReadRuns(context, "weight_runs", "num_weights", &weights_of_));
+  OP_REQUIRES_VALUE(bag_of_, context, ReadRuns(context, "bag_runs", "num_bags"));
+  OP_REQUIRES_VALUE(weights_of_, context, ReadRuns(context, "weight_runs", "num_weights"));
   OP_REQUIRES(context, outputs_ == runs_ || outputs_ == 1,
               absl::InvalidArgumentError("an output for each run, or one for all"));
   const auto runs = static_cast<std::size_t>(runs_);
@@ -57,38 +57,39 @@ PoolBase::PoolBase(OpKernelConstruction* context) : OpKernel(context) {
   }
 }
 
-absl::Status PoolBase::Read(OpKernelContext* context, Inputs* in) const {
+absl::StatusOr<PoolBase::Inputs> PoolBase::Read(OpKernelContext* context) const {
+  Inputs in;
   OpInputList bags, weights;
   const Tensor *places = nullptr, *lengths = nullptr;
-  TF_RETURN_IF_ERROR(context->input_list("values", &in->values));
-  TF_RETURN_IF_ERROR(context->input_list("splits", &in->splits));
+  TF_RETURN_IF_ERROR(context->input_list("values", &in.values));
+  TF_RETURN_IF_ERROR(context->input_list("splits", &in.splits));
   TF_RETURN_IF_ERROR(context->input("places", &places));
   TF_RETURN_IF_ERROR(context->input("lengths", &lengths));
   TF_RETURN_IF_ERROR(context->input_list("bags", &bags));
   TF_RETURN_IF_ERROR(context->input_list("weights", &weights));
-  TF_RETURN_IF_ERROR(ReadAnswers(in));
-  TF_RETURN_IF_ERROR(ReadIds(*places, *lengths, in));
+  TF_RETURN_IF_ERROR(ReadAnswers(&in));
+  TF_RETURN_IF_ERROR(ReadIds(*places, *lengths, &in));
   for (int run = 0; run < runs_; ++run) {
-    Bags* bag = &in->bags[run];
-    const int64_t ids = in->ids[run];
-    if (bag_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadBags(bags[bag_of_[run]], ids, bag));
-    if (weights_of_[run] >= 0) TF_RETURN_IF_ERROR(ReadWeights(weights[weights_of_[run]], ids, bag));
-    TF_RETURN_IF_ERROR(CheckPlaces(*in, run));
+    Bags& bag = in.bags[run];
+    const int64_t ids = in.ids[run];
+    if (bag_of_[run] >= 0) TF_RETURN_IF_ERROR(SetBags(bags[bag_of_[run]], ids, bag));
+    if (weights_of_[run] >= 0) TF_RETURN_IF_ERROR(SetWeights(weights[weights_of_[run]], ids, bag));
+    TF_RETURN_IF_ERROR(CheckPlaces(in, run));
   }
-  return joined() ? Join(in) : absl::OkStatus();
+  if (joined()) TF_RETURN_IF_ERROR(Join(&in));
+  return in;
 }
 
-absl::Status PoolBase::ReadWithGradients(OpKernelContext* context, Inputs* in, OpInputList* gradients) const {
-  TF_RETURN_IF_ERROR(Read(context, in));
-  TF_RETURN_IF_ERROR(context->input_list("gradients", gradients));
+absl::StatusOr<PoolBase::Inputs> PoolBase::ReadWithGradients(OpKernelContext* context) const {
+  TF_ASSIGN_OR_RETURN(Inputs in, Read(context));
+  TF_RETURN_IF_ERROR(context->input_list("gradients", &in.gradients));
   for (int i = 0; i < outputs_; ++i) {
-    const int64_t wanted = joined() ? in->joined_rows * in->joined_columns
-                                    : in->bags[i].samples * dims_[run_tables_[i]];
-    if ((*gradients)[i].NumElements() != wanted) {
+    const int64_t wanted = joined() ? in.joined_rows * in.joined_columns : in.bags[i].samples * dims_[run_tables_[i]];
+    if (in.gradients[i].NumElements() != wanted) {
       return absl::InvalidArgumentError("a gradient has another shape than what it is of");
     }
   }
-  return absl::OkStatus();
+  return in;
 }
 
 std::vector<const float*> PoolBase::Answers(const Inputs& in) {
@@ -97,23 +98,23 @@ std::vector<const float*> PoolBase::Answers(const Inputs& in) {
   return found;
 }
 
-absl::Status PoolBase::ReadRuns(OpKernelConstruction* context, const char* names, const char* number,
-                                std::vector<int>* found) const {
+absl::StatusOr<std::vector<int>> PoolBase::ReadRuns(OpKernelConstruction* context, const char* names,
+                                                    const char* number) const {
   std::vector<int32_t> runs;
   int inputs;
   TF_RETURN_IF_ERROR(context->GetAttr(names, &runs));
   TF_RETURN_IF_ERROR(context->GetAttr(number, &inputs));
-  found->assign(runs_, -1);
+  std::vector<int> found(runs_, -1);
   if (static_cast<int>(runs.size()) != inputs) {
     return absl::InvalidArgumentError(absl::StrCat(names, " names a run for each input"));
   }
   for (int i = 0; i < inputs; ++i) {
-    if (runs[i] < 0 || runs[i] >= runs_ || (*found)[runs[i]] >= 0) {
+    if (runs[i] < 0 || runs[i] >= runs_ || found[runs[i]] >= 0) {
       return absl::InvalidArgumentError(absl::StrCat(names, " names no run, or one twice"));
     }
-    (*found)[runs[i]] = i;
+    found[runs[i]] = i;
   }
-  return absl::OkStatus();
+  return found;
 }
 
 absl::Status PoolBase::ReadAnswers(Inputs* in) const {

@@ -6,6 +6,7 @@
 #include "afo/core/pooling.h"
 #include "afo/core/unique.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/statusor.h"
 
 namespace afo {
 
@@ -16,6 +17,7 @@ class PoolBase : public tensorflow::OpKernel {
  protected:
   struct Inputs {
     tensorflow::OpInputList values, splits;
+    tensorflow::OpInputList gradients;  // of `ReadWithGradients`
     std::vector<Bags> bags;
     std::vector<int64_t> ids;  // how many, [runs]
     // [tables][servers]: the floats of a server's answer before a table, and its rows.
@@ -31,9 +33,8 @@ class PoolBase : public tensorflow::OpKernel {
   int64_t ColumnOf(const Inputs& in, int run) const { return joined() ? in.first_column[run] : 0; }
 
   // All inputs, checked: whatever a graph brings, nothing outside of an answer is read or written.
-  absl::Status Read(tensorflow::OpKernelContext* context, Inputs* in) const;
-  absl::Status ReadWithGradients(tensorflow::OpKernelContext* context, Inputs* in,
-                                 tensorflow::OpInputList* gradients) const;
+  absl::StatusOr<Inputs> Read(tensorflow::OpKernelContext* context) const;
+  absl::StatusOr<Inputs> ReadWithGradients(tensorflow::OpKernelContext* context) const;
 
   template <typename Float>
   TableRows<Float> RowsOf(const Inputs& in, int table, const std::vector<Float*>& answers) const {
@@ -58,8 +59,9 @@ class PoolBase : public tensorflow::OpKernel {
 
  private:
   // Of each run the number of its input, or -1.
-  absl::Status ReadRuns(tensorflow::OpKernelConstruction* context, const char* names, const char* number,
-                        std::vector<int>* found) const;
+  absl::StatusOr<std::vector<int>> ReadRuns(tensorflow::OpKernelConstruction* context, const char* names,
+                                            const char* number) const;
+  // Steps of `Read`: each fills in what it is named for.
   absl::Status ReadAnswers(Inputs* in) const;
   absl::Status ReadIds(const tensorflow::Tensor& places, const tensorflow::Tensor& lengths, Inputs* in) const;
   absl::Status CheckPlaces(const Inputs& in, int run) const;

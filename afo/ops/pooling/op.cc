@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "afo/core/balanced_partition.h"
@@ -14,7 +15,6 @@
 namespace afo {
 namespace {
 
-using tensorflow::OpInputList;
 using tensorflow::OpKernelContext;
 using tensorflow::OpOutputList;
 using tensorflow::Tensor;
@@ -119,8 +119,7 @@ class PoolOp : public PoolBase {
   using PoolBase::PoolBase;
 
   void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, Read(context, &in));
+    OP_REQUIRES_VALUE(const Inputs in, context, Read(context));
     OpOutputList pooled;
     OP_REQUIRES_OK(context, context->output_list("pooled", &pooled));
     const std::vector<const float*> answers = Answers(in);
@@ -148,9 +147,7 @@ class PoolGradientOp : public PoolBase {
   using PoolBase::PoolBase;
 
   void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OpInputList gradients;
-    OP_REQUIRES_OK(context, ReadWithGradients(context, &in, &gradients));
+    OP_REQUIRES_VALUE(const Inputs in, context, ReadWithGradients(context));
     OpOutputList summed;
     OP_REQUIRES_OK(context, context->output_list("summed", &summed));
     std::vector<float*> sums;
@@ -162,17 +159,17 @@ class PoolGradientOp : public PoolBase {
     }
     const std::vector<const float*> answers = Answers(in);
     int parts = Parts(context, in);
-    const std::vector<int> owners = Owners(in, parts);
-    if (owners.empty()) parts = PartsOfRows(in, parts);
+    const std::optional<std::vector<int>> owners = Owners(in, parts);
+    if (!owners.has_value()) parts = PartsOfRows(in, parts);
     // Each row belongs to one part, and each part to one thread: they never add to the same row.
     ThreadsOf(context)(parts, int64_t{1} << 20, [&](int64_t first, int64_t last) {
       for (int part = static_cast<int>(first); part < last; ++part) {
         for (int run = 0; run < runs_; ++run) {
           const int table = run_tables_[run];
-          if (!owners.empty() && owners[table] != part) continue;
+          if (owners.has_value() && (*owners)[table] != part) continue;
           PoolGradient(RowsOf(in, table, sums), RowsOf(in, table, answers), in.bags[run],
-                       gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run),
-                       owners.empty() ? part : 0, owners.empty() ? parts : 1);
+                       in.gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run),
+                       owners.has_value() ? 0 : part, owners.has_value() ? 1 : parts);
         }
       }
     });
@@ -181,7 +178,7 @@ class PoolGradientOp : public PoolBase {
  private:
   // The part of each table, so that no thread looks at another's ids. Nothing where that would leave threads without
   // work: rows go to parts then.
-  std::vector<int> Owners(const Inputs& in, int parts) const {
+  std::optional<std::vector<int>> Owners(const Inputs& in, int parts) const {
     std::vector<int64_t> ids(dims_.size());
     for (int run = 0; run < runs_; ++run) ids[run_tables_[run]] += in.ids[run];
     return BalancedPartition(ids, parts);
@@ -209,9 +206,7 @@ class PoolWeightGradientOp : public PoolBase {
   using PoolBase::PoolBase;
 
   void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OpInputList gradients;
-    OP_REQUIRES_OK(context, ReadWithGradients(context, &in, &gradients));
+    OP_REQUIRES_VALUE(const Inputs in, context, ReadWithGradients(context));
     OpOutputList weights;
     OP_REQUIRES_OK(context, context->output_list("of_weights", &weights));
     const std::vector<const float*> answers = Answers(in);
@@ -220,7 +215,7 @@ class PoolWeightGradientOp : public PoolBase {
       Tensor* out = nullptr;
       OP_REQUIRES_OK(context, weights.allocate(weights_of_[run], {in.ids[run]}, &out));
       PoolWeightGradient(RowsOf(in, run_tables_[run], answers), in.bags[run],
-                         gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run), 0, in.bags[run].samples,
+                         in.gradients[OutputOf(run)].flat<float>().data() + ColumnOf(in, run), 0, in.bags[run].samples,
                          out->flat<float>().data());
     }
   }

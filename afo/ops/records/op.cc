@@ -22,8 +22,8 @@ using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::shape_inference::InferenceContext;
 
-// The file lives as long as its handle. begin, end: the bytes that are read; an end below 0 is the file's. seed, buffer, skip: see RecordOrder. block: records that are read at once, one
-// block ahead. tolerant: damaged data are left out.
+// The file lives as long as its handle. begin, end: the bytes that are read; an end below 0 is the file's. seed, buffer,
+// skip, tolerant: see RecordOptions. block: records that are read at once, one block ahead.
 REGISTER_OP("AfoOpenRecords")
     .Input("path: string")
     .Input("begin: int64")
@@ -79,13 +79,18 @@ class OpenRecordsOp : public OpKernel {
                 absl::InvalidArgumentError("begin is 0 or more, and not behind the end"));
     OP_REQUIRES(context, compression_ == Compression::kNone || (range.begin == 0 && range.is_whole()),
                 absl::InvalidArgumentError("a compressed file is read as a whole"));
-    const RecordOrder order{number(3), number(4), number(5)};
+    const RecordOptions options{.compression = compression_,
+                                .range = range,
+                                .seed = number(3),
+                                .buffer = number(4),
+                                .skip = number(5),
+                                .tolerant = tolerant_};
     const int64_t block = number(6);
-    OP_REQUIRES(context, order.buffer >= 1 && order.skip >= 0 && block >= 1,
+    OP_REQUIRES(context, options.buffer >= 1 && options.skip >= 0 && block >= 1,
                 absl::InvalidArgumentError("buffer and block are 1 or more, skip 0 or more"));
     Tensor* out = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &out));
-    auto records = std::make_unique<ShuffledRecords>(path, compression_, range, order, tolerant_);
+    auto records = std::make_unique<ShuffledRecords>(path, options);
     out->scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
         new BlocksAhead(std::move(records), block), context->device()->name());
   }

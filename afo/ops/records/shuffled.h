@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,10 +13,13 @@
 
 namespace afo {
 
-struct RecordOrder {
-  std::int64_t seed;
-  std::int64_t buffer;  // records among which each waits until it is drawn; 1 keeps the file's order
-  std::int64_t skip;    // records of this order that are not given
+struct RecordOptions {
+  Compression compression = Compression::kNone;
+  ByteRange range;
+  std::int64_t seed = 0;
+  std::int64_t buffer = 1;  // records among which each waits until it is drawn; 1 keeps the file's order
+  std::int64_t skip = 0;    // records of this order that are not given
+  bool tolerant = false;    // damaged data are left out
 };
 
 struct RecordBlock {
@@ -27,21 +31,20 @@ struct RecordBlock {
 // Draws from a buffer that the file refills: with the same seed the same records in the same order, damaged ones or not.
 class ShuffledRecords {
  public:
-  // tolerant: damaged data are left out.
-  ShuffledRecords(const std::string& path, Compression compression, const ByteRange& range, const RecordOrder& order,
-                  bool tolerant)
-      : file_(path, compression, range),
-        random_(static_cast<std::uint64_t>(order.seed)),
-        buffer_(order.buffer),
-        skip_(order.skip),
-        tolerant_(tolerant) {}
+  ShuffledRecords(const std::string& path, const RecordOptions& options)
+      : file_(path, options.compression, options.range),
+        random_(static_cast<std::uint64_t>(options.seed)),
+        buffer_(options.buffer),
+        skip_(options.skip),
+        tolerant_(options.tolerant) {}
 
   // Up to `count` records, fewer at the end alone, or once it is to `stop`.
   RecordBlock Next(std::int64_t count, const std::atomic<bool>& stop);
 
  private:
-  void Draw(tensorflow::tstring* record);
-  void Read(RecordBlock* block);
+  tensorflow::tstring Draw();
+  // Reads on by a record. What is wrong with one that is left out.
+  std::optional<std::string> Read();
 
   RecordFile file_;
   std::mt19937_64 random_;  // the same numbers on every machine

@@ -81,14 +81,13 @@ class LookupRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    BatchInput in;
-    OP_REQUIRES_OK(context, ReadBatch(context, numbers_, &in));
+    OP_REQUIRES_VALUE(const BatchInput in, context, ReadBatch(context, numbers_));
     Tensor *values = nullptr, *rows = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {in.floats.back()}, &values));
     OP_REQUIRES_OK(context, context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &rows));
-    const std::vector<float*> targets = RowsPerTable(values->flat<float>().data(), in);
-    if (!insert_) return Lookup(in.parts, targets, ThreadsOf(context));
-    OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, targets, PerTable(rows, in), ThreadsOf(context))));
+    const std::vector<LookupOutput> to = OutputsPerTable(in, values->flat<float>().data(), insert_ ? rows : nullptr);
+    if (!insert_) return Lookup(in.parts, to, ThreadsOf(context));
+    OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, to, ThreadsOf(context))));
   }
 
  private:
@@ -103,18 +102,16 @@ class ApplyRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    BatchInput in;
-    OP_REQUIRES_OK(context, ReadBatch(context, numbers_, &in));
-    std::vector<const std::uint32_t*> rows, counts;
-    OP_REQUIRES_OK(context, ReadPerKey(context->input(3), in, "rows", &rows));
-    OP_REQUIRES_OK(context, ReadPerKey(context->input(4), in, "counts", &counts));
+    OP_REQUIRES_VALUE(const BatchInput in, context, ReadBatch(context, numbers_));
     const Tensor& gradients = context->input(5);
     OP_REQUIRES(context, gradients.NumElements() == in.floats.back(),
                 absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.floats.back(),
                                                         " elements for these keys, and have ",
                                                         gradients.NumElements())));
-    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, RowsPerTable(gradients.flat<float>().data(), in), rows, counts,
-                                           StepInfoOf(context->input(6), context->input(7)), ThreadsOf(context))));
+    OP_REQUIRES_VALUE(const std::vector<RowGradients> of, context,
+                      GradientsPerTable(in, gradients.flat<float>().data(), context->input(3), context->input(4)));
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, StepInfoOf(context->input(6), context->input(7)),
+                                           ThreadsOf(context))));
   }
 
  private:
@@ -131,12 +128,11 @@ class RemoveRowsOp : public OpKernel {
     tensorflow::core::RefCountPtr<EmbeddingTables> tables;
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
-    std::vector<Table*> found;
-    OP_REQUIRES_OK(context, tables->Find({number_}, &found));
+    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find({number_}));
     Tensor* removed = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &removed));
     const auto keys = context->input(1).flat<int64_t>();
-    removed->scalar<int64_t>()() = found[0]->Remove(keys.data(), keys.size());
+    removed->scalar<int64_t>()() = found[0]->Remove({keys.data(), static_cast<std::size_t>(keys.size())});
   }
 
  private:
@@ -158,7 +154,9 @@ class EvictRowsOp : public OpKernel {
     for (std::size_t i = 0; i < count; ++i) {
       OP_REQUIRES(context, unused_steps[i] >= 0 && unused_steps[i] < kFreeStep && l2_weights[i] >= 0 && capacities[i] >= 0,
                   absl::InvalidArgumentError("an option of eviction is out of its range"));
-      policies_.push_back({static_cast<std::uint32_t>(unused_steps[i]), l2_weights[i], capacities[i]});
+      policies_.push_back({.unused_steps = static_cast<std::uint32_t>(unused_steps[i]),
+                           .l2_weight = l2_weights[i],
+                           .capacity = capacities[i]});
     }
   }
 
@@ -166,8 +164,7 @@ class EvictRowsOp : public OpKernel {
     tensorflow::core::RefCountPtr<EmbeddingTables> tables;
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
-    std::vector<Table*> found;
-    OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
     const std::uint32_t step = StepOf(context->input(1)), oldest = StepOf(context->input(2));
     Tensor* evicted = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {static_cast<int64_t>(found.size())}, &evicted));

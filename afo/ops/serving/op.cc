@@ -74,25 +74,23 @@ absl::Status Malformed(const std::string& path, const std::string& wrong) {
   return absl::DataLossError(absl::StrCat(path, " is no table of a served model: ", wrong, "; export the model again"));
 }
 
-absl::Status Read(tensorflow::Env* env, const std::string& path, std::shared_ptr<const ServedTable>* read) {
+absl::StatusOr<std::shared_ptr<const ServedTable>> Read(tensorflow::Env* env, const std::string& path) {
   std::uint64_t size;
   TF_RETURN_IF_ERROR(env->GetFileSize(path, &size));
   std::unique_ptr<tensorflow::RandomAccessFile> file;
   TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &file));
   char first[kServedHeaderBytes] = {};
   TF_RETURN_IF_ERROR(ReadAll(*file, 0, first, std::min<std::uint64_t>(size, sizeof(first))));
-  ServedHeader header;
-  std::string wrong = ParseServedHeader(first, size, &header);
-  if (!wrong.empty()) return Malformed(path, wrong);
-  auto table = std::make_shared<ServedTable>(header);
+  const ParsedServedHeader parsed = ParseServedHeader(first, size);
+  if (!parsed.wrong.empty()) return Malformed(path, parsed.wrong);
+  auto table = std::make_shared<ServedTable>(parsed.header);
   if (!table->Reserve()) return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", path));
   std::uint32_t checksum;
   TF_RETURN_IF_ERROR(ReadAll(*file, kServedHeaderBytes, table->rows(), table->row_bytes()));
   TF_RETURN_IF_ERROR(ReadAll(*file, size - kServedTrailerBytes, reinterpret_cast<char*>(&checksum), sizeof(checksum)));
-  wrong = table->Build(checksum);
+  const std::string wrong = table->Build(checksum);
   if (!wrong.empty()) return Malformed(path, wrong);
-  *read = std::move(table);
-  return absl::OkStatus();
+  return table;
 }
 
 // Thread-safe: who looks up keeps the table that was there when it began.
@@ -124,8 +122,8 @@ class LoadServedTableOp : public OpKernel {
   void Compute(OpKernelContext* context) override {
     const Tensor& path = context->input(1);
     OP_REQUIRES(context, path.NumElements() == 1, absl::InvalidArgumentError("the path of a table is one string"));
-    std::shared_ptr<const ServedTable> table;
-    OP_REQUIRES_OK(context, Read(context->env(), path.flat<tensorflow::tstring>()(0), &table));
+    OP_REQUIRES_VALUE(std::shared_ptr<const ServedTable> table, context,
+                      Read(context->env(), path.flat<tensorflow::tstring>()(0)));
     tensorflow::core::RefCountPtr<Served> served;
     OP_REQUIRES_OK(context, tensorflow::LookupOrCreateResource<Served>(
                                 context, tensorflow::HandleFromInput(context, 0), &served, [](Served** created) {

@@ -1,7 +1,9 @@
 // Tables to a checkpoint and back: blocks of rows as strings, which Python only moves.
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -100,12 +102,8 @@ class TablesOp : public OpKernel {
     tensorflow::core::RefCountPtr<EmbeddingTables> tables;
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
-    std::vector<Table*> found;
-    if (numbers_.empty()) {
-      OP_REQUIRES_OK(context, tables->Find({static_cast<int32_t>(Number(context, 1))}, &found));
-    } else {
-      OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
-    }
+    const std::vector<int32_t> one{numbers_.empty() ? static_cast<int32_t>(Number(context, 1)) : 0};
+    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_.empty() ? one : numbers_));
     OP_REQUIRES_OK(context, Run(context, found));
   }
 
@@ -160,19 +158,23 @@ class ExportBlockOp : public TablesOp {
     auto row = static_cast<std::uint32_t>(cursor);
     for (; done < 2 * shards; ++done, row = 0) {
       if (done == shards && !block.empty()) break;
-      block.kind = done < shards ? table.options().admission.blooms() ? BlockKind::kCells : BlockKind::kCandidates
-                                 : BlockKind::kRows;
-      if (!Fill(table, static_cast<std::int32_t>(part + done % shards * parts), &row, most, since, &block)) break;
+      const ExportRange range{.shard = static_cast<std::int32_t>(part + done % shards * parts),
+                              .first = row,
+                              .most = static_cast<std::uint32_t>(most),
+                              .since = since};
+      Exported exported = done < shards ? ExportAdmission(table, range, std::move(block))
+                                        : ExportRows(table, range, std::move(block));
+      block = std::move(exported.block);
+      if (exported.next.has_value()) {
+        row = *exported.next;
+        break;
+      }
     }
     Tensor *bytes = nullptr, *next = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &bytes));
     TF_RETURN_IF_ERROR(context->allocate_output(1, {}, &next));
     next->scalar<int64_t>()() = done >= 2 * shards ? -1 : (done << 32 | row);
-    if (!block.empty()) {
-      std::string encoded;
-      Encode(block, &encoded);
-      bytes->scalar<tensorflow::tstring>()() = encoded;
-    }
+    if (!block.empty()) bytes->scalar<tensorflow::tstring>()() = Encode(block);
     return absl::OkStatus();
   }
 
@@ -180,15 +182,18 @@ class ExportBlockOp : public TablesOp {
   static constexpr int64_t kMostRows = 1 << 28;
   static constexpr int64_t kMostBytes = 4 << 20;
 
-  // Adds to the block what it has room for; true when all of the shard is in it.
-  static bool Fill(const Table& table, std::int32_t shard, std::uint32_t* row, int64_t most, int64_t since,
-                   RowBlock* block) {
-    if (block->kind == BlockKind::kCells) most = std::max<int64_t>(1, kMostBytes / table.cell_bytes());
-    const auto room = static_cast<std::uint32_t>(most - static_cast<int64_t>(block->keys.size()));
-    if (block->kind == BlockKind::kCells) return !table.ExportCells(shard, row, room, since, block);
-    if (block->kind == BlockKind::kCandidates) return !table.ExportCandidates(shard, row, room, since, block);
-    if (*row == 0 && since != Table::kAllEpochs) table.ExportRemoved(shard, since, block);
-    return !table.Export(shard, row, room, since, block);
+  // What a shard's filter of keys knows. Cells are so large that bytes limit a block of them.
+  static Exported ExportAdmission(const Table& table, ExportRange range, RowBlock block) {
+    if (!table.options().admission.blooms()) return table.ExportCandidates(range, std::move(block));
+    range.most = static_cast<std::uint32_t>(std::max<int64_t>(1, kMostBytes / table.cell_bytes()));
+    return table.ExportCells(range, std::move(block));
+  }
+
+  // Of a shard's rows, behind what was removed of it.
+  static Exported ExportRows(const Table& table, const ExportRange& range, RowBlock block) {
+    const bool is_delta = range.since != kAllEpochs;
+    if (range.first == 0 && is_delta) block = table.ExportRemoved(range.shard, range.since, std::move(block));
+    return table.Export(range, std::move(block));
   }
 };
 
@@ -221,15 +226,14 @@ class ImportBlockOp : public TablesOp {
     const bool weights_only = context->input(3).scalar<bool>()();
     const RowLayout& layout = tables[0]->layout();
     const auto floats = static_cast<std::uint32_t>(weights_only ? layout.dim : layout.floats);
-    RowBlock block;
-    std::size_t used = 0;
-    TF_RETURN_IF_ERROR(StatusOfBlock(Decode(bytes.data(), bytes.size(), floats, &block, &used)));
-    if (used != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
+    const DecodedBlock decoded = Decode({bytes.data(), bytes.size()}, floats);
+    TF_RETURN_IF_ERROR(StatusOfBlock(decoded.error));
+    if (decoded.bytes != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
     Tensor* rows = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &rows));
-    const int64_t imported = tables[0]->Import(block, server_, servers_);
-    if (imported < 0) return StatusOf(Status::kOutOfMemory);
-    rows->scalar<int64_t>()() = imported;
+    const std::optional<int64_t> imported = tables[0]->Import(decoded.block, server_, servers_);
+    if (!imported.has_value()) return StatusOf(Status::kOutOfMemory);
+    rows->scalar<int64_t>()() = *imported;
     return absl::OkStatus();
   }
 

@@ -34,7 +34,8 @@ REGISTER_OP("AfoAddTable")
     .Attr("slots: int >= 0")
     .Attr("option_names: list(string)")
     .Attr("options: list(float)")
-    .Attr("distribution: int >= 0")
+    .Attr("distribution: string")
+    .Attr("initializer_names: list(string)")
     .Attr("initializer: list(float)")
     .Attr("seed: int")
     .Attr("shard_bits: int >= 0")
@@ -108,15 +109,22 @@ class AddTableOp : public OpKernel {
   }
 
   void ReadInitializer(OpKernelConstruction* context) {
-    int distribution;
+    std::string distribution;
     int64_t seed;
-    std::vector<float> numbers;
+    std::vector<std::string> names;
+    std::vector<float> values;
     OP_REQUIRES_OK(context, context->GetAttr("distribution", &distribution));
-    OP_REQUIRES_OK(context, context->GetAttr("initializer", &numbers));
+    OP_REQUIRES_OK(context, context->GetAttr("initializer_names", &names));
+    OP_REQUIRES_OK(context, context->GetAttr("initializer", &values));
     OP_REQUIRES_OK(context, context->GetAttr("seed", &seed));
-    OP_REQUIRES(context, distribution <= 3 && numbers.size() == 2, OutOfRange("initializer"));
-    options_.initializer = {static_cast<Distribution>(distribution), numbers[0], numbers[1],
-                            static_cast<std::uint64_t>(seed)};
+    const std::optional<Distribution> found = DistributionOf(distribution);
+    OP_REQUIRES(context, found.has_value(), OutOfRange(absl::StrCat("distribution ", distribution)));
+    OP_REQUIRES(context, names.size() == values.size(), OutOfRange("a value for each option of the initializer"));
+    options_.initializer.distribution = *found;
+    options_.initializer.seed = static_cast<std::uint64_t>(seed);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      OP_REQUIRES(context, options_.initializer.Set(names[i], values[i]), OutOfRange(names[i]));
+    }
   }
 
   void ReadAdmission(OpKernelConstruction* context) {
@@ -131,7 +139,11 @@ class AddTableOp : public OpKernel {
     OP_REQUIRES(context, probability > 0 && probability <= 1, OutOfRange("probability"));
     OP_REQUIRES(context, max_element_size <= kMostKeys, OutOfRange("max_element_size"));
     OP_REQUIRES(context, chance > 0 && chance < 1, OutOfRange("false_positive_probability"));
-    options_.admission = {static_cast<std::uint32_t>(min_count), probability, default_value, max_element_size, chance};
+    options_.admission = {.min_count = static_cast<std::uint32_t>(min_count),
+                          .probability = probability,
+                          .default_value = default_value,
+                          .max_element_size = max_element_size,
+                          .false_positive_probability = chance};
   }
 
   int64_t number_;
@@ -148,8 +160,7 @@ class TableSizesOp : public OpKernel {
     tensorflow::core::RefCountPtr<EmbeddingTables> tables;
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
-    std::vector<Table*> found;
-    OP_REQUIRES_OK(context, tables->Find(numbers_, &found));
+    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
     Tensor *keys = nullptr, *bytes = nullptr;
     const auto count = static_cast<int64_t>(found.size());
     OP_REQUIRES_OK(context, context->allocate_output(0, {count}, &keys));

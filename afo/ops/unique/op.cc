@@ -1,6 +1,7 @@
 // The different keys of a batch, by server: what a worker does before it asks.
 
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -72,14 +73,15 @@ class UniqueOp : public OpKernel {
                 absl::InvalidArgumentError(absl::StrCat("a batch may have 2^31 ids and has ", all)));
     // A kernel may run for several batches at once; each thread keeps its own scratch.
     thread_local UniquePartition partition;
-    thread_local UniqueKeys found;
     Tensor *places = nullptr, *lengths = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(3 * servers_, {all}, &places));
     OP_REQUIRES_OK(context, context->allocate_output(3 * servers_ + 1, {ids.size()}, &lengths));
     for (int i = 0; i < ids.size(); ++i) lengths->vec<int64_t>()(i) = ids[i].NumElements();
-    OP_REQUIRES(context, partition.Run(runs, tables_, servers_, places->vec<int32_t>().data(), &found),
+    const UniqueShape shape{.tables = tables_, .servers = static_cast<std::uint32_t>(servers_)};
+    const std::optional<UniqueKeys> found = partition.Run(runs, shape, places->vec<int32_t>().data());
+    OP_REQUIRES(context, found.has_value(),
                 absl::InvalidArgumentError("a batch has too many different keys for so many servers"));
-    OP_REQUIRES_OK(context, Emit(context, found));
+    OP_REQUIRES_OK(context, Emit(context, *found));
   }
 
  private:

@@ -29,7 +29,7 @@ GROUPS = {
     servers: TableGroup(
         ["/device:CPU:0"] * servers,
         name=f"exchange/{servers}",
-        tables=[Table(f"t{w}", w, Sgd(learning_rate=0.5), Initializer(2, 0.0, 1.0, w)) for w in WIDTHS],
+        tables=[Table(f"t{w}", w, Sgd(learning_rate=0.5), Initializer("normal", w, stddev=1.0)) for w in WIDTHS],
     )
     for servers in (1, 3)
 }
@@ -93,7 +93,7 @@ def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
 
 def test_of_many_tables_each_has_fewer_shards_and_they_are_read_by_a_group_of_few(tmp_path: Path) -> None:
     def tables(count: int) -> list[Table]:
-        return [Table(f"t{n}", 2, Sgd(), Initializer(2, 0.0, 1.0, n)) for n in range(count)]
+        return [Table(f"t{n}", 2, Sgd(), Initializer("normal", n, stddev=1.0)) for n in range(count)]
 
     few, many = TableGroup(name="few", tables=tables(32)), TableGroup(name="many", tables=tables(200))
     assert {each.shard_bits for each in few.tables} == {4}

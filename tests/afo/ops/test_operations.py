@@ -17,9 +17,9 @@ ADMISSION = {
     "min_count": 1, "probability": 1.0, "default_value": 0.0, "max_element_size": 0, "false_positive_probability": 0.01,
 }  # fmt: skip
 WRONG: tuple[dict[str, Any], ...] = (
-    {"rule": "lion"}, {"slots": 1}, {"option_names": []}, {"option_names": ["rate"]}, {"distribution": 4},
-    {"shard_bits": 9}, {"initializer": [1.0]}, {"option_names": ["decay_steps"], "options": [0.0]},
-    {"option_names": ["decay_steps"], "options": [np.nan]},
+    {"rule": "lion"}, {"slots": 1}, {"option_names": []}, {"option_names": ["rate"]}, {"distribution": "gamma"},
+    {"shard_bits": 9}, {"initializer": [1.0, 2.0]}, {"initializer_names": ["first"]},
+    {"option_names": ["decay_steps"], "options": [0.0]}, {"option_names": ["decay_steps"], "options": [np.nan]},
 )  # fmt: skip
 WRONG_ADMISSION: tuple[dict[str, Any], ...] = (
     {"min_count": MOST_COUNT + 1}, {"probability": 0.0}, {"probability": 1.5}, {"probability": np.nan},
@@ -42,8 +42,8 @@ def tables(ops: Any) -> Any:
 
 def add(ops: Any, handle: Any, number: int, dim: int, **changed: Any) -> None:
     options = {
-        "rule": "sgd", "slots": 0, "option_names": ["learning_rate"], "options": [0.01], "distribution": 0,
-        "initializer": [1.0, 0.0], "seed": 0, "shard_bits": 2, **ADMISSION,
+        "rule": "sgd", "slots": 0, "option_names": ["learning_rate"], "options": [0.01], "distribution": "constant",
+        "initializer_names": ["value"], "initializer": [1.0], "seed": 0, "shard_bits": 2, **ADMISSION,
     }  # fmt: skip
     ops.afo_add_table(handle, number=number, dim=dim, **{**options, **changed})
 

@@ -42,9 +42,9 @@ DAMAGED = [
 def tables() -> Any:
     handle = load().afo_embedding_tables(shared_name="test/pooled")
     load().afo_add_table(
-        handle, number=0, dim=2, rule="sgd", slots=0, option_names=["learning_rate"], options=[1.0], distribution=0,
-        initializer=[1.0, 0.0], seed=0, shard_bits=1, min_count=1, probability=1.0, default_value=0.0,
-        max_element_size=0, false_positive_probability=0.01,
+        handle, number=0, dim=2, rule="sgd", slots=0, option_names=["learning_rate"], options=[1.0],
+        distribution="constant", initializer_names=["value"], initializer=[1.0], seed=0, shard_bits=1, min_count=1,
+        probability=1.0, default_value=0.0, max_element_size=0, false_positive_probability=0.01,
     )  # fmt: skip
     return handle
 
