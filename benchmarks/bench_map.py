@@ -14,7 +14,7 @@ from size import sized
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "afo" / "core"
-FLAGS = ["-std=c++20", "-O3", "-march=x86-64-v3", "-ffp-contract=off"]
+FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-march=x86-64-v3", "-ffp-contract=off"]
 LIBRARIES = ["-lpthread", "-lz"]
 #: The widest kernels are compiled for themselves (afo/core/CMakeLists.txt).
 WIDE = "kernels_v4.cc"

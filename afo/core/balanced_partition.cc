@@ -1,11 +1,13 @@
 #include "afo/core/balanced_partition.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace afo {
 
 std::optional<std::vector<int>> BalancedPartition(const std::vector<std::int64_t>& pieces, int parts) {
+  assert(parts >= 1);
   std::vector<std::int64_t> loads(static_cast<std::size_t>(parts));
   std::vector<int> order(pieces.size()), owners(pieces.size());
   std::iota(order.begin(), order.end(), 0);

@@ -1,6 +1,7 @@
 #include "afo/core/batch.h"
 
 #include <atomic>
+#include <cassert>
 #include <functional>
 
 namespace afo {
@@ -42,6 +43,7 @@ void ForEachShard(const std::vector<TablePart>& parts, const Parallel& parallel,
 
 Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to,
                       const Parallel& parallel) {
+  assert(to.size() == parts.size());
   std::atomic<bool> failed{false};
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
     const Status status = parts[i].table->LookupOrInsert(order, shard, parts[i].keys, to[i]);
@@ -51,6 +53,7 @@ Status LookupOrInsert(const std::vector<TablePart>& parts, const std::vector<Loo
 }
 
 void Lookup(const std::vector<TablePart>& parts, const std::vector<LookupOutput>& to, const Parallel& parallel) {
+  assert(to.size() == parts.size());
   ForEachShard(parts, parallel, [&](std::size_t i, const ShardOrder& order, std::int32_t shard) {
     parts[i].table->Lookup(order, shard, parts[i].keys, to[i]);
   });
@@ -58,6 +61,7 @@ void Lookup(const std::vector<TablePart>& parts, const std::vector<LookupOutput>
 
 Status Apply(const std::vector<TablePart>& parts, const std::vector<RowGradients>& of, const StepInfo& info,
              const Parallel& parallel) {
+  assert(of.size() == parts.size());
   std::vector<Update> updates;
   updates.reserve(parts.size());
   // A table that this batch does not touch has not been updated.

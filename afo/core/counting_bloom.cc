@@ -1,6 +1,7 @@
 #include "afo/core/counting_bloom.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 #include "afo/core/hash.h"
@@ -34,6 +35,7 @@ CountingBloom::CountingBloom(const AdmissionOptions& options, int shard_bits)
 
 CountingBloom::Cell& CountingBloom::Opened(std::size_t number) {
   const std::size_t group = number >> kMaxShardBits, low = number & ((std::size_t{1} << low_bits_) - 1);
+  assert((group << low_bits_ | low) < cells_.size());
   Cell& cell = cells_[group << low_bits_ | low];
   if (cell.counters.empty()) {
     cell.counters.resize(shape_.cell_bytes);
@@ -43,6 +45,7 @@ CountingBloom::Cell& CountingBloom::Opened(std::size_t number) {
 }
 
 std::uint32_t CountingBloom::Count(std::uint64_t hash, std::uint32_t count, std::uint8_t epoch) {
+  assert(!cells_.empty());
   const std::size_t group = SlotOf(hash) >> (kSlotBits - shape_.group_bits);
   Cell& cell = Opened(group << kMaxShardBits | ShardOf(hash, kMaxShardBits));
   // Of other bits than those that chose the cell. Two numbers make all places (Kirsch and Mitzenmacher 2006).

@@ -1,5 +1,6 @@
 #include "afo/core/example.h"
 
+#include <cassert>
 #include <optional>
 #include <utility>
 
@@ -28,7 +29,9 @@ int ExampleColumns::Find(std::string_view name) const {
 }
 
 ExampleDecoder::ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs)
-    : columns_(columns), outputs_(outputs), seen_(columns.all().size(), -1) {}
+    : columns_(columns), outputs_(outputs), seen_(columns.all().size(), -1) {
+  assert(outputs.size() == columns.all().size());
+}
 
 std::string ExampleDecoder::Decode(std::string_view record, std::int64_t row) {
   row_ = row;

@@ -1,6 +1,7 @@
 #include "afo/core/index.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace afo {
@@ -40,6 +41,7 @@ bool Index::Reserve(std::size_t count, const RowStore& rows) {
 }
 
 void Index::Insert(std::uint64_t hash, std::uint32_t row) {
+  assert(size_ < Capacity(count_));
   std::uint32_t at = HomeOf(hash, count_);
   for (;; at = at + 1 == count_ ? 0 : at + 1) {
     Line& line = lines()[at];
@@ -56,6 +58,7 @@ void Index::Insert(std::uint64_t hash, std::uint32_t row) {
 }
 
 void Index::Remove(std::uint64_t hash, std::uint32_t row) {
+  assert(size_ > 0);
   std::uint32_t at = HomeOf(hash, count_);
   for (;; at = at + 1 == count_ ? 0 : at + 1) {
     Line& line = lines()[at];

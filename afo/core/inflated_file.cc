@@ -1,6 +1,7 @@
 #include "afo/core/inflated_file.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace afo {
@@ -25,6 +26,7 @@ InflatedFile::~InflatedFile() {
 }
 
 std::optional<std::size_t> InflatedFile::Read(char* to, std::size_t most) {
+  assert(most >= 1);
   if (!is_ready_) return Wrong("cannot be unpacked: no memory for it");
   const auto size = static_cast<uInt>(std::min(most, kMost));
   stream_.next_out = reinterpret_cast<Bytef*>(to);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -22,6 +23,7 @@ PlainFile::~PlainFile() {
 }
 
 std::optional<std::size_t> PlainFile::Read(char* to, std::size_t most) {
+  assert(most >= 1);
   if (error_ != 0) return Wrong("cannot be opened: " + std::string(std::strerror(error_)));
   ssize_t count;
   do {

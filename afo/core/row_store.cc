@@ -1,6 +1,7 @@
 #include "afo/core/row_store.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace afo {
 namespace {
@@ -25,6 +26,7 @@ bool RowStore::Reserve(std::size_t count) {
 }
 
 std::uint32_t RowStore::Take() {
+  assert(free_ > 0 || (std::size_t{end_} + 1) * stride_ <= pages_.size());
   std::uint32_t row = end_;
   if (first_free_ != kNoRow) {
     row = first_free_;
@@ -38,6 +40,7 @@ std::uint32_t RowStore::Take() {
 }
 
 void RowStore::Free(std::uint32_t row) {
+  assert(row < end_ && !header(row)->is_free());
   *header(row) = RowHeader{static_cast<std::int64_t>(first_free_), kFreeStep, 0};
   first_free_ = row;
   ++free_;

@@ -1,6 +1,7 @@
 #include "afo/core/served_table.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "afo/core/snapshot.h"
@@ -91,6 +92,7 @@ bool ServedTable::Reserve() {
 }
 
 std::string ServedTable::Build(std::uint32_t checksum) {
+  assert(index_.size() == 0);
   if (Crc32c(rows(), row_bytes()) != checksum) return "its rows are damaged";
   const auto count = static_cast<std::uint32_t>(header_.count);
   for (std::uint32_t row = 0; row < count; ++row) {

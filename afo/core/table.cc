@@ -1,6 +1,7 @@
 #include "afo/core/table.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <mutex>
 
@@ -38,6 +39,12 @@ std::uint32_t Decays(const OptimizerOptions& options, std::uint32_t before, std:
   return now > before ? now / options.decay_steps - before / options.decay_steps : 0;
 }
 
+// Whether it was made for the table; what a caller promises, and costs nothing to look at.
+[[maybe_unused]] bool IsOrderOf(const ShardOrder& order, const Table& table) {
+  return order.starts.size() == static_cast<std::size_t>(table.shards()) + 1 &&
+         order.starts.back() == order.positions.size();
+}
+
 // Those positions that have a row, and their rows; returns how many.
 std::uint32_t KeepFound(const std::uint32_t* positions, std::uint32_t count, std::uint32_t* found,
                         std::uint32_t* kept) {
@@ -56,6 +63,8 @@ Table::Table(const TableOptions& options)
     : options_(options),
       layout_{options.dim, options.dim * (1 + SlotsOf(options.optimizer.rule))},
       initializer_(options.initializer) {
+  assert(options.dim >= 1 && options.dim <= kMaxDim);
+  assert(options.shard_bits >= 0 && options.shard_bits <= kMaxShardBits);
   for (int i = 0; i < 1 << options.shard_bits; ++i) shards_.push_back(std::make_unique<Shard>(layout_, options_));
 }
 
@@ -170,6 +179,7 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
     Lookup(order, shard_number, keys, to);
     return Status::kOk;
   }
+  assert(IsOrderOf(order, *this) && shard_number >= 0 && shard_number < shards());
   Shard& shard = *shards_[shard_number];
   const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
   const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
@@ -203,6 +213,7 @@ Status Table::LookupOrInsert(const ShardOrder& order, std::int32_t shard_number,
 
 void Table::Lookup(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
                    const LookupOutput& to) const {
+  assert(IsOrderOf(order, *this) && shard_number >= 0 && shard_number < shards());
   const Shard& shard = *shards_[shard_number];
   const std::uint32_t* positions = order.positions.data() + order.starts[shard_number];
   const std::uint32_t count = order.starts[shard_number + 1] - order.starts[shard_number];
@@ -273,6 +284,8 @@ void Table::ApplyBatch(Shard& shard, const std::uint32_t* positions, std::uint32
 
 Status Table::Apply(const ShardOrder& order, std::int32_t shard_number, const std::int64_t* keys,
                     const RowGradients& of, const Update& update, const StepInfo& info) {
+  assert(IsOrderOf(order, *this) && shard_number >= 0 && shard_number < shards());
+  assert(info.step < kFreeStep);
   Shard& shard = *shards_[shard_number];
   std::uint32_t found[kBatch];
   std::unique_lock writing(shard.mutex);

@@ -1,6 +1,7 @@
 // What of a table goes to a checkpoint, and comes back.
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -12,6 +13,7 @@ namespace {
 
 // Whatever an empty block was of, it is of this kind now.
 void Begin(RowBlock& block, BlockKind kind, std::int32_t floats) {
+  assert(block.empty() || (block.kind == kind && block.floats == static_cast<std::uint32_t>(floats)));
   block.kind = kind;
   block.floats = static_cast<std::uint32_t>(floats);
 }
@@ -36,6 +38,7 @@ bool Table::ChangedSince(std::uint8_t epoch, std::int64_t since) const {
 }
 
 Exported Table::Export(const ExportRange& range, RowBlock block) const {
+  assert(range.shard >= 0 && range.shard < shards());
   Begin(block, BlockKind::kRows, layout_.floats);
   const Shard& shard = *shards_[range.shard];
   std::shared_lock reading(shard.mutex);
@@ -51,6 +54,7 @@ Exported Table::Export(const ExportRange& range, RowBlock block) const {
 }
 
 Exported Table::ExportCandidates(const ExportRange& range, RowBlock block) const {
+  assert(range.shard >= 0 && range.shard < shards());
   Begin(block, BlockKind::kCandidates, 0);
   const Candidates& candidates = shards_[range.shard]->candidates;
   std::shared_lock reading(shards_[range.shard]->mutex);
@@ -63,6 +67,7 @@ Exported Table::ExportCandidates(const ExportRange& range, RowBlock block) const
 }
 
 Exported Table::ExportCells(const ExportRange& range, RowBlock block) const {
+  assert(range.shard >= 0 && range.shard < shards());
   const CountingBloom& bloom = shards_[range.shard]->bloom;
   Begin(block, BlockKind::kCells, static_cast<std::int32_t>(bloom.shape().cell_bytes / sizeof(float)));
   std::shared_lock reading(shards_[range.shard]->mutex);
@@ -80,6 +85,7 @@ Exported Table::ExportCells(const ExportRange& range, RowBlock block) const {
 }
 
 RowBlock Table::ExportRemoved(std::int32_t shard_number, std::int64_t since, RowBlock block) const {
+  assert(shard_number >= 0 && shard_number < shards());
   Begin(block, BlockKind::kRows, layout_.floats);
   const Shard& shard = *shards_[shard_number];
   std::shared_lock reading(shard.mutex);
@@ -156,11 +162,14 @@ void Table::ImportCells(const RowBlock& block, std::uint32_t server, std::uint32
 }
 
 std::optional<std::int64_t> Table::Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
+  assert(server < servers);
   if (block.kind == BlockKind::kCells) {
     ImportCells(block, server, servers);
     return 0;
   }
   const bool candidates = block.kind == BlockKind::kCandidates;
+  assert(block.floats == (candidates ? 0 : static_cast<std::uint32_t>(layout_.floats)) ||
+         block.floats == static_cast<std::uint32_t>(layout_.dim) || block.keys.empty());
   for (const std::int64_t key : block.removed) {
     const std::uint64_t hash = HashOf(key);
     if (OwnerOf(hash, servers) == server) RemoveOne(key, hash);

@@ -1,6 +1,7 @@
 #include "afo/core/unique.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "afo/core/hash.h"
 
@@ -17,6 +18,7 @@ void UniquePartition::Plan(const std::vector<IdRun>& runs, const UniqueShape& sh
   const auto [tables, servers] = shape;
   std::vector<std::int64_t> ids(tables, 0);
   for (const IdRun& run : runs) {
+    assert(run.table >= 0 && run.table < tables && run.count >= 0);
     ids[run.table] += run.count;
   }
   sub_bits_.assign(tables, 0);
@@ -90,6 +92,7 @@ std::uint32_t UniquePartition::Different(std::size_t bucket, std::int32_t first_
 std::optional<UniqueKeys> UniquePartition::Run(const std::vector<IdRun>& runs, const UniqueShape& shape,
                                                std::int32_t* places) {
   const auto [tables, servers] = shape;
+  assert(tables >= 1 && servers >= 1);
   Plan(runs, shape);
   Scatter(runs, servers);
   if (keys_.size() < items_.size()) keys_.resize(items_.size());
