@@ -28,13 +28,22 @@ server.stop(None)
 """
 
 
+def suspend(process: psutil.Process) -> None:
+    """Stop it; a signal is on its way for a while, in which a server still answers."""
+    process.suspend()
+    deadline = time.monotonic() + 60
+    while process.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         port = int(process.stdout.readline())
         server = psutil.Process(process.pid)
         assert unresponsive(process.pid, 30.0) == ""
-        server.suspend()
+        suspend(server)
         words = f"its process does not answer at port {port} within 0.5 s (stopped by a signal, state T)"
         assert unresponsive(process.pid, 0.5) == words
         server.resume()
@@ -46,9 +55,7 @@ def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> N
 def test_a_process_that_was_stopped_is_told_from_one_that_waits() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert describe_stopped(process.pid) == ""
-        psutil.Process(process.pid).suspend()
-        while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
-            time.sleep(0.01)
+        suspend(psutil.Process(process.pid))
         assert describe_stopped(process.pid) == "its process stands still (stopped by a signal, state T)"
         psutil.Process(process.pid).resume()
         process.communicate(b"\n")
