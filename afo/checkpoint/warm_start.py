@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.checkpoint.candidates import candidates, nothing_found
 from afo.checkpoint.manifest import Manifest
 from afo.checkpoint.restore import CheckpointReader, assign_shards, row_writer
 from afo.checkpoint.save import tensors
 from afo.checkpoint.tensor_map import DENSE, Section
 from afo.checkpoint.transfer_plan import Move, Plan, plan
+from afo.checkpoint.warm_start_candidates import candidates, nothing_found
 from afo.embedding import checkpoint
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, NotFound

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from afo import storage
-from afo.checkpoint.candidates import newest
 from afo.checkpoint.manifest import Manifest, read_manifest
+from afo.checkpoint.warm_start_candidates import newest
 from afo.errors import NotFound, SpecError
 from afo.events.types import JobFinished
 from afo.formats import decoding

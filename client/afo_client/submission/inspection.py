@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from afo import storage
-from afo.checkpoint.candidates import first_of
+from afo.checkpoint.warm_start_candidates import first_of
 from afo.data.example import Values
 from afo.data.io.bad_records import misfit_of_label
 from afo.data.io.examples import first_examples, validate_first

@@ -8,9 +8,9 @@ from msgspec import Struct
 from afo.errors import UsageError
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_index import Line
-from afo_history_server.views.job_columns import KINDS, Column, column
+from afo_history_server.views.chosen_columns import KINDS, Column, column
 
-#: What the list can be sorted by beside columns of `job_columns`, and where a job has it.
+#: What the list can be sorted by beside columns of `chosen_columns`, and where a job has it.
 SORTS: dict[str, Callable[[JobSummary], Any]] = {
     "began": lambda job: job.since or None,
     "name": lambda job: job.name.casefold() or None,

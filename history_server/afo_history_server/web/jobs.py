@@ -6,8 +6,8 @@ from flask import Blueprint, render_template, request, url_for
 
 from afo_history_server.model.job_history import STATES
 from afo_history_server.store.job_store import JobStore
+from afo_history_server.views.chosen_columns import offer_columns
 from afo_history_server.views.comparison import comparing_charts, differences, labels
-from afo_history_server.views.job_columns import offer_columns
 from afo_history_server.web import query
 from afo_history_server.web.authentication import visible
 

@@ -8,8 +8,8 @@ from flask import request
 from afo.errors import UsageError
 from afo_history_server.model.job_history import STATES
 from afo_history_server.store.job_index import JobList
+from afo_history_server.views.chosen_columns import DEFAULT, columns
 from afo_history_server.views.job_charts import OVER, Over
-from afo_history_server.views.job_columns import DEFAULT, columns
 from afo_history_server.views.job_query import JobQuery, sorter
 from afo_history_server.web.api.types import JobsAnswer
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from afo.checkpoint import transfer_plan
-from afo.checkpoint.candidates import candidates, first_of, newest
 from afo.checkpoint.manifest import Manifest, Refusal, commit, write_refusal
 from afo.checkpoint.tensor_map import Section, sections_of
 from afo.checkpoint.transfer_plan import Move
+from afo.checkpoint.warm_start_candidates import candidates, first_of, newest
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.errors import DataError, NotFound

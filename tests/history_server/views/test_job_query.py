@@ -16,7 +16,7 @@ from afo.events import types as ev
 from afo_history_server.model.job_history import STATES
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.job_index import line_of
-from afo_history_server.views.job_columns import column
+from afo_history_server.views.chosen_columns import column
 from afo_history_server.views.job_query import SORTS, JobQuery
 from job_writer import DONE, FAILED, RUNNING, T0, JobWriter
 
