@@ -1,6 +1,6 @@
 """No process outlives the one that started it: Linux's parent-death signal, as a function and as a small program.
 
-As a program, `python -I -S process_death.py PARENT_PID PROGRAM [ARGUMENT…]` asks for the signal and then becomes
+As a program, `python -I -S lifetime.py PARENT_PID PROGRAM [ARGUMENT…]` asks for the signal and then becomes
 PROGRAM. The kernel keeps the request over `exec`, so it holds from the very first instruction of any program, without
 that program's help and without running Python code between `fork` and `exec` of a parent with threads.
 This file imports nothing but the standard library, because it is run by its path.
