@@ -10,8 +10,8 @@ from afo.errors import NotFound
 from afo.job.paths import JobPaths
 from afo.job_dir import annotations as an
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import find_job
 from afo_client.submission.submitted import submitted_tags
 from afo_client.terminal.console import print_json, print_result

@@ -18,8 +18,8 @@ from afo.protocol.am_config import AmConfig
 from afo.protocol.offline_task import NumberedFile, OfflineTask, RecountedSplit
 from afo.site.config import load_config
 from afo.storage.url import part_name
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.record_check import NAMED, Findings, findings
 from afo_client.jobs.ref import find_job
 from afo_client.models.offline import run_dealt

@@ -20,8 +20,8 @@ from afo.checkpoint.manifest import (
 from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
 from afo.rpc import messages as m
 from afo.site.config import load_config, user_name
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.summary import places
 from afo_client.jobs.watch import JobWatch

@@ -11,7 +11,7 @@ import msgspec
 
 from afo.errors import UsageError
 from afo.formats.units import Duration, Memory
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.hadoop.cluster import Cluster
 from afo_client.hadoop.cluster_layout import ClusterSpec, default_directory
 from afo_client.hadoop.cluster_status import ClusterStatus, read_status

@@ -19,8 +19,8 @@ from afo.job_dir.code_snapshot import (
 )
 from afo.protocol.am_config import AmConfig
 from afo.site.config import Config, load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.job_comparison import Difference, differences, figures, schema_differences
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.jobs.view import JobView

@@ -21,7 +21,7 @@ from afo_client.cli.csv_options import csv_format, csv_options
 from afo_client.cli.data_behaviour import behaviour
 from afo_client.cli.data_index import index
 from afo_client.cli.data_profile import profile
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import pluralize, print_json, print_result, say, table, without_control
 
 _COMPRESSION = click.Choice(["none", "gzip", "zlib"])

@@ -5,7 +5,7 @@ import msgspec
 
 from afo.data.synthetic.behaviour import BehaviourParameters, BehaviourSpec, write_behaviour
 from afo.errors import DataError, UsageError
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import print_json, print_result, say
 
 _POSITIVE = click.IntRange(min=1)

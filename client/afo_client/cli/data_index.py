@@ -5,7 +5,7 @@ import click
 from afo.data.io.record_index import index_url, write_index
 from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import index_records
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import pluralize, print_json, say
 
 

@@ -9,7 +9,7 @@ import msgspec
 from afo import storage
 from afo.data.prepare.profile import DRIFTED, QUANTILES, FeatureProfile, Profile, profile_files
 from afo_client.cli.csv_options import csv_format, csv_options
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import print_json, print_result, say, table, without_control
 
 _POSITIVE = click.IntRange(min=1)

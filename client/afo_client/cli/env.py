@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from afo import __version__
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import pluralize, print_json, print_result, say, size_text
 
 

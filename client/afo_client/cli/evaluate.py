@@ -5,7 +5,7 @@ import click
 from afo.errors import UsageError
 from afo.job import ROW_TYPES, RowType
 from afo.site.config import load_config
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.models.offline import input_files, run, saved_model
 from afo_client.terminal.console import print_json, print_result, table
 

@@ -9,8 +9,8 @@ from afo import storage
 from afo.events.event_log import Record, UnknownRecord
 from afo.events.event_tail import EventTail
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for

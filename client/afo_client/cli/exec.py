@@ -4,8 +4,8 @@ import click
 
 from afo.errors import UsageError
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.live_task import carry_out, parse_task
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.task_logs import is_task

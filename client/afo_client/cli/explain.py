@@ -15,8 +15,8 @@ from afo.job import ROLES, Job
 from afo.job.paths import check_job_id
 from afo.rpc.messages import MasterStart
 from afo.site.config import Config, load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.explanation import Explanation, TaskEnd, budget_text, cause_fields, explain, known_cause
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.restarts_text import restart_fields, restart_lines

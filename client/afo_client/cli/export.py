@@ -8,7 +8,7 @@ from afo import storage
 from afo.errors import AlreadyExists, NotFound
 from afo.job import ROW_TYPES, TABLE_KINDS, RowType, TableKind
 from afo.site.config import load_config
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.models.offline import run, saved_model
 from afo_client.terminal.console import print_json, print_result
 

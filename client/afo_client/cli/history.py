@@ -10,7 +10,7 @@ from afo.errors import NotFound
 from afo.site.config import load_config
 from afo.site.history import LOOPBACK
 from afo.site.user_state import UserState, read_token
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.history import server_process
 from afo_client.history.rest_client import HistoryApi, ListedJob
 from afo_client.terminal.console import iso, print_json, print_result, say, span_text, table

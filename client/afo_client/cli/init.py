@@ -7,7 +7,7 @@ import click
 
 from afo.errors import AlreadyExists, UsageError, unwritable
 from afo_client.cli.csv_options import csv_format, csv_options
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal.console import print_result, say
 
 JOB_FILE, SCHEMA_FILE = "job.yaml", "schema.yaml"

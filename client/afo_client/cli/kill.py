@@ -4,8 +4,8 @@ import click
 
 from afo.site.config import Config, load_config
 from afo.site.user_state import UserState
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType, TaskType, confirm_action
+from afo_client.cli.options import examples
 from afo_client.jobs.kill import end_job
 from afo_client.jobs.live_task import TaskName, carry_out, parse_task
 from afo_client.jobs.ref import JobRef, find_job

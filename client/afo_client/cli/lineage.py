@@ -8,7 +8,7 @@ from afo.errors import DataError, NotFound
 from afo.job_dir.lineage import AppliedFile, Lineage, Training
 from afo.site.config import load_config
 from afo.storage.url import part_name
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.models.model_ref import checkpoint_place, find_model, read_export
 from afo_client.terminal.console import iso, pluralize, print_json, print_result, quality_text, size_text, table
 

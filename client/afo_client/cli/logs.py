@@ -10,8 +10,8 @@ import click
 from afo import storage
 from afo.errors import NotFound, UsageError
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType, TaskType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.jobs.task_logs import GrowingLog, LogFile, find_logs, is_task
 from afo_client.jobs.watch import JobWatch

@@ -13,7 +13,7 @@ import click
 
 from afo import __version__
 from afo.errors import AfoError, SpecError
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.terminal import standard_streams
 from afo_client.terminal.console import print_json, say
 from afo_client.terminal.standard_streams import OutputError

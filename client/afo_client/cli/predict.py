@@ -10,7 +10,7 @@ from afo import storage
 from afo.errors import AlreadyExists, NotFound, UsageError
 from afo.protocol.offline_task import ScoredFile
 from afo.site.config import load_config
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.models.offline import SavedModel, input_files, run, saved_model
 from afo_client.terminal.console import pluralize, print_json, print_result, say
 

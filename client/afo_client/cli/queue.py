@@ -10,8 +10,8 @@ from afo.site.config import load_config, user_name
 from afo.yarn import resource_manager
 from afo.yarn.queues import Queue, Resource, with_waiting
 from afo.yarn.resource_manager import ClusterNode, ResourceManager
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.capacity import Capacity, capacities, verdict
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.runtimes.application import Application

@@ -7,8 +7,8 @@ import click
 from afo.errors import NotFound
 from afo.job.loader import parse_variables, read_again
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.cli.submit_and_follow import add_submit_options, parse_submit_options, submit_and_follow
 from afo_client.jobs.ref import find_job
 from afo_client.submission.submitted import need_config

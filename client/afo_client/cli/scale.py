@@ -8,8 +8,8 @@ from afo.errors import ProtocolError, UsageError
 from afo.job import ROLES
 from afo.rpc import messages as m
 from afo.site.config import Config, load_config, user_name
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.live_task import live_master
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.terminal.console import pluralize, print_json, say

@@ -6,7 +6,7 @@ import click
 
 from afo.job.loader import parse_variables, read_job
 from afo.site.config import load_config
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.cli.submit_and_follow import add_submit_options, parse_submit_options, submit_and_follow
 
 

@@ -11,7 +11,7 @@ from afo.job import Job
 from afo.job.loader import JobSource, places_of
 from afo.site.config import RUNTIMES, Config
 from afo_client.cli.conclusion import conclude
-from afo_client.cli.time_option import time_option
+from afo_client.cli.options import time_option
 from afo_client.cli.validate import plan_text
 from afo_client.jobs.follow import DeferredInterrupt, answer_interrupt, follow
 from afo_client.jobs.ref import JobRef

@@ -11,8 +11,8 @@ import click
 from afo.site.config import Config, load_config
 from afo.tensorboard.process import TensorBoard, tensorboard
 from afo.tensorboard.summary_folder import SummaryFolder
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import JobRef, find_job
 from afo_client.submission.submitted import submitted_config
 from afo_client.terminal.console import print_result, say

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.text import Text
 
 from afo.site.config import load_config
-from afo_client.cli.help import examples
 from afo_client.cli.job_argument import JobType
+from afo_client.cli.options import examples
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.status_line import status_line
 from afo_client.jobs.task_rates import TaskRates, rates

@@ -6,7 +6,7 @@ from afo.job import ROLES, Job, RoleSpec
 from afo.job.loader import parse_variables, places_of, read_job
 from afo.site.config import RUNTIMES, load_config
 from afo.site.limits import Total, total
-from afo_client.cli.help import examples
+from afo_client.cli.options import examples
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.inspection import Inspection, on_this_machine
 from afo_client.submission.plan import check_job, make_am_config

@@ -1,4 +1,4 @@
-"""Options that are time spans, as the job file writes them."""
+"""What the verbs' options and help have in common: time spans, and examples."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,6 +9,11 @@ from afo.errors import SpecError
 from afo.formats.units import Duration
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def examples(*lines: str) -> str:
+    """An epilog for click, its lines kept as they are. `tests/test_docs.py` parses each as a command line."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
 def time_option(name: str, words: str) -> Callable[[_Function], _Function]:
