@@ -214,7 +214,8 @@ void Shard::Resolve(const ShardKeys& keys, const RowGradients& of, std::uint32_t
   }
 }
 
-void Shard::ApplyBatch(const ShardKeys& keys, const std::uint32_t* found, const RowGradients& of, const Update& update, const StepInfo& info) {
+void Shard::ApplyBatch(const ShardKeys& keys, const std::uint32_t* found, const RowGradients& of, const Update& update,
+                       const StepInfo& info) {
   float* weights[kBatch];
   const float* changes[kBatch];
   std::uint32_t decays[kBatch];
@@ -259,7 +260,7 @@ Status Shard::Apply(const ShardKeys& keys, const RowGradients& of, const Update&
   return Status::kOk;
 }
 
-bool Shard::InsertAbsent(const ShardKeys& keys,  std::uint32_t* found) {
+bool Shard::InsertAbsent(const ShardKeys& keys, std::uint32_t* found) {
   if (!Reserve(static_cast<std::size_t>(std::count(found, found + keys.count, kNoRow)))) return false;
   for (std::uint32_t i = 0; i < keys.count; ++i) {
     if (found[i] == kNoRow) found[i] = FindOrInsert(keys.key(i));

@@ -1,15 +1,12 @@
-"""Scores of a model over files, and what they are worth."""
+"""Scores of a model over files; observers measure what they are worth."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import numpy as np
 import tensorflow as tf
 
-from afo.data import model_metrics
 from afo.data.io.bad_records import BadRecords
 from afo.data.io.local_file import local_file
 from afo.data.io.split_files import SplitFile
@@ -18,23 +15,12 @@ from afo.data.pipeline.split_reader import Lease, SplitReader
 from afo.data.schema import Schema
 from afo.job import Data, Shuffle
 from afo.job_dir.lineage import Evaluation
-from afo.logs.task_log import LOG, one_line
-from afo.models.parser import DTYPE, RecordParser
-from afo.protocol.export_gate import DROPS
+from afo.models.parser import RecordParser
+from afo.train.offline.observers import Counter, Coverage, Metrics, Observer, Scored, count_held
 from afo.trainable.model_protocol import LocalModel
 
 #: Records computed at once.
 BATCH = 8192
-
-
-class Scored(NamedTuple):
-    """B records as numpy arrays."""
-
-    #: [B, labels] each.
-    labels: Any
-    probabilities: Any
-    #: int64 [features of the schema]: how many of the records hold each.
-    held: Any
 
 
 class Scorer:
@@ -61,25 +47,19 @@ class Scorer:
                     yield scored
         bad.judge(good + bad.total, "the files")
 
+    def observe(self, model: LocalModel, files: Iterable[SplitFile], observers: Sequence[Observer]) -> None:
+        """Tell each observer of all scores, a batch at a time. Raises DataError."""
+        for scored in self.scores(model, files):
+            for observer in observers:
+                observer.observe(scored)
+
     def evaluate(
         self, model: LocalModel, files: Iterable[SplitFile], progress: Callable[[int], None] = lambda _: None
     ) -> Evaluation:
         """All metrics and every feature's coverage. `progress` is told of the records so far. Raises DataError."""
-        parts: list[Scored] = []
-        samples = 0
-        for part in self.scores(model, files):
-            parts.append(part)
-            samples += len(part.labels)
-            progress(samples)
-        names = self._data.labels
-        blank = np.empty((0, len(names)), np.float32)
-        labels = np.concatenate([blank, *(part.labels for part in parts)])
-        probabilities = np.concatenate([blank, *(part.probabilities for part in parts)])
-        found = model_metrics.by_label(names, labels, probabilities)
-        found |= _own(model.metrics(labels, probabilities), {*found, *DROPS})
-        held = np.sum([part.held for part in parts], axis=0)
-        features = (feature.name for feature in self._schema.features)
-        return Evaluation(metrics=found, coverage=dict(zip(features, (held / samples).tolist(), strict=True)))
+        metrics, coverage = Metrics(self._data.labels, model), Coverage(self._schema)
+        self.observe(model, files, [metrics, coverage, Counter(progress)])
+        return Evaluation(metrics=metrics.result(), coverage=coverage.result())
 
     def _function(self, model: LocalModel) -> Any:
         """Traced once for a model, whatever it loads."""
@@ -95,29 +75,6 @@ class Scorer:
         return tf.function(compute, autograph=False).get_concrete_function(self._parser.signature)
 
 
-def _own(found: dict[str, float], taken: set[str]) -> dict[str, float]:
-    """Metrics of a user's own; they take no name that says something else elsewhere, and files hold no NaN."""
-    named = {f"keras_{name}" if name in taken else name: value for name, value in found.items()}
-    for name in [name for name, value in named.items() if not math.isfinite(value)]:
-        LOG.warning("metric %s is %s, and left out", one_line(name), named.pop(name))
-    return named
-
-
 def in_order(data: Data) -> Data:
     """As `data`, but the records as they lie."""
     return msgspec.structs.replace(data, shuffle=Shuffle(buffer=0), batch_size=BATCH)
-
-
-def count_held(schema: Schema, features: dict[str, Any]) -> Any:
-    """int64 [features of the schema]: of so many of B records some value differs from the feature's default.
-
-    `features` [B, values] each. A record that was written without a feature holds its default afterwards.
-    """
-    counts = []
-    for feature in schema.features:
-        values = features[feature.name]
-        differs = values != tf.constant(feature.stand_ins(), DTYPE[feature.kind])
-        if feature.missing_indicator:
-            differs &= ~tf.math.is_nan(values)
-        counts.append(tf.math.count_nonzero(tf.reduce_any(differs, axis=1)))
-    return tf.stack(counts) if counts else tf.zeros([0], tf.int64)
