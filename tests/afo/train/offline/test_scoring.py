@@ -17,6 +17,7 @@ from afo.errors import DataError  # noqa: E402
 from afo.job import Data  # noqa: E402
 from afo.job_dir.lineage import Evaluation  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
+from afo.train.offline.observers import Scored  # noqa: E402
 from afo.train.offline.scoring import Scorer  # noqa: E402
 from click_records import SCHEMA, as_parquet, write_files  # noqa: E402
 
@@ -62,6 +63,20 @@ def test_both_formats_score_alike(tmp_path: Path) -> None:
     assert found[0].metrics["calibration"] == pytest.approx(
         found[0].metrics["promised"] / found[0].metrics["positives"], rel=1e-5
     )
+
+
+def test_an_observer_is_told_of_all_scores_in_the_order_of_the_records(tmp_path: Path) -> None:
+    write_files(tmp_path, 2, 200)
+    data = Data(train=(f"{tmp_path}/*.tfrecord",))
+    seen: list[float] = []
+
+    class Labels:
+        def observe(self, scored: Scored) -> None:
+            seen.extend(scored.labels[:, 0].tolist())
+
+    files = find_splits(data.train)
+    scorer(data, tmp_path).observe(ByAge(), files, [Labels()])
+    assert seen == [float(decode(record)["label"][0]) for file in files for record in read_records(file.url)]
 
 
 def test_bad_records_are_left_out_and_judged_by_their_share(tmp_path: Path) -> None:
