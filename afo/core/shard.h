@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "afo/core/admission.h"
-#include "afo/core/candidates.h"
+#include "afo/core/admission_candidates.h"
 #include "afo/core/counting_bloom.h"
 #include "afo/core/index.h"
 #include "afo/core/initializer.h"

@@ -13,7 +13,7 @@ from afo.errors import ModelError, SpecError
 from afo.formats.units import parse_quantity
 from afo.job import Eviction, Filter, Pooling, Wire
 from afo.layers.layer_lookup import active, pool
-from afo.layers.row_rules import require_by_row, require_summed
+from afo.layers.row_constraints import require_by_row, require_summed
 
 Combiner = Literal["mean", "sum", "sqrtn"]
 _Policy = TypeVar("_Policy", Filter, Eviction)

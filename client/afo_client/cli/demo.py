@@ -16,8 +16,8 @@ from afo.formats.decoding import MOST_BYTES, UNDECODABLE
 from afo.job.loader import load_job
 from afo.site.config import Config, load_config
 from afo.storage.regular_file import read_regular
-from afo_client.cli.conclusion import conclude
 from afo_client.cli.data import with_progress
+from afo_client.cli.final_summary import conclude
 from afo_client.jobs.follow import follow
 from afo_client.jobs.ref import JobRef, job_ref
 from afo_client.jobs.watch import JobWatch

@@ -10,7 +10,7 @@ from afo.errors import UsageError
 from afo.job import Job
 from afo.job.loader import JobSource, places_of
 from afo.site.config import RUNTIMES, Config
-from afo_client.cli.conclusion import conclude
+from afo_client.cli.final_summary import conclude
 from afo_client.cli.options import time_option
 from afo_client.cli.validate import plan_text
 from afo_client.jobs.follow import DeferredInterrupt, answer_interrupt, follow

@@ -3,7 +3,7 @@
 import click
 
 from afo.site.config import load_config
-from afo_client.cli.conclusion import conclude
+from afo_client.cli.final_summary import conclude
 from afo_client.cli.job_argument import JobType
 from afo_client.cli.options import time_option
 from afo_client.jobs.follow import follow

@@ -12,10 +12,10 @@ from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied,
 from afo.job.paths import JobPaths
 from afo.site.history import Keep
 from afo_history_server.maintenance.job_actions import DELETED, remove_job
-from afo_history_server.store.fair import choose_fairly, fair_share
+from afo_history_server.store.fair_share import choose_fairly, fair_share
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_store import JobStore
-from afo_history_server.store.unlinked import MAX_DEPTH, IsLink
+from afo_history_server.store.nofollow_files import MAX_DEPTH, IsLink
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from afo.errors import NotFound, PermissionDenied
 from afo.events.event_tail import PATIENCE_S
 from afo.storage import FileInfo
 from afo.storage.url import LOCAL, parse
-from afo_history_server.store.unlinked import IsLink, UnlinkedFiles
+from afo_history_server.store.nofollow_files import IsLink, UnlinkedFiles
 
 
 class JobFiles:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from afo.errors import AfoError, ClusterUnreachable, in_words
 from afo_history_server.model.job_summary import JobSummary
 from afo_history_server.store.ended_jobs import Ended, EndedJobs
-from afo_history_server.store.fair import choose_fairly
+from afo_history_server.store.fair_share import choose_fairly
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_ids import JobIds, age_of_id
 

@@ -15,7 +15,7 @@ from afo.yarn import resource_manager
 from afo.yarn.queues import Queue
 from afo.yarn.resource_manager import ClusterNode
 from afo_history_server.model.job_history import JobHistory
-from afo_history_server.store.fair import choose_fairly
+from afo_history_server.store.fair_share import choose_fairly
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.views.nodes import ClusterView, cluster_view, hosts_of
 from afo_history_server.web import query

@@ -21,7 +21,7 @@ from afo.errors import AfoError, SpecError, StorageError
 from afo.events import types as ev
 from afo.formats.plain_text import plain
 from afo.protocol.export_gate import Check
-from afo_history_server.store import unlinked
+from afo_history_server.store import nofollow_files
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.web.app import create_app
 from afo_history_server.web.serve import listening
@@ -114,7 +114,7 @@ def test_what_is_exchanged_for_a_link_while_it_is_looked_at_is_not_followed(
     shutil.rmtree(failed.paths.dir)
     os.symlink(done.paths.dir, failed.paths.dir)
     files, log = JobFiles(root), f"{failed.paths.logs}/worker_0/0/stderr"
-    monkeypatch.setattr(unlinked, "_refuse_link", lambda url, folder, name: None)
+    monkeypatch.setattr(nofollow_files, "_refuse_link", lambda url, folder, name: None)
     for call in (files.open, files.info, files.delete, files.list_dir, lambda url: files.create(url, b"x")):
         with pytest.raises(AfoError):
             call(log)

@@ -7,7 +7,7 @@
 
 #include "afo/core/balanced_partition.h"
 #include "afo/core/pooling.h"
-#include "afo/ops/pooling/inputs.h"
+#include "afo/ops/worker_pooling/inputs.h"
 #include "afo/ops/resource.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

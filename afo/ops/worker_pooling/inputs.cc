@@ -1,4 +1,4 @@
-#include "afo/ops/pooling/inputs.h"
+#include "afo/ops/worker_pooling/inputs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "afo/core/candidates.h"
+#include "afo/core/admission_candidates.h"
 
 #include <algorithm>
 

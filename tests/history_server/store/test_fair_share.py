@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo_history_server.store.fair import choose_fairly, fair_share
+from afo_history_server.store.fair_share import choose_fairly, fair_share
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from afo_client.submission.job_reference import page
+from afo_client.submission.job_file_reference import page
 
 PAGE = Path(__file__).parents[3] / "docs" / "job-file.md"
 
 
 def test_the_committed_page_is_the_generated_one() -> None:
-    hint = "run: python -m afo_client.submission.job_reference > docs/job-file.md"
+    hint = "run: python -m afo_client.submission.job_file_reference > docs/job-file.md"
     assert PAGE.read_text(encoding="utf-8") == page(), hint
 
 

@@ -1,4 +1,4 @@
-"""`python -m afo_client.submission.job_reference`: the job file as Markdown, out of the types of `afo.job`."""
+"""`python -m afo_client.submission.job_file_reference`: the job file as Markdown, out of the types of `afo.job`."""
 
 import inspect as python_inspect
 import sys
@@ -14,7 +14,8 @@ from afo.job.combinations import COMBINATIONS
 
 _HEAD = """# The job file
 
-This page is generated from the types in `afo/job/` by `python -m afo_client.submission.job_reference`; change it there.
+This page is generated from the types in `afo/job/` by `python -m afo_client.submission.job_file_reference`; change it
+there.
 
 A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate keys and YAML tags are errors. Paths
 are relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `data`,
