@@ -28,6 +28,7 @@ from afo_am.policy.time_limits import TimeLimits
 from afo_am.policy.verdict import Shutdown, decide
 from afo_am.policy.waiting import Waiting, in_order
 from afo_am.state import commands as c
+from afo_am.state.apply import apply
 from afo_am.state.context import Context, Outcome
 from afo_am.state.job_state import SUCCEEDED, JobState
 from afo_am.state.rates import Rates
@@ -42,9 +43,6 @@ class Core:
 
     def __init__(self, config: AmConfig, *, now: float) -> None:
         context = self._context = Context(config, now)
-        #: The job's last event once it is there; what the verdict file holds.
-        self.finished_event: ev.JobFinished | None = None
-        context.listeners.append(self._hear)
         self._samples = TrainingSamples(context)
         self._shutdown = Shutdown(context, self._samples)
         self.waiting = Waiting(context)
@@ -110,11 +108,9 @@ class Core:
 
     def replay(self, event: ev.AnyEvent, wall: float) -> None:
         """Take in an event of an earlier incarnation."""
-        self._context.take(event, wall)
-
-    def _hear(self, event: ev.AnyEvent) -> None:
-        if isinstance(event, ev.JobFinished):
-            self.finished_event = event
+        apply(self.state, event, wall)
+        if isinstance(event, ev.Sample):
+            self._samples.told = event.samples
 
     def start(self, started: ev.AmStarted, job_id: str, *, now: float, wall: float) -> Outcome:
         """Begin, or go on after a replay: ask for what has no container yet."""

@@ -251,12 +251,12 @@ class Driver:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _write_verdict(self) -> None:
-        finished = self._core.finished_event
+        finished = self._core.state.finished
         if finished is not None and not storage.exists(self._paths.verdict):
             storage.write_bytes(self._paths.verdict, json_file.encode(finished))
 
     def _run_hook(self) -> None:
-        job, finished = self._core.state.config.job, self._core.finished_event
+        job, finished = self._core.state.config.job, self._core.state.finished
         if finished is None or not job.on_end:
             return
         # Told again by a runtime that did not answer, or in a later application attempt, which YARN starts for a job

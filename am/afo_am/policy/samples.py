@@ -57,11 +57,6 @@ class TrainingSamples:
         self._pause = 0.0
         #: Samples in the last event, be it of an earlier incarnation.
         self.told = 0
-        context.listeners.append(self._hear)
-
-    def _hear(self, event: ev.AnyEvent) -> None:
-        if isinstance(event, ev.Sample):
-            self.told = event.samples
 
     def look(self) -> None:
         """Once in each tick."""
@@ -79,6 +74,7 @@ class TrainingSamples:
 
     def _write(self, samples_per_s: float, left: float | None) -> None:
         context, rates = self._context, self._context.rates
+        self.told = rates.samples
         context.record(
             ev.Sample(
                 step=rates.step, samples=rates.samples, samples_per_s=samples_per_s, input_wait=rates.input_wait,

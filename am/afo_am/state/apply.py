@@ -199,7 +199,7 @@ def _job_ending(state: JobState, event: ev.JobEnding, time: float) -> None:
 
 
 def _job_finished(state: JobState, event: ev.JobFinished, time: float) -> None:
-    state.finished = True
+    state.finished = event
 
 
 def _sample(state: JobState, event: ev.Sample, time: float) -> None:

@@ -1,6 +1,5 @@
 """The context of a decision: the state, the clocks of the present stimulus, and where decisions go. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from afo.errors import AfoError
@@ -36,8 +35,6 @@ class Context:
         self.begun = now
         #: The last word of the start before, on the wall clock; 0 for the first.
         self.heard_before = 0.0
-        #: Hear of each event once it is applied.
-        self.listeners: list[Callable[[ev.AnyEvent], None]] = []
         self._out = Outcome()
         #: Handles already asked to end, so that one kill is sent once.
         self._killed: set[str] = set()
@@ -47,16 +44,10 @@ class Context:
         self.now, self.wall, self._out = now, wall, Outcome()
         return self._out
 
-    def take(self, event: ev.AnyEvent, wall: float) -> None:
-        """Apply an event, be it of an earlier incarnation."""
-        apply(self.state, event, wall)
-        for hear in self.listeners:
-            hear(event)
-
     def record(self, event: ev.AnyEvent) -> None:
-        """Decide: the event is applied at once and journaled before anything else happens."""
-        self.take(event, self.wall)
+        """Decide: the event is journaled before anything else happens, and applied at once."""
         self._out.events.append(event)
+        apply(self.state, event, self.wall)
 
     def command(self, command: c.Command) -> None:
         """Want something done after the events are durable."""

@@ -75,7 +75,8 @@ class JobState:
         self.diagnostics = ""
         self.first_task: TaskId | None = None
         self.ending_since = 0.0
-        self.finished = False
+        #: The job's last event once it is there; what the verdict file holds.
+        self.finished: ev.JobFinished | None = None
         self.started = 0.0
         self.incarnation = 0
         #: YARN's number of the application attempt that wrote last; 0 before the first.

@@ -109,8 +109,8 @@ def test_a_request_lost_with_the_am_is_made_again_and_its_stray_container_ended(
     assert stray in cluster.killed
     assert [end.cause for end in failures(cluster)] == ["request_unanswered"]
     assert cluster.run() == "SUCCEEDED"
-    assert cluster.core.finished_event is not None
-    assert cluster.core.finished_event.restarts == 0, "nothing had run"
+    assert cluster.core.state.finished is not None
+    assert cluster.core.state.finished.restarts == 0, "nothing had run"
 
 
 def test_another_attempt_of_the_application_asks_for_every_task_again(make_cluster: Make) -> None:
