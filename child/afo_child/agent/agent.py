@@ -240,7 +240,7 @@ class Agent:
             cause, tail = "storage_unreachable", self._model_dir.failure
         may_stay = self._may_stay and not leaves
         self._ends += may_stay
-        self._stays = self._report(code, cause or self._trainer.cause(), tail, stays=may_stay)
+        self._stays = self._report(code, cause or self._trainer.cause, tail, stays=may_stay)
         self._reported = True
 
     def _report(self, code: int, cause: str, tail: str, *, stays: bool = False) -> bool:

@@ -49,6 +49,8 @@ class TaskRunner:
         self.generation = -1
         #: Exit code or -signal of a process that ended by itself; None once another start is wanted.
         self.code: int | None = None
+        #: Why it ended, a name of `afo.failures.causes.CAUSES`.
+        self.cause = ""
         #: Starts in place in this generation.
         self.restarts = 0
         #: What the process was given; empty before the first start.
@@ -120,6 +122,7 @@ class TaskRunner:
             _LOG.info("process of generation %d ended with %d", self.generation, self.code)
             if self._progress.malformed:
                 _LOG.warning("%d malformed lines of progress", self._progress.malformed)
+            self.cause = self._cause_of(self.code)
 
     def back_off(self) -> None:
         """Count a start in place and begin the pause before it."""
@@ -127,12 +130,11 @@ class TaskRunner:
         self.restarts += 1
         self._start_after = time.monotonic() + random.uniform(*_BACK_OFF_S)
 
-    def cause(self) -> str:
-        """Why the process ended, a name of `afo.failures.causes.CAUSES`."""
+    def _cause_of(self, code: int) -> str:
         if not self.has_work_dir:
             return "work_dir_lost"
         killed, own = memory_kills() - self._memory_kills, bool(self._config.job.program)
-        return classify_process(self.code or 0, self._output.error_text, killed, own_program=own)
+        return classify_process(code, self._output.error_text, killed, own_program=own)
 
     def _place_of_work_dir(self) -> tuple[int, int] | None:
         try:
