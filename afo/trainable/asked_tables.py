@@ -10,50 +10,33 @@ from afo.embedding import TableGroup
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.exchange import Keys, Run
 from afo.embedding.pooled_exchange import PooledExchange, ServerBags
-from afo.job import Job, Wire
+from afo.job import Wire
 from afo.models import wide_deep
 from afo.models.feature_layout import Layout
-from afo.models.feature_tables import pooled_on_servers
 from afo.params.step_exchange import Exchange
 from afo.trainable.model_protocol import TableGradients
 from afo.trainable.wide_deep_model import Samples
 
 
 class Lists(NamedTuple):
-    """The features that are pooled on the servers, in the order of `Layout.sparse`; a nest of tensors."""
+    """The features that are pooled on the servers: the keys of `splits`, ascending; a nest of tensors."""
 
     keys: Keys
     bags: ServerBags
-    #: Of each feature where its samples' ids begin, and, by its number among these, what its ids weigh.
-    splits: tuple[Any, ...]
+    #: By the feature's place in `Layout.sparse`: where its samples' ids begin, and what its ids weigh if not all 1.
+    splits: dict[int, Any]
     weights: dict[int, Any]
-
-
-class SplitLayout(NamedTuple):
-    """A layout and the places in its `sparse` of the features whose rows come to the worker, and of all others."""
-
-    whole: Layout
-    near: tuple[int, ...]
-    far: tuple[int, ...]
-
-    @property
-    def of_rows(self) -> Layout:
-        """The layout without the features that are pooled on the servers."""
-        return replace(self.whole, sparse=tuple(self.whole.sparse[place] for place in self.near))
-
-
-def split_layout(layout: Layout, job: Job, servers: int) -> SplitLayout:
-    """By what the job says of pooling."""
-    far = pooled_on_servers(layout, job, servers)
-    return SplitLayout(layout, tuple(place for place in range(len(layout.sparse)) if place not in far), far)
 
 
 class AskedTables:
     """At most an exchange for each of: embeddings and linear weights, rows and sums."""
 
-    def __init__(self, parts: SplitLayout, keys: Keys, lists: Lists, exchange: Exchange, wire: Wire) -> None:
+    def __init__(self, layout: Layout, keys: Keys, lists: Lists, exchange: Exchange, wire: Wire) -> None:
         """`keys` and `lists`: as `Inputs` of `HashedWideDeepModel` has them."""
-        self._parts, layout = parts, parts.whole
+        self._layout, self._far = layout, tuple(lists.splits)
+        places = [place for place in range(len(layout.sparse)) if place not in self._far]
+        #: Without the features that are pooled on the servers.
+        self._near = replace(layout, sparse=tuple(layout.sparse[place] for place in places))
         self._rows: dict[str, TableExchange] = {}
         self._sums: dict[str, PooledExchange] = {}
         group = exchange.parameters.embeddings
@@ -65,11 +48,11 @@ class AskedTables:
         for kind, (first, count, of_wire) in kinds.items():
             if not count:
                 continue
-            near = [first + place for place in (*parts.near, *range(len(layout.sparse), count))]
+            near = [first + place for place in (*places, *range(len(layout.sparse), count))]
             if near:
                 runs = [Run(number) for number in range(len(near))]
                 self._rows[kind] = TableExchange(group, near, keys, runs, insert=True, wire=of_wire)
-            if parts.far:
+            if self._far:
                 self._sums[kind] = self._pool_lists(group, kind, first, lists, of_wire)
 
     @property
@@ -79,7 +62,7 @@ class AskedTables:
 
     def look_up(self, samples: Samples) -> tuple[Any, Any]:
         """[B, features * dim] and [B]; None for a part that the model lacks."""
-        layout, near = self._parts.whole, self._parts.of_rows
+        layout, near = self._layout, self._near
         size, counts = tf.shape(samples.label)[0], [column.values for column in near.sparse]
         embeddings = linear = None
         if layout.has_deep:
@@ -104,12 +87,12 @@ class AskedTables:
 
     def _pool_lists(self, group: TableGroup, kind: str, first: int, lists: Lists, wire: Any) -> PooledExchange:
         runs = []
-        for number, place in enumerate(self._parts.far):
-            pooling = self._parts.whole.sparse[place].pooling
+        for number, place in enumerate(self._far):
+            pooling = self._layout.sparse[place].pooling
             # Without a list's combiner the deep part takes the mean and the wide part the sum.
             combiner = pooling.combiner if pooling else "mean" if kind == "deep" else "sum"
-            runs.append(Run(number, lists.splits[number], lists.weights.get(number), combiner))
-        tables = [first + place for place in self._parts.far]
+            runs.append(Run(number, lists.splits[place], lists.weights.get(place), combiner))
+        tables = [first + place for place in self._far]
         return PooledExchange(group, tables, lists.keys, lists.bags, runs, insert=True, wire=wire)
 
     def _join_rows(self, kind: str, counts: list[int], size: Any, dim: int) -> Any:
@@ -127,10 +110,10 @@ class AskedTables:
         """[B, features * dim] in the order of the layout, of the features whose rows came, [B, n * dim], and sums."""
         if "deep" not in self._sums:
             return near
-        dim, sums = self._parts.whole.dim, iter(self._sums["deep"].pool())
+        dim, sums = self._layout.dim, iter(self._sums["deep"].pool())
         found: list[Any] = []
         first = 0
-        for is_far, places in groupby(range(len(self._parts.whole.sparse)), lambda place: place in self._parts.far):
+        for is_far, places in groupby(range(len(self._layout.sparse)), lambda place: place in self._far):
             count = len(list(places))
             if is_far:
                 found += [next(sums) for _ in range(count)]

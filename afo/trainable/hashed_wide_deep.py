@@ -19,14 +19,14 @@ from afo.embedding.server_tables import Table
 from afo.job import Job
 from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
-from afo.models.feature_tables import check_features
+from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.parser import Parsed
 from afo.ops import library
 from afo.optimizers import rate_at
 from afo.params import initialize
 from afo.params.parameters import Parameters
 from afo.params.step_exchange import Exchange
-from afo.trainable.asked_tables import AskedTables, Lists, SplitLayout, split_layout
+from afo.trainable.asked_tables import AskedTables, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel
 from afo.trainable.served.table_form import TRAINED, TableForm
@@ -72,13 +72,13 @@ class HashedWideDeepModel(WideDeepModel):
 
     def encode(self, parsed: Parsed, servers: int) -> Any:
         """Find the different keys and sort them by server."""
-        encoded, parts = self._encoder.keys(parsed.features), split_layout(self._layout, self._job, servers)
-        near = [tf.reshape(encoded.keys[place], [-1]) for place in parts.near]
-        ids = near + [tf.reshape(cross, [-1]) for cross in encoded.crosses]
+        encoded, far = self._encoder.keys(parsed.features), pooled_on_servers(self._layout, self._job, servers)
+        near = [place for place in range(len(self._layout.sparse)) if place not in far]
+        ids = [tf.reshape(keys, [-1]) for keys in (*(encoded.keys[place] for place in near), *encoded.crosses)]
         samples = samples_of(encoded, parsed)
-        if parts.far and self._layout.has_lists:
-            samples = samples._replace(shares=self._shares_of(parts.near, samples.shares))
-        return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, parts, servers), samples)
+        if far and self._layout.has_lists:
+            samples = samples._replace(shares=self._shares_of(near, samples.shares))
+        return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, far, servers), samples)
 
     def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
         """The job's schedule."""
@@ -87,8 +87,7 @@ class HashedWideDeepModel(WideDeepModel):
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
         own, dense = standardise_batch(inputs.samples, state)
-        parts = split_layout(self._layout, self._job, exchange.parameters.servers)
-        asked = AskedTables(parts, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
+        asked = AskedTables(self._layout, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([vector, asked.values])
@@ -108,16 +107,15 @@ class HashedWideDeepModel(WideDeepModel):
         by_column = tf.split(shares, [column.values for column in self._layout.sparse], axis=1)
         return tf.concat([by_column[place] for place in places] or [shares[:, :0]], axis=1)
 
-    def _lists(self, encoded: EncodedKeys, parsed: Parsed, parts: SplitLayout, servers: int) -> Lists:
-        columns = [self._layout.sparse[place] for place in parts.far]
-        bags = [
-            bag_of(encoded.keys[place], *self._encoder.weigh_values(column, parsed.features))
-            for place, column in zip(parts.far, columns, strict=True)
-        ]
-        keys = unique_keys([bag.ids for bag in bags], range(len(bags)), servers)
-        runs = [Run(number, bag.splits, bag.weights) for number, bag in enumerate(bags)]
-        weighed = {number: bag.weights for number, bag in enumerate(bags) if bag.weights is not None}
-        return Lists(keys, server_bags(keys, runs), tuple(bag.splits for bag in bags), weighed)
+    def _lists(self, encoded: EncodedKeys, parsed: Parsed, far: Sequence[int], servers: int) -> Lists:
+        bags = {
+            place: bag_of(encoded.keys[place], *self._encoder.weigh_values(self._layout.sparse[place], parsed.features))
+            for place in far
+        }
+        keys = unique_keys([bag.ids for bag in bags.values()], range(len(bags)), servers)
+        runs = [Run(number, bag.splits, bag.weights) for number, bag in enumerate(bags.values())]
+        weighed = {place: bag.weights for place, bag in bags.items() if bag.weights is not None}
+        return Lists(keys, server_bags(keys, runs), {place: bag.splits for place, bag in bags.items()}, weighed)
 
     def local(self, reader: CheckpointReader, form: TableForm = TRAINED) -> LocalModel:
         """Out of a checkpoint."""
