@@ -13,6 +13,12 @@ CLIP = 5.0
 EPSILON = 1e-6
 
 
+def standardise_batch(dense: Any, seen: Any) -> tuple[Any, Any]:
+    """The statistics of a batch's dense values [B, n], and the values by these and all that were `seen` before."""
+    own = batch_statistics(dense)
+    return own, standardise(dense, seen + own)
+
+
 def standardise(dense: Any, statistics: Any) -> Any:
     """Dense values [B, n] with mean 0 and variance 1 by `statistics` [3, n]: samples, sum, sum of squares."""
     samples = tf.maximum(statistics[0], 1.0)
@@ -90,9 +96,9 @@ def initial_vector(layout: Layout, seed: int) -> Any:
     return vector
 
 
-def sample_losses(label: Any, log_odds: Any) -> Any:
-    """Logistic loss of each sample, in nats."""
-    return tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=log_odds)
+def weighted_loss(label: Any, weight: Any, log_odds: Any) -> Any:
+    """Sum of the samples' logistic losses, in nats, by weight."""
+    return tf.reduce_sum(weight * tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=log_odds))
 
 
 def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:

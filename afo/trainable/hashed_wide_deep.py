@@ -22,7 +22,6 @@ from afo.models.encode import EncodedKeys
 from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.parser import Parsed
 from afo.ops import library
-from afo.optimizers import rate_at
 from afo.params import initialize
 from afo.params.parameters import Parameters
 from afo.params.step_exchange import Exchange
@@ -30,14 +29,7 @@ from afo.trainable.asked_tables import AskedTables, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel
 from afo.trainable.served.table_form import TRAINED, TableForm
-from afo.trainable.wide_deep_model import (
-    Samples,
-    WideDeepModel,
-    samples_of,
-    standardise_batch,
-    total_weight_of,
-    weighted_loss,
-)
+from afo.trainable.wide_deep_model import Samples, WideDeepModel, total_weight_of
 
 
 class Inputs(NamedTuple):
@@ -75,30 +67,26 @@ class HashedWideDeepModel(WideDeepModel):
         encoded, far = self._encoder.keys(parsed.features), pooled_on_servers(self._layout, self._job, servers)
         near = [place for place in range(len(self._layout.sparse)) if place not in far]
         ids = [tf.reshape(keys, [-1]) for keys in (*(encoded.keys[place] for place in near), *encoded.crosses)]
-        samples = samples_of(encoded, parsed)
-        if far and self._layout.has_lists:
-            samples = samples._replace(shares=self._shares_of(near, samples.shares))
+        shares = self._shares_of(near, encoded.shares) if far and self._layout.has_lists else encoded.shares
+        samples = Samples(encoded.dense, shares, parsed.labels[:, 0], parsed.weight)
         return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, far, servers), samples)
-
-    def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
-        """The job's schedule."""
-        return rate_at(self._job.optimizer.schedule, step, first_step)
 
     def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own, dense = standardise_batch(inputs.samples, state)
+        samples = inputs.samples
+        own, dense = wide_deep.standardise_batch(samples.dense, state[0])
         asked = AskedTables(self._layout, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([vector, asked.values])
-            embeddings, linear = asked.look_up(inputs.samples)
+            embeddings, linear = asked.look_up(samples)
             log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
-            loss = weighted_loss(inputs.samples, log_odds)
+            loss = wide_deep.weighted_loss(samples.label, samples.weight, log_odds)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
         return Computed(
-            loss=loss / total_weight_of(inputs.samples),
+            loss=loss / total_weight_of(samples),
             rows=(),
-            vector=self._mean_gradient(inputs.samples, of_vector),
+            vector=self._mean_gradient(samples, of_vector),
             added=(own,),
             embeddings=asked.gradients(of_rows),
         )

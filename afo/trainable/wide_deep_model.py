@@ -15,7 +15,7 @@ from afo.data.schema import Schema
 from afo.embedding.server_tables import Table
 from afo.job import Job
 from afo.models import wide_deep
-from afo.models.encode import Encoded, EncodedKeys, Encoder
+from afo.models.encode import Encoder
 from afo.models.feature_layout import layout_of
 from afo.models.parser import Parsed
 from afo.optimizers import rate_at, rule_of
@@ -98,7 +98,7 @@ class WideDeepModel:
         return Inputs(
             ids=route(tf.reshape(encoded.ids, [-1]), servers),
             crosses=route(tf.reshape(encoded.crosses, [-1]), servers),
-            samples=samples_of(encoded, parsed),
+            samples=Samples(encoded.dense, encoded.shares, parsed.labels[:, 0], parsed.weight),
         )
 
     def rate(self, step: Any, first_step: Any, epochs: Any) -> Any:
@@ -107,20 +107,22 @@ class WideDeepModel:
 
     def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        own, dense = standardise_batch(inputs.samples, state)
+        samples = inputs.samples
+        own, dense = wide_deep.standardise_batch(samples.dense, state[0])
         pulled = _Pulled(inputs, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             # The gradients are taken of each id's own copy and summed afterwards: quicker than through tf.gather.
             looked_up = self._spread_rows(inputs, pulled)
             present = [value for value in looked_up if value is not None]
             tape.watch(present)
-            loss = weighted_loss(inputs.samples, self._log_odds(looked_up, dense, inputs.samples.shares))
+            log_odds = self._log_odds(looked_up, dense, samples.shares)
+            loss = wide_deep.weighted_loss(samples.label, samples.weight, log_odds)
         found = iter(tape.gradient(loss, present))
         gradients = Looked(*(None if value is None else next(found) for value in looked_up))
         return Computed(
-            loss=loss / total_weight_of(inputs.samples),
+            loss=loss / total_weight_of(samples),
             rows=pulled.sum_gradients(inputs, gradients),
-            vector=self._mean_gradient(inputs.samples, gradients.vector),
+            vector=self._mean_gradient(samples, gradients.vector),
             added=(own,),
         )
 
@@ -170,22 +172,6 @@ class WideDeepModel:
     def _log_odds(self, looked_up: Looked, dense: Any, shares: Any) -> Any:
         wide = None if looked_up.linear is None else tf.concat([looked_up.linear, looked_up.crosses], axis=1)
         return wide_deep.logits(self._layout, looked_up.embeddings, wide, dense, looked_up.vector, shares)
-
-
-def samples_of(encoded: Encoded | EncodedKeys, parsed: Parsed) -> Samples:
-    """Of a batch as it was encoded."""
-    return Samples(encoded.dense, encoded.shares, parsed.labels[:, 0], parsed.weight)
-
-
-def standardise_batch(samples: Samples, state: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The batch's own statistics, and its dense values by these and all that were seen before."""
-    own = wide_deep.batch_statistics(samples.dense)
-    return own, wide_deep.standardise(samples.dense, state[0] + own)
-
-
-def weighted_loss(samples: Samples, log_odds: Any) -> Any:
-    """Sum of the samples' logistic losses by weight."""
-    return tf.reduce_sum(samples.weight * wide_deep.sample_losses(samples.label, log_odds))
 
 
 def total_weight_of(samples: Samples) -> Any:
