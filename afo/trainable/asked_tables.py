@@ -1,5 +1,6 @@
 """Requests of a Wide & Deep batch to the hash tables: rows that come to the worker, and sums of the servers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -28,20 +29,34 @@ class Lists(NamedTuple):
     weights: dict[int, Any]
 
 
-class AskedTables:
-    """At most an exchange for each of: embeddings and linear weights, rows and sums."""
+class Inputs(NamedTuple):
+    """A batch of B samples."""
 
-    def __init__(self, layout: Layout, keys: Keys, lists: Lists, exchange: Exchange, wire: Wire) -> None:
-        """`keys` and `lists`: as `Inputs` of `HashedWideDeepModel` has them."""
-        self._layout, self._far = layout, tuple(lists.splits)
+    #: A set for each feature whose rows come to the worker, in the order of `Layout.sparse`, then one for each cross.
+    keys: Keys
+    lists: Lists
+    #: `shares` of the former alone.
+    samples: Samples
+
+
+class AskedTables:
+    """At most an exchange for each of: embeddings and linear weights, rows and sums. Answers are watched by `tape`."""
+
+    def __init__(self, layout: Layout, inputs: Inputs, exchange: Exchange, wire: Wire, tape: tf.GradientTape) -> None:
+        self._layout, self._far = layout, tuple(inputs.lists.splits)
         places = [place for place in range(len(layout.sparse)) if place not in self._far]
         #: Without the features that are pooled on the servers.
         self._near = replace(layout, sparse=tuple(layout.sparse[place] for place in places))
         self._rows: dict[str, TableExchange] = {}
         self._sums: dict[str, PooledExchange] = {}
-        group = exchange.parameters.embeddings
-        if group is None:  # dense features alone
-            return
+        if exchange.parameters.embeddings is not None:  # else there are dense features alone
+            self._ask(exchange.parameters.embeddings, inputs, places, wire)
+        tape.watch(self.values)
+        #: [B, features * dim] and [B]; None for a part that the model lacks.
+        self.embeddings, self.linear = self._join_answers(inputs.samples)
+
+    def _ask(self, group: TableGroup, inputs: Inputs, places: Sequence[int], wire: Wire) -> None:
+        layout = self._layout
         kinds = {"deep": (0, len(layout.deep_tables), tf.as_dtype(wire))}
         # Linear weights are few bytes, and their sums are the log odds themselves.
         kinds["wide"] = (len(layout.deep_tables), len(layout.wide_tables), tf.float32)
@@ -51,29 +66,14 @@ class AskedTables:
             near = [first + place for place in (*places, *range(len(layout.sparse), count))]
             if near:
                 runs = [Run(number) for number in range(len(near))]
-                self._rows[kind] = TableExchange(group, near, keys, runs, insert=True, wire=of_wire)
+                self._rows[kind] = TableExchange(group, near, inputs.keys, runs, insert=True, wire=of_wire)
             if self._far:
-                self._sums[kind] = self._pool_lists(group, kind, first, lists, of_wire)
+                self._sums[kind] = self._pool_lists(group, kind, first, inputs.lists, of_wire)
 
     @property
     def values(self) -> list[list[Any]]:
         """What gradients are taken of."""
         return [exchange.values for exchange in self._exchanges]
-
-    def look_up(self, samples: Samples) -> tuple[Any, Any]:
-        """[B, features * dim] and [B]; None for a part that the model lacks."""
-        layout, near = self._layout, self._near
-        size, counts = tf.shape(samples.label)[0], [column.values for column in near.sparse]
-        embeddings = linear = None
-        if layout.has_deep:
-            rows = self._join_rows("deep", counts, size, layout.dim)
-            embeddings = self._in_order(wide_deep.pool_embeddings(near, rows, samples.shares))
-        if layout.has_wide:
-            rows = self._join_rows("wide", counts + [1] * len(near.crosses), size, 1)[:, :, 0]
-            linear = wide_deep.linear_sum(near, rows, samples.shares)
-            if "wide" in self._sums:
-                linear += tf.add_n(self._sums["wide"].pool())[:, 0]
-        return embeddings, linear
 
     def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
         """Those of `values`, for the servers."""
@@ -94,6 +94,20 @@ class AskedTables:
             runs.append(Run(number, lists.splits[place], lists.weights.get(place), combiner))
         tables = [first + place for place in self._far]
         return PooledExchange(group, tables, lists.keys, lists.bags, runs, insert=True, wire=wire)
+
+    def _join_answers(self, samples: Samples) -> tuple[Any, Any]:
+        layout, near = self._layout, self._near
+        size, counts = tf.shape(samples.label)[0], [column.values for column in near.sparse]
+        embeddings = linear = None
+        if layout.has_deep:
+            rows = self._join_rows("deep", counts, size, layout.dim)
+            embeddings = self._in_order(wide_deep.pool_embeddings(near, rows, samples.shares))
+        if layout.has_wide:
+            rows = self._join_rows("wide", counts + [1] * len(near.crosses), size, 1)[:, :, 0]
+            linear = wide_deep.linear_sum(near, rows, samples.shares)
+            if "wide" in self._sums:
+                linear += tf.add_n(self._sums["wide"].pool())[:, 0]
+        return embeddings, linear
 
     def _join_rows(self, kind: str, counts: list[int], size: Any, dim: int) -> Any:
         """The rows of all ids, `counts` of each run in a sample, side by side: [B, sum of the counts, dim]."""

@@ -5,14 +5,14 @@ All tables are asked at once, and the keys that a feature's two tables have in c
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 from msgspec.structs import replace
 
 from afo.checkpoint.restore import CheckpointReader
 from afo.data.schema import Schema
-from afo.embedding.exchange import Keys, Run, unique_keys
+from afo.embedding.exchange import Run, unique_keys
 from afo.embedding.initializers import Initializer
 from afo.embedding.pooled_exchange import bag_of, server_bags
 from afo.embedding.server_tables import Table
@@ -25,21 +25,11 @@ from afo.ops import library
 from afo.params import initialize
 from afo.params.parameters import Parameters
 from afo.params.step_exchange import Exchange
-from afo.trainable.asked_tables import AskedTables, Lists
+from afo.trainable.asked_tables import AskedTables, Inputs, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel
 from afo.trainable.served.table_form import TRAINED, TableForm
 from afo.trainable.wide_deep_model import Samples, WideDeepModel, total_weight_of
-
-
-class Inputs(NamedTuple):
-    """A batch of B samples."""
-
-    #: A set for each feature whose rows come to the worker, in the order of `Layout.sparse`, then one for each cross.
-    keys: Keys
-    lists: Lists
-    #: `shares` of the former alone.
-    samples: Samples
 
 
 class HashedWideDeepModel(WideDeepModel):
@@ -75,12 +65,11 @@ class HashedWideDeepModel(WideDeepModel):
         """Logistic loss, weighted by the samples' weights."""
         samples = inputs.samples
         own, dense = wide_deep.standardise_batch(samples.dense, state[0])
-        asked = AskedTables(self._layout, inputs.keys, inputs.lists, exchange, self._job.model.embedding.wire)
         vector = tf.identity(exchange.vector())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch([vector, asked.values])
-            embeddings, linear = asked.look_up(samples)
-            log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
+            tape.watch(vector)
+            asked = AskedTables(self._layout, inputs, exchange, self._job.model.embedding.wire, tape)
+            log_odds = wide_deep.log_odds(self._layout, asked.embeddings, asked.linear, dense, vector)
             loss = wide_deep.weighted_loss(samples.label, samples.weight, log_odds)
         of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
         return Computed(
