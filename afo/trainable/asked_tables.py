@@ -15,7 +15,6 @@ from afo.job import Wire
 from afo.models import wide_deep
 from afo.models.feature_layout import Layout
 from afo.params.step_exchange import Exchange
-from afo.trainable.model_protocol import TableGradients
 from afo.trainable.wide_deep_model import Samples
 
 
@@ -51,7 +50,9 @@ class AskedTables:
         self._sums: dict[str, PooledExchange] = {}
         if exchange.parameters.embeddings is not None:  # else there are dense features alone
             self._ask(exchange.parameters.embeddings, inputs, places, wire)
-        tape.watch(self.values)
+        #: Gradients are taken of their `values`.
+        self.exchanges = (*self._rows.values(), *self._sums.values())
+        tape.watch([exchange.values for exchange in self.exchanges])
         #: [B, features * dim] and [B]; None for a part that the model lacks.
         self.embeddings, self.linear = self._join_answers(inputs.samples)
 
@@ -69,21 +70,6 @@ class AskedTables:
                 self._rows[kind] = TableExchange(group, near, inputs.keys, runs, insert=True, wire=of_wire)
             if self._far:
                 self._sums[kind] = self._pool_lists(group, kind, first, inputs.lists, of_wire)
-
-    @property
-    def values(self) -> list[list[Any]]:
-        """What gradients are taken of."""
-        return [exchange.values for exchange in self._exchanges]
-
-    def gradients(self, values: list[list[Any]]) -> tuple[TableGradients, ...]:
-        """Those of `values`, for the servers."""
-        return tuple(
-            TableGradients(exchange, tuple(parts)) for exchange, parts in zip(self._exchanges, values, strict=True)
-        )
-
-    @property
-    def _exchanges(self) -> list[TableExchange | PooledExchange]:
-        return [*self._rows.values(), *self._sums.values()]
 
     def _pool_lists(self, group: TableGroup, kind: str, first: int, lists: Lists, wire: Any) -> PooledExchange:
         runs = []

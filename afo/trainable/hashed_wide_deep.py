@@ -27,7 +27,7 @@ from afo.params.parameters import Parameters
 from afo.params.step_exchange import Exchange
 from afo.trainable.asked_tables import AskedTables, Inputs, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
-from afo.trainable.model_protocol import Computed, LocalModel
+from afo.trainable.model_protocol import Computed, LocalModel, TableGradients
 from afo.trainable.served.table_form import TRAINED, TableForm
 from afo.trainable.wide_deep_model import Samples, WideDeepModel, total_weight_of
 
@@ -71,13 +71,13 @@ class HashedWideDeepModel(WideDeepModel):
             asked = AskedTables(self._layout, inputs, exchange, self._job.model.embedding.wire, tape)
             log_odds = wide_deep.log_odds(self._layout, asked.embeddings, asked.linear, dense, vector)
             loss = wide_deep.weighted_loss(samples.label, samples.weight, log_odds)
-        of_vector, of_rows = tape.gradient(loss, [vector, asked.values])
+        of_vector, *of_rows = tape.gradient(loss, [vector, *(exchange.values for exchange in asked.exchanges)])
         return Computed(
             loss=loss / total_weight_of(samples),
             rows=(),
             vector=self._mean_gradient(samples, of_vector),
             added=(own,),
-            embeddings=asked.gradients(of_rows),
+            embeddings=tuple(map(TableGradients, asked.exchanges, map(tuple, of_rows))),
         )
 
     def _shares_of(self, places: Sequence[int], shares: Any) -> Any:
