@@ -14,7 +14,7 @@ from math import prod
 from typing import Literal
 
 from afo.data.feature import Combiner, Feature, Scalar
-from afo.data.schema import Schema
+from afo.data.schema import Schema, nearest
 from afo.errors import SpecError
 from afo.job import Model
 
@@ -192,32 +192,33 @@ def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def layout_of(schema: Schema, model: Model) -> Layout:
-    """The tables and weights of `model` over `schema`. Raises SpecError for a cross of what is not there."""
+    """The tables and weights of `model` over `schema`.
+
+    Raises SpecError for a cross of what is not there, and for settings of a feature that has no table for them.
+    """
     features = [feature for feature in schema.features if feature.name not in schema.weights]
     columns = [_sparse(feature, model) for feature in features if feature.kind != "dense" or feature.buckets]
     order = ("hash", "vocabulary", "boundaries")
     sparse = tuple(sorted(columns, key=lambda column: order.index(column.how)))
+    crosses = _crosses(model, sparse)
+    _check_settings(model, sparse)
     has_wide, has_deep = model.parts != "deep", model.parts != "wide"
-    hashed = model.embedding.storage == "hash_table"
-    buckets = model.wide.cross_buckets or _default_buckets(hashed)
-    crosses = [_cross(names, sparse, buckets) for names in model.wide.crosses]
     return Layout(
         sparse=sparse,
-        crosses=tuple(crosses) if has_wide else (),
+        crosses=crosses if has_wide else (),
         dense=tuple(_dense(feature) for feature in features if feature.kind == "dense"),
         hidden_units=model.hidden_units,
         dim=model.embedding.dim,
         has_wide=has_wide,
         has_deep=has_deep,
-        hashed=hashed,
+        hashed=model.embedding.storage == "hash_table",
         precision=model.precision,
     )
 
 
 def _sparse(feature: Feature, model: Model) -> Sparse:
     how: Literal["hash", "vocabulary", "boundaries"] = "hash"
-    hashed = model.embedding.storage == "hash_table"
-    buckets = feature.hash_buckets or model.embedding.hash_buckets or _default_buckets(hashed)
+    buckets = feature.hash_buckets or model.embedding.hash_buckets or _default_buckets(model)
     if feature.kind == "dense":
         how, buckets = "boundaries", len(feature.buckets) + 1
     elif feature.vocab:
@@ -234,9 +235,9 @@ def _sparse(feature: Feature, model: Model) -> Sparse:
     )
 
 
-def _default_buckets(hashed: bool) -> int:
+def _default_buckets(model: Model) -> int:
     """Buckets where nobody says how many."""
-    return 0 if hashed else DEFAULT_BUCKETS
+    return 0 if model.embedding.storage == "hash_table" else DEFAULT_BUCKETS
 
 
 def _dense(feature: Feature) -> Dense:
@@ -252,6 +253,11 @@ def _pooling(feature: Feature) -> Pooling | None:
     return Pooling(feature.combiner, feature.defaults()[0], feature.weights)
 
 
+def _crosses(model: Model, sparse: tuple[Sparse, ...]) -> tuple[Cross, ...]:
+    buckets = model.wide.cross_buckets or _default_buckets(model)
+    return tuple(_cross(names, sparse, buckets) for names in model.wide.crosses)
+
+
 def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> Cross:
     known = {column.feature: place for place, column in enumerate(sparse)}
     for name in names:
@@ -265,3 +271,17 @@ def _cross(names: tuple[str, ...], sparse: tuple[Sparse, ...], buckets: int) -> 
     if len(names) < 2 or len(set(names)) < len(names):
         raise SpecError(f"`model.wide.crosses`: {list(names)} must name at least two different features")
     return Cross(tuple(known[name] for name in names), buckets)
+
+
+def _check_settings(model: Model, sparse: tuple[Sparse, ...]) -> None:
+    """Raises SpecError where `model.embedding.features` names what has no table, or pools what has one value."""
+    known = {column.feature: column for column in sparse}
+    for name, own in model.embedding.features.items():
+        where = f"$.model.embedding.features.{name}"
+        if name not in known:
+            raise SpecError(
+                f"{where}: `{name}` is no categorical, string or bucketised feature of the schema;"
+                f" {nearest(name, sorted(known))}"
+            )
+        if own.pooling == "servers" and known[name].values == 1:
+            raise SpecError(f"{where}.pooling: `{name}` has one value a sample and nothing to pool; leave it out")

@@ -11,16 +11,14 @@ import tensorflow as tf
 from msgspec.structs import replace
 
 from afo.checkpoint.restore import CheckpointReader
-from afo.data.schema import Schema
 from afo.embedding.exchange import Run, unique_keys
 from afo.embedding.initializers import Initializer
 from afo.embedding.pooled_exchange import bag_of, server_bags
 from afo.embedding.server_tables import Table
-from afo.job import Job
 from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
-from afo.models.feature_tables import check_features, pooled_on_servers
 from afo.models.parser import Parsed
+from afo.models.server_pooling import pooled_on_servers
 from afo.ops import library
 from afo.params import initialize
 from afo.params.parameters import Parameters
@@ -37,10 +35,6 @@ class HashedWideDeepModel(WideDeepModel):
 
     Raises SpecError where it contradicts the schema, Unsupported where the native operations cannot run.
     """
-
-    def __init__(self, schema: Schema, job: Job) -> None:
-        super().__init__(schema, job)
-        check_features(self._layout, job.model)
 
     def parameters(self, servers: int, splits: int) -> Parameters:
         """Tables `deep/<feature>`, then `wide/<feature>` and `wide/<cross>`; the state as that of a dense model."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from afo.errors import ModelError
 from afo.job import Job
-from afo.models.feature_tables import is_pooled_on_servers
+from afo.models.server_pooling import is_pooled_on_servers
 from afo.trainable.hashed_lookup import Way
 from afo.trainable.lookups import Call, Named
 

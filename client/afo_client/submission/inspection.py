@@ -24,7 +24,7 @@ from afo.formats import decoding
 from afo.job import Data, Job
 from afo.job.entry_point import own_code
 from afo.models.feature_layout import layout_of
-from afo.models.feature_tables import check_features, pooled_on_servers
+from afo.models.server_pooling import pooled_on_servers
 from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
 from afo_client.submission.record_count import trained_records
@@ -89,8 +89,7 @@ def _schema_text(path: str) -> bytes:
 
 
 def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
-    if schema is not None:
-        _check_names(job, schema)
+    pooled = () if schema is None else _pooled_features(job, schema)
     train = _files("data.train", job.data.train, job.data.wait_for)
     evaluation = _files("data.eval", job.data.eval, job.data.wait_for) if job.data.eval else ()
     data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
@@ -98,7 +97,7 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         found = look(train[:INFER_FILES], data, INFER_RECORDS)
         inferred, notes = infer_for_job(*found, data, transformed=not job.model.entry)
         text, schema = text_of(inferred, notes).encode(), inferred
-        _check_names(job, schema)
+        pooled = _pooled_features(job, schema)
     for files in (train, evaluation):
         if files:
             _check_records([file.url for file in files], data, schema)
@@ -106,14 +105,9 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
         not job.data.schema,
         tuple(missing_markers(job.data)) if job.data.wait_for else (),
-        () if job.model.entry else _list_pooled(job, schema),
+        pooled,
         records=trained_records(train, data),
     )  # fmt: skip
-
-
-def _list_pooled(job: Job, schema: Schema) -> tuple[str, ...]:
-    layout = layout_of(schema, job.model)
-    return tuple(layout.sparse[place].feature for place in pooled_on_servers(layout, job, job.roles["ps"].count))
 
 
 def _splits(train: tuple[SplitFile, ...], data: Data) -> tuple[SplitFile, ...]:
@@ -144,8 +138,11 @@ def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, 
         raise NotFound(f"$.{key}: {error}{waits}") from error
 
 
-def _check_names(job: Job, schema: Schema) -> None:
-    """Every feature that the job file names is one of the schema, and no output is."""
+def _pooled_features(job: Job, schema: Schema) -> tuple[str, ...]:
+    """Features that are pooled on the servers.
+
+    Raises SpecError unless every feature that the job file names is one of the schema, and no output is.
+    """
     schema.require_unseen(job.data.labels, job.data.sample_id)
     for index, cross in enumerate(job.model.wide.crosses):
         for name in cross:
@@ -155,8 +152,9 @@ def _check_names(job: Job, schema: Schema) -> None:
                 raise SpecError(f"$.model.wide.crosses[{index}]: {error}") from error
     if job.model.entry:
         _refuse_transforms(schema)
-    else:
-        check_features(layout_of(schema, job.model), job.model)
+        return ()
+    layout = layout_of(schema, job.model)
+    return tuple(layout.sparse[place].feature for place in pooled_on_servers(layout, job, job.roles["ps"].count))
 
 
 def _refuse_transforms(schema: Schema) -> None:

@@ -16,7 +16,7 @@ from afo.errors import ModelError, SpecError
 from afo.formats.units import Duration
 from afo.job import Data, Embedding, Eviction, FeatureTables, Filter, Job, Model, Optimizer, RoleSpec, Wide
 from afo.models.feature_layout import layout_of
-from afo.models.feature_tables import check_features, pays, pooled_on_servers
+from afo.models.server_pooling import pays, pooled_on_servers
 from list_records import LENGTH, SCHEMA, records
 from training_job import JobRun
 
@@ -148,7 +148,7 @@ def test_pooling_pays_where_sums_are_far_fewer_than_rows() -> None:
 def test_features_that_have_no_tables_or_nothing_to_pool(features: dict[str, FeatureTables], words: str) -> None:
     model = Model(embedding=Embedding(features=features))
     with pytest.raises(SpecError, match=rf"\$\.model\.embedding\.{words}"):
-        check_features(layout_of(SCHEMA, model), model)
+        layout_of(SCHEMA, model)
 
 
 OWN = """

@@ -1,8 +1,6 @@
-"""Settings of single features' hash tables, and which features are pooled on the servers."""
+"""Pooling on the servers: which features' rows are summed there."""
 
-from afo.data.schema import nearest
-from afo.errors import SpecError
-from afo.job import Job, Model, Pooling
+from afo.job import Job, Pooling
 from afo.models.feature_layout import Layout
 
 #: `auto` pools on the servers where the rows could be so many times the sums: a batch names some rows several times,
@@ -36,17 +34,3 @@ def pooled_on_servers(layout: Layout, job: Job, servers: int) -> tuple[int, ...]
         for place, column in enumerate(layout.sparse)
         if is_pooled_on_servers(settings.pooling_of(column.feature), column.values, column.buckets, servers, batch_size)
     )
-
-
-def check_features(layout: Layout, model: Model) -> None:
-    """Raises SpecError where `model.embedding.features` names what has no table, or pools what has one value."""
-    known = {column.feature: column for column in layout.sparse}
-    for name, own in model.embedding.features.items():
-        where = f"$.model.embedding.features.{name}"
-        if name not in known:
-            raise SpecError(
-                f"{where}: `{name}` is no categorical, string or bucketised feature of the schema;"
-                f" {nearest(name, sorted(known))}"
-            )
-        if own.pooling == "servers" and known[name].values == 1:
-            raise SpecError(f"{where}.pooling: `{name}` has one value a sample and nothing to pool; leave it out")
