@@ -20,6 +20,7 @@ from afo.data.feature import Feature, Name
 from afo.errors import DataError, SpecError
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import Document, parse_yaml, read_yaml
+from afo.job import Data
 
 #: Text that needs no quotes in YAML, but for these words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -100,14 +101,6 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 return feature
         raise DataError(f"feature `{name}` is not in the schema; {nearest(name, self.names)}")
 
-    def require_unseen(self, labels: Iterable[str], sample_id: str | None) -> None:
-        """Raises SpecError for a label, or the sample id, that is a feature: a model must not see it."""
-        for field, name in [*(("label", label) for label in labels), ("sample_id", sample_id)]:
-            if name in self.names:
-                raise SpecError(
-                    f"$.data.{field}: `{name}` is a feature of the schema, and a model must not see it; take it out"
-                )
-
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
         tree = msgspec.to_builtins(self)
@@ -156,23 +149,37 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return wanted | {name: (self.stored.get(name, "int64"), 1) for name in outputs}
 
 
-def read_schema(path: str | Path) -> Schema:
-    """The schema in a local file. Raises NotFound or SpecError with file and line."""
-    return _schema_of(read_yaml(path))
+def read_schema(path: str | Path, data: Data | None = None) -> Schema:
+    """The schema in a local file. Raises NotFound, or what `parse_schema` raises."""
+    return _schema_of(read_yaml(path), data)
 
 
-def parse_schema(text: str | bytes, source: str) -> Schema:
-    """The schema in a text that errors call `source`. Raises SpecError with its line."""
-    return _schema_of(parse_yaml(text, source))
+def parse_schema(text: str | bytes, source: str, data: Data | None = None) -> Schema:
+    """The schema in a text that errors call `source`. Raises SpecError with its line.
+
+    With the `data` of a model's job, also for a label, or sample id, that is a feature: a model must not see it.
+    """
+    return _schema_of(parse_yaml(text, source), data)
 
 
-def _schema_of(document: Document) -> Schema:
+def _schema_of(document: Document, data: Data | None) -> Schema:
     if document.value is None:
         raise SpecError(
             f"{document.name}: $: the schema says nothing; write its `features`, or leave `data.schema` out to have one"
             " inferred from the first records"
         )
-    return convert(document, Schema)
+    schema = convert(document, Schema)
+    if data is not None:
+        _require_unseen(schema, data)
+    return schema
+
+
+def _require_unseen(schema: Schema, data: Data) -> None:
+    for field, name in [*(("label", label) for label in data.labels), ("sample_id", data.sample_id)]:
+        if name in schema.names:
+            raise SpecError(
+                f"$.data.{field}: `{name}` is a feature of the schema, and a model must not see it; take it out"
+            )
 
 
 def _flow(value: object) -> str:

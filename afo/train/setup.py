@@ -26,9 +26,7 @@ class JobParts:
     @cached_property
     def schema(self) -> Schema:
         """The feature schema. Raises SpecError where the job contradicts it."""
-        schema = read_schema(self._schema_file)
-        schema.require_unseen(self.job.data.labels, self.job.data.sample_id)
-        return schema
+        return read_schema(self._schema_file, self.job.data)
 
     @cached_property
     def model(self) -> Model:

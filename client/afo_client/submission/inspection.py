@@ -70,7 +70,8 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
     # Before the files, which take longer to list.
     text = _schema_text(job.data.schema) if job.data.schema else b""
-    schema = parse_schema(text, job.data.schema) if job.data.schema else None
+    of_model = None if job.program else job.data
+    schema = parse_schema(text, job.data.schema, of_model) if job.data.schema else None
     _check_own_files(job)
     begins_with = first_of(job.checkpoint.warm) if job.checkpoint.warm and not job.program else ""
     found = Inspection(text, (), ()) if job.program else _inspect_data(job, text, schema)
@@ -141,9 +142,8 @@ def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, 
 def _pooled_features(job: Job, schema: Schema) -> tuple[str, ...]:
     """Features that are pooled on the servers.
 
-    Raises SpecError unless every feature that the job file names is one of the schema, and no output is.
+    Raises SpecError unless every feature that the job file names is one of the schema.
     """
-    schema.require_unseen(job.data.labels, job.data.sample_id)
     for index, cross in enumerate(job.model.wide.crosses):
         for name in cross:
             try:
