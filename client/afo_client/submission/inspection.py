@@ -2,7 +2,6 @@
 
 import os
 import secrets
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,12 +11,10 @@ from afo.checkpoint.warm_start_candidates import first_of
 from afo.data.example import Values
 from afo.data.io.bad_records import misfit_of_label
 from afo.data.io.examples import first_examples, validate_first
-from afo.data.io.formats import is_parquet
-from afo.data.io.split_files import SplitFile, find_splits
+from afo.data.io.split_files import Format, SplitFile, find_files
 from afo.data.prepare.infer import infer_for_job, text_of
 from afo.data.prepare.inspect import look
 from afo.data.prepare.markers import missing_markers
-from afo.data.prepare.split_planning import cut_files
 from afo.data.schema import Schema, parse_schema
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
 from afo.formats import decoding
@@ -36,8 +33,6 @@ EMPTY_FILES = 100
 #: Files and records of each that a schema is inferred from.
 INFER_FILES = 4
 INFER_RECORDS = 1000
-
-Format = Literal["tfrecord", "parquet"]
 
 
 class Inspection(Struct, frozen=True):
@@ -91,52 +86,23 @@ def _schema_text(path: str) -> bytes:
 
 def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
     pooled = () if schema is None else _pooled_features(job, schema)
-    train = _files("data.train", job.data.train, job.data.wait_for)
-    evaluation = _files("data.eval", job.data.eval, job.data.wait_for) if job.data.eval else ()
-    data = replace(job.data, format=_format(job.data, (*train, *evaluation)))
+    files = find_files(job.data)
+    data = replace(job.data, format=files.format)
     if schema is None:
-        found = look(train[:INFER_FILES], data, INFER_RECORDS)
-        inferred, notes = infer_for_job(*found, data, transformed=not job.model.entry)
+        looked = look(files.train[:INFER_FILES], data, INFER_RECORDS)
+        inferred, notes = infer_for_job(*looked, data, transformed=not job.model.entry)
         text, schema = text_of(inferred, notes).encode(), inferred
         pooled = _pooled_features(job, schema)
-    for files in (train, evaluation):
-        if files:
-            _check_records([file.url for file in files], data, schema)
+    for some in (files.train, files.eval):
+        if some:
+            _check_records([file.url for file in some], data, schema)
     return Inspection(
-        text, train, evaluation, _splits(train, data), "parquet" if data.format == "parquet" else "tfrecord",
-        not job.data.schema,
-        tuple(missing_markers(job.data)) if job.data.wait_for else (),
-        pooled,
-        records=trained_records(train, data),
+        text, files.train, files.eval, files.splits, files.format,
+        inferred=not job.data.schema,
+        awaited=tuple(missing_markers(job.data)) if job.data.wait_for else (),
+        pooled=pooled,
+        records=trained_records(files.train, data),
     )  # fmt: skip
-
-
-def _splits(train: tuple[SplitFile, ...], data: Data) -> tuple[SplitFile, ...]:
-    if data.split_size is not None and data.format == "parquet":
-        raise SpecError(f"$.data.split_size: {train[0].url} is Parquet, of which a file is a split; leave it out")
-    return cut_files(train, data)
-
-
-def _format(data: Data, files: tuple[SplitFile, ...]) -> Format:
-    """The one format of all files. Raises DataError where there are two."""
-    parquet = [file.url for file in files if is_parquet(data.format, file.url)]
-    if not parquet:
-        return "tfrecord"
-    if len(parquet) < len(files):
-        other = next(file.url for file in files if not is_parquet(data.format, file.url))
-        raise DataError(
-            f"$.data: {parquet[0]} is Parquet by its name and {other} is not; a job reads one format: narrow the "
-            "globs, or say `data.format: parquet` or `tfrecord` if all files are of it"
-        )
-    return "parquet"
-
-
-def _files(key: str, globs: tuple[str, ...], wait_for: str) -> tuple[SplitFile, ...]:
-    try:
-        return find_splits(globs)
-    except NotFound as error:
-        waits = "; `afo submit` waits for the markers of `data.wait_for`" if wait_for else ""
-        raise NotFound(f"$.{key}: {error}{waits}") from error
 
 
 def _pooled_features(job: Job, schema: Schema) -> tuple[str, ...]:

@@ -19,12 +19,11 @@ from afo import storage  # noqa: E402
 from afo.data.io.bad_records import BadRecords  # noqa: E402
 from afo.data.io.record_blocks import Order, RecordSource, record_blocks  # noqa: E402
 from afo.data.io.record_index import read_index, write_index  # noqa: E402
-from afo.data.io.split_files import SplitFile, find_splits  # noqa: E402
+from afo.data.io.split_files import SplitFile, cut_files, find_splits  # noqa: E402
 from afo.data.io.tfrecord import RecordWriter, frame, index_records, read_records  # noqa: E402
 from afo.data.pipeline import split_fetcher  # noqa: E402
 from afo.data.pipeline.batcher import Batch, TrainingInput  # noqa: E402
 from afo.data.pipeline.split_reader import Lease, SplitReader  # noqa: E402
-from afo.data.prepare.split_planning import cut_files  # noqa: E402
 from afo.errors import DataError, StorageError  # noqa: E402
 from afo.formats.units import Memory  # noqa: E402
 from afo.job import Data, Shuffle  # noqa: E402
