@@ -1,18 +1,24 @@
-"""Records of a data file by feature name, whatever its format."""
+"""Records of a data file by feature name, whatever its format, and the check of a job's first ones."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from afo import storage
 from afo.data.example import Values, decode
+from afo.data.io.bad_records import misfit_of_label
 from afo.data.io.compression import Compression
 from afo.data.io.formats import is_parquet
+from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import read_stream
 from afo.data.schema import Schema
 from afo.errors import DataError
 from afo.job import Data
 from afo.storage.url import ByteRange
 
+#: Records of the first training and evaluation file that are compared with the schema.
+FIRST_RECORDS = 100
+#: So many files in their order may be without any.
+EMPTY_FILES = 100
 #: Of records that are only looked at: read as their names say.
 LOOK = Data(train=("*",))
 
@@ -50,6 +56,54 @@ def validate_first(schema: Schema, records: list[dict[str, Values]], data: Data,
     if data.max_bad_records > 0:
         records = [record for record in records if not schema.misfit(record)] or records
     schema.validate_against(records, source)
+
+
+def check_first(sets: Iterable[Sequence[SplitFile]], data: Data, schema: Schema) -> None:
+    """Hold the first records of each set of files against the schema, and all that the job reads of records.
+
+    Raises DataError.
+    """
+    for files in sets:
+        if files:
+            url, records = _first_records([file.url for file in files[:EMPTY_FILES]], data, schema)
+            _require_outputs(records, data, url)
+            validate_first(schema, records, data, url)
+            if not data.max_bad_records:
+                _check_labels(records, data, url)
+
+
+def _first_records(urls: list[str], data: Data, schema: Schema) -> tuple[str, list[dict[str, Values]]]:
+    """The first of the files that holds any, and those."""
+    damaged: list[DataError] | None = [] if data.max_bad_records else None
+    outputs = (*data.labels, data.weight, data.sample_id, schema.label, schema.sample_id)
+    only = {name for name in (*schema.names, *outputs) if name}
+    for url in urls:
+        if records := first_examples(url, data, FIRST_RECORDS, only, damaged):
+            return url, records
+    raise DataError(f"$.data: {urls[0]} and the {len(urls) - 1} files behind it hold no records")
+
+
+def _require_outputs(records: list[dict[str, Values]], data: Data, url: str) -> None:
+    present = {name for record in records for name in record}
+    for key, name in (
+        *(("label", name) for name in data.labels),
+        ("weight", data.weight),
+        ("sample_id", data.sample_id),
+    ):
+        if name is not None and name not in present:
+            known = ", ".join(sorted(present)[:20])
+            raise DataError(
+                f"$.data.{key}: {url}: feature `{name}` is in none of the first {len(records)} records; "
+                f"there are: {known or 'none'}"
+            )
+
+
+def _check_labels(records: list[dict[str, Values]], data: Data, url: str) -> None:
+    for number, record in enumerate(records):
+        for name in data.labels:
+            for value in record.get(name, ()):
+                if wrong := misfit_of_label(name, value):
+                    raise DataError(f"$.data.label: {url}: record {number}: {wrong}")
 
 
 def _decode_records(

@@ -8,9 +8,7 @@ from msgspec.structs import replace
 
 from afo import storage
 from afo.checkpoint.warm_start_candidates import first_of
-from afo.data.example import Values
-from afo.data.io.bad_records import misfit_of_label
-from afo.data.io.examples import first_examples, validate_first
+from afo.data.io.examples import check_first
 from afo.data.io.split_files import Format, SplitFile, find_files
 from afo.data.prepare.infer import infer_for_job, text_of
 from afo.data.prepare.inspect import look
@@ -18,7 +16,7 @@ from afo.data.prepare.markers import missing_markers
 from afo.data.schema import Schema, parse_schema
 from afo.errors import AfoError, DataError, NotFound, PermissionDenied, SpecError, unwritable
 from afo.formats import decoding
-from afo.job import Data, Job
+from afo.job import Job
 from afo.job.entry_point import own_code
 from afo.models.feature_layout import layout_of
 from afo.models.server_pooling import pooled_on_servers
@@ -26,10 +24,6 @@ from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
 from afo_client.submission.record_count import trained_records
 
-#: Records of the first training and evaluation file that are compared with the schema.
-FIRST_RECORDS = 100
-#: So many files in their order may be without any.
-EMPTY_FILES = 100
 #: Files and records of each that a schema is inferred from.
 INFER_FILES = 4
 INFER_RECORDS = 1000
@@ -93,9 +87,7 @@ def _inspect_data(job: Job, text: bytes, schema: Schema | None) -> Inspection:
         inferred, notes = infer_for_job(*looked, data, transformed=not job.model.entry)
         text, schema = text_of(inferred, notes).encode(), inferred
         pooled = _pooled_features(job, schema)
-    for some in (files.train, files.eval):
-        if some:
-            _check_records([file.url for file in some], data, schema)
+    check_first((files.train, files.eval), data, schema)
     return Inspection(
         text, files.train, files.eval, files.splits, files.format,
         inferred=not job.data.schema,
@@ -146,41 +138,6 @@ def _check_own_files(job: Job) -> None:
     python = job.environment.python
     if (job.environment.is_packed or "://" in python) and not storage.exists(python):
         raise NotFound(f"$.environment.python: {python} does not exist; `afo env pack` makes one; or leave it out")
-
-
-def _check_records(urls: list[str], data: Data, schema: Schema) -> None:
-    """The first records hold the schema's features, the label and whatever else the job reads of them."""
-    outputs = {name for name in (*data.labels, data.weight, data.sample_id) if name}
-    damaged: list[DataError] | None = [] if data.max_bad_records else None
-    of_schema = {name for name in (*schema.names, schema.label, schema.sample_id) if name}
-    for url in urls[:EMPTY_FILES]:
-        if records := first_examples(url, data, FIRST_RECORDS, of_schema | outputs, damaged):
-            break
-    else:
-        raise DataError(f"$.data: {urls[0]} and the {min(len(urls), EMPTY_FILES) - 1} files behind it hold no records")
-    present = {name for record in records for name in record}
-    for key, name in (
-        *(("label", name) for name in data.labels),
-        ("weight", data.weight),
-        ("sample_id", data.sample_id),
-    ):
-        if name is not None and name not in present:
-            known = ", ".join(sorted(present)[:20])
-            raise DataError(
-                f"$.data.{key}: {url}: feature `{name}` is in none of the first {len(records)} records; "
-                f"there are: {known or 'none'}"
-            )
-    validate_first(schema, records, data, url)
-    if not data.max_bad_records:
-        _check_labels(records, data, url)
-
-
-def _check_labels(records: list[dict[str, Values]], data: Data, url: str) -> None:
-    for number, record in enumerate(records):
-        for name in data.labels:
-            for value in record.get(name, ()):
-                if wrong := misfit_of_label(name, value):
-                    raise DataError(f"$.data.label: {url}: record {number}: {wrong}")
 
 
 def on_this_machine(job: Job) -> list[str]:

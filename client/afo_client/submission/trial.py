@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from afo.data.io.examples import EMPTY_FILES
 from afo.data.prepare.first_records import Part, first_parts, suffix, write_part
 from afo.errors import AfoError, StorageError, Unsupported
 from afo.job import Data, Job
@@ -23,7 +24,7 @@ from afo.ops import library
 from afo.process.bounded_command import BoundedCommand
 from afo.protocol.offline_task import NumberedFile, OfflineTask, Trial
 from afo_client.models.offline import Surroundings, run_dealt
-from afo_client.submission.inspection import EMPTY_FILES, Inspection
+from afo_client.submission.inspection import Inspection
 from afo_client.terminal.console import size_text
 
 #: Most records of the step, whatever a batch is.
