@@ -10,7 +10,7 @@ from afo_client.cli.options import examples
 from afo_client.runtimes.choice import runtime_for
 from afo_client.submission.inspection import Inspection, on_this_machine
 from afo_client.submission.plan import check_job, make_am_config
-from afo_client.submission.record_count import complete_schedule, steps_of
+from afo_client.submission.record_count import steps_of
 from afo_client.submission.trial import try_job
 from afo_client.terminal.console import pluralize, print_json, print_result, size_text
 
@@ -42,13 +42,13 @@ def command(
         facts = {"inherited": places_of(source), **_facts(job, found)}
         print_json({"valid": True, "name": job.name, "runtime": config.runtime.value, **facts})
     else:
-        print_result(plan_text(job, found, config.runtime.value))
+        print_result(plan_text(submitted.job, found, config.runtime.value))
         for key, place in places_of(source).items():
             print_result(f"  {key}: {place}")
 
 
 def plan_text(job: Job, found: Inspection, runtime: str) -> str:
-    """What would run, in a few lines."""
+    """What would run, in a few lines; `job` as its Application Master is told of it."""
     roles = [
         f"  {role} × {spec.count}: {spec.memory}, {pluralize(spec.vcores, 'vcore')}{_special(spec)} each"
         for role, spec in ((role, job.roles[role]) for role in ROLES if role in job.roles)
@@ -88,7 +88,7 @@ def _data_lines(job: Job, found: Inspection) -> list[str]:
 
 
 def _steps(job: Job, found: Inspection) -> str:
-    schedule, made = complete_schedule(job, found.records), steps_of(job, found.records)
+    schedule, made = job.optimizer.schedule, steps_of(job, found.records)
     about = "" if made is None else f": about {pluralize(made, 'step')}"
     if not schedule.steps or not schedule.cooldown:
         return about

@@ -15,7 +15,7 @@ from afo.site.user_state import UserState
 from afo_client.submission.first_rows import limit_records
 from afo_client.submission.inspection import Inspection, inspect_job
 from afo_client.submission.job_warnings import job_warnings
-from afo_client.submission.record_count import complete_schedule, eval_interval
+from afo_client.submission.record_count import settle_steps
 from afo_client.submission.trial import try_job
 
 
@@ -73,11 +73,8 @@ def make_am_config(
     """What the Application Master will be told of a job whose files were found."""
     runtime = config.runtime.value
     if not job.program:
-        optimizer = replace(job.optimizer, schedule=complete_schedule(job, found.records))
-        train = replace(job.train, eval_every=eval_interval(job, found.records))
-        job = replace(
-            job, optimizer=optimizer, train=train, export=replace(job.export, checkpoint=job.exported_checkpoint)
-        )
+        export = replace(job.export, checkpoint=job.exported_checkpoint)
+        job = replace(settle_steps(job, found.records), export=export)
     return AmConfig(
         job=replace(job, data=replace(job.data, format=found.format)),
         user=user_name(),

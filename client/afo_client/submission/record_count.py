@@ -73,6 +73,12 @@ def numbers(record: Mapping[str, Values], name: str) -> list[float]:
     return [float(value) for value in record.get(name, ()) if not isinstance(value, bytes | str)]
 
 
+def settle_steps(job: Job, records: int | None) -> Job:
+    """The job with its schedule completed and `train.eval_every` in steps. Raises what `eval_interval` raises."""
+    optimizer = replace(job.optimizer, schedule=complete_schedule(job, records))
+    return replace(job, optimizer=optimizer, train=replace(job.train, eval_every=eval_interval(job, records)))
+
+
 def complete_schedule(job: Job, records: int | None) -> Schedule:
     """The job's schedule with its cooldown and the steps that it goes by; those are None where nobody can say."""
     schedule = job.optimizer.schedule
