@@ -15,12 +15,12 @@ from afo.errors import NotFound, PermissionDenied, UsageError
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import Document, read_yaml
 from afo.hadoop import auth_to_local, conf, delegation_tokens, kerberos
-from afo.job import Job, Section
+from afo.job import Section
 from afo.job.layering import KEY as DEFAULTS
 from afo.job.layering import Layer
 from afo.job.paths import check_job_id
 from afo.site.history import HistorySite
-from afo.site.limits import NO_LIMITS, Limits, check_limits
+from afo.site.limits import NO_LIMITS, Limits
 
 FILE_NAME = "afo-site.yaml"
 NO_FILE = Document("", None)
@@ -88,10 +88,6 @@ class Config:
         if not isinstance(tree, dict) or not tree.get(DEFAULTS):
             return None
         return Layer(self.site.subdocument(DEFAULTS), os.path.dirname(os.path.abspath(self.site_file)))
-
-    def check(self, job: Job) -> None:
-        """Raises `SpecError` for a job that this site does not allow."""
-        check_limits(job, self.limits, self.site)
 
     def jobs_root(self, runtime: str) -> str:
         """Directory of all jobs of a runtime. Raises `NotFound` when there is no cluster to hold it."""

@@ -49,6 +49,14 @@ class Limits(Section, frozen=True):
     roles: dict[Role, RoleLimits] = field(default_factory=dict)
     job: JobLimits = JobLimits()
 
+    def check(self, job: Job, site: Document) -> None:
+        """Raises `SpecError` about the first one that a job exceeds: its place in the job and in the site's file."""
+        first = next(_violations(job, self), None)
+        if first is not None:
+            where, what, steps = first
+            at = ("limits", *steps)
+            raise SpecError(f"{where}: {what}; so says {site.place(at)}, {path_text(at)}")
+
 
 NO_LIMITS = Limits()
 
@@ -71,15 +79,6 @@ def total(job: Job) -> Total:
         sum(spec.vcores * spec.count for spec in specs) + job.am.vcores,
         sum(spec.gpus * spec.count for spec in specs),
     )
-
-
-def check_limits(job: Job, limits: Limits, site: Document) -> None:
-    """Raises `SpecError` about the first limit that the job exceeds: its place in the job and in the site's file."""
-    first = next(_violations(job, limits), None)
-    if first is not None:
-        where, what, steps = first
-        at = ("limits", *steps)
-        raise SpecError(f"{where}: {what}; so says {site.place(at)}, {path_text(at)}")
 
 
 #: The place in the job file, what is wrong, and the limit that says so.

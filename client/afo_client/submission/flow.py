@@ -35,7 +35,7 @@ def submit_job(
     for the key.
     """
     # What the site forbids is not worth a wait of hours.
-    config.check(job)
+    config.limits.check(job, config.site)
     await_markers(job.data, job.timeouts.data, tell)
 
     def plan_and_start(mark: str) -> JobRef:

@@ -38,7 +38,7 @@ class Plan:
 
 def check_job(config: Config, job: Job) -> Inspection:
     """Inspect all that the job names, within what the site allows. Raises what is wrong with the job."""
-    config.check(job)
+    config.limits.check(job, config.site)
     root, runtime = config.jobs_root(config.runtime.value), config.runtime.value
     UserState(config.state_dir).make_above(root)
     found = inspect_job(job, root)

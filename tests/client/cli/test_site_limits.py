@@ -36,6 +36,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def check(given: Job) -> None:
+    config = load_config()
+    config.limits.check(given, config.site)
+
+
 def site(folder: Path, text: str) -> Path:
     file = folder / "conf" / "afo-site.yaml"
     file.write_text(text)
@@ -82,7 +87,7 @@ def job(**changes: Any) -> Job:
 def test_limits(folder: Path, changes: dict[str, Any], message: str, line: int, limit: str) -> None:
     file = site(folder, LIMITS)
     with pytest.raises(SpecError, match=rf"{message}.*; so says {file}:{line}, \$\.limits\.{limit}$"):
-        load_config().check(job(**changes))
+        check(job(**changes))
 
 
 @pytest.mark.parametrize(
@@ -91,9 +96,9 @@ def test_limits(folder: Path, changes: dict[str, Any], message: str, line: int, 
 )
 def test_what_keeps_to_them(folder: Path, changes: dict[str, Any]) -> None:
     site(folder, LIMITS)
-    load_config().check(job(**changes))
+    check(job(**changes))
     site(folder, "runtime: local\n")
-    load_config().check(job(queue="default", tags={}))
+    check(job(queue="default", tags={}))
 
 
 def test_nothing_is_started_that_the_site_does_not_allow(
