@@ -79,10 +79,11 @@ def submit_skein(directory: Path, containers: int, hurt: int) -> str:
         train_files=("x",), secret_file="", schema_file="",
     )  # fmt: skip
     plan = make_plan(config, schema="features: {}\n")
-    largest = check(plan.config.job, from_configuration(user))
+    offer = from_configuration(user).offer()
+    check(plan.config.job, offer)
     staged = {file.name: file.url for file in stage(plan, cache_url(user))}
     with private_files(plan, "5e" * 32) as private:
-        spec = application_spec(plan, {**private, **staged}, largest.memory)
+        spec = application_spec(plan, {**private, **staged}, offer.largest.memory)
         prelude = spec["master"]["script"].rpartition("exec ")[0]
         spec["master"]["script"] = f"{prelude}exec {sys.executable} {PROBE} {directory} {containers} {hurt}\n"
         for service in spec["services"].values():

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -82,6 +82,15 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
         return self.vcores_used + self.vcores_free
 
 
+class Offer(NamedTuple):
+    """What the cluster can give to a job now."""
+
+    #: The largest container.
+    largest: Resource
+    nodes: list[ClusterNode]
+    scheduler: Scheduler
+
+
 class ResourceManager:
     """The ResourceManager at the first of `addresses` (`http://host:port`) that answers.
 
@@ -112,6 +121,10 @@ class ResourceManager:
         """What it says of itself."""
         info: dict[str, Any] = self._get("scheduler").get("scheduler", {}).get("schedulerInfo", {})
         return Scheduler(list(leaves(info.get("rootQueue", info))), info.get("type") == "fairScheduler")
+
+    def offer(self) -> Offer:
+        """What it can give now."""
+        return Offer(self.largest_container(), self.nodes(), self.scheduler())
 
     def largest_container(self) -> Resource:
         """The largest container that the scheduler gives, its own limits and the present nodes considered.

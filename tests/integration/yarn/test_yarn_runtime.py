@@ -84,10 +84,11 @@ class Sleepers:
         self.directory = directory
         self.manager = from_configuration(user_name())
         plan = plan_of(job(am={"memory": 640, "attempts": attempts}))
-        largest = check(plan.config.job, self.manager)
+        offer = self.manager.offer()
+        check(plan.config.job, offer)
         staged = {file.name: file.url for file in stage(plan, cache_url(user_name()))}
         with private_files(plan, SECRET) as private:
-            spec = application_spec(plan, {**private, **staged}, largest.memory)
+            spec = application_spec(plan, {**private, **staged}, offer.largest.memory)
             self.id = skein_driver.submit(self._with_probe(spec))
 
     def _with_probe(self, spec: dict[str, Any]) -> dict[str, Any]:

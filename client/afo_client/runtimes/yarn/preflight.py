@@ -7,20 +7,17 @@ from afo.errors import ClusterUnreachable, SpecError
 from afo.formats.units import Memory
 from afo.job import Job
 from afo.yarn.queues import GPU, Queue, Resource
-from afo.yarn.resource_manager import ClusterNode, ResourceManager
+from afo.yarn.resource_manager import ClusterNode, Offer
 
 
-def check(job: Job, manager: ResourceManager) -> Resource:
-    """The largest container that the cluster gives.
+def check(job: Job, offer: Offer) -> None:
+    """Hold the job's queue and containers against what the cluster can give.
 
     Raises `SpecError` naming the place in the job file, `ClusterUnreachable` for a cluster without nodes.
     """
-    scheduler = manager.scheduler()
-    if not scheduler.makes_queues:
-        check_queue(job.queue, scheduler.queues)
-    largest = manager.largest_container()
-    check_sizes(job, manager.nodes(), largest)
-    return largest
+    if not offer.scheduler.makes_queues:
+        check_queue(job.queue, offer.scheduler.queues)
+    check_sizes(job, offer.nodes, offer.largest)
 
 
 def check_queue(name: str, queues: Sequence[Queue]) -> None:

@@ -17,7 +17,7 @@ from afo.hadoop import conf, kerberos
 from afo.job.paths import JobPaths
 from afo.protocol.am_config import AmConfig
 from afo.yarn.queues import Resource
-from afo.yarn.resource_manager import ResourceManager, from_configuration
+from afo.yarn.resource_manager import from_configuration
 from afo.yarn.submission import (
     AM_CONFIG,
     CHILD_TEMPLATE,
@@ -62,7 +62,11 @@ def make_plan(config: AmConfig, *, schema: str) -> SubmitPlan:
 
 def check_plan(plan: SubmitPlan) -> Resource:
     """The largest container of the cluster, which has the job's queue and a node for each of its containers."""
-    return check(plan.config.job, _manager(plan.config.user))
+    if conf.demands_kerberos():
+        kerberos.ticket()  # without which everything fails, in words of its own
+    offer = from_configuration(plan.config.user).offer()
+    check(plan.config.job, offer)
+    return offer.largest
 
 
 def submit(plan: SubmitPlan, secret: str) -> Submission:
@@ -82,12 +86,6 @@ def dry_run(plan: SubmitPlan) -> dict[str, Any]:
     files = stage(plan, cache_url(plan.config.user), send=False)
     private = {name: f"file:///(written at submit)/{name}" for name in (*PRIVATE, KEYTAB)}
     return application_spec(plan, {**private, **{file.name: file.url for file in files}}, largest.memory)
-
-
-def _manager(user: str) -> ResourceManager:
-    if conf.demands_kerberos():
-        kerberos.ticket()  # without which everything fails, in words of its own
-    return from_configuration(user)
 
 
 @contextmanager
