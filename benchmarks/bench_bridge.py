@@ -37,7 +37,7 @@ from afo_client.hadoop.processes import containers, java_command
 from afo_client.runtimes.yarn import skein_driver
 from afo_client.runtimes.yarn.preflight import check
 from afo_client.runtimes.yarn.staging import cache_url, stage
-from afo_client.runtimes.yarn.submit import make_plan, private_files
+from afo_client.runtimes.yarn.yarn_jobs import make_plan, private_files
 
 PROBE = Path(__file__).parent / "bridge_probe.py"
 #: The release of Hadoop that `afo cluster` runs has no such artifact in Maven's central repository.

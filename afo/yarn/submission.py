@@ -64,6 +64,8 @@ class SubmitPlan(Struct, frozen=True, kw_only=True):
     """One submission to YARN, complete but for what only the cluster can say."""
 
     config: AmConfig
+    #: Of every task, with `UNKNOWN_ID` for the application's id.
+    child: ChildConfig
     #: Text of the feature schema.
     schema: str
     #: Everything else that containers need, private files excepted.
@@ -95,7 +97,14 @@ def submit_plan(
     planned.append(PlannedFile(name=HADOOP_CONF, source=hadoop_conf, archive=True))
     master, task = _interpreters(job, interpreter)
     localised = replace(config, job=job, job_id="", secret_file=SECRET, schema_file=SCHEMA, python=master)
-    return SubmitPlan(config=localised, schema=schema, files=tuple(planned), interpreter=master, task_interpreter=task)
+    return SubmitPlan(
+        config=localised,
+        child=child_config(localised, JobPaths(config.jobs_root, UNKNOWN_ID)),
+        schema=schema,
+        files=tuple(planned),
+        interpreter=master,
+        task_interpreter=task,
+    )
 
 
 def _interpreters(job: Job, ours: str) -> tuple[str, str]:
@@ -154,11 +163,6 @@ def _process_python(config: AmConfig) -> str:
     if config.job.program and not environment.is_packed and environment.docker is None:
         return environment.python
     return config.python if config.runtime == "local" else ""
-
-
-def child_template(config: AmConfig) -> ChildConfig:
-    """The Child's configuration with `UNKNOWN_ID` for the application's id."""
-    return child_config(config, JobPaths(config.jobs_root, UNKNOWN_ID))
 
 
 def service_name(role: Role, *, more_memory: bool = False) -> str:

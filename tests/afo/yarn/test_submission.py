@@ -21,7 +21,6 @@ from afo.yarn.submission import (
     PRIVATE,
     SubmitPlan,
     application_spec,
-    child_template,
     mark_tag,
     submit_plan,
 )
@@ -200,8 +199,8 @@ def test_the_interpreter_of_a_program_is_its_own(python: str, child: str, progra
     own = job(program="/home/alice/train.py", environment={"python": python})
     plan = plan_of(own, interpreter="/opt/afo/bin/python")
     assert (plan.interpreter, plan.task_interpreter) == (child, child)
-    assert child_template(plan.config).python == program
-    assert child_template(plan.config).job.program == "train.py"
+    assert plan.child.python == program
+    assert plan.child.job.program == "train.py"
 
 
 def test_gpus_are_asked_for_where_the_role_wants_them() -> None:
@@ -224,7 +223,7 @@ def test_scripts_are_right_bash_for_every_interpreter(interpreter: str, tmp_path
 def test_the_childs_configuration_gets_its_application_id(tmp_path: Path) -> None:
     plan = plan_of(job(), interpreter="/bin/true")
     template = tmp_path / CHILD_TEMPLATE
-    template.write_bytes(msgspec.json.encode({"url": child_template(plan.config).am_address_url}))
+    template.write_bytes(msgspec.json.encode({"url": plan.child.am_address_url}))
     show = 'echo "$HADOOP_CONF_DIR $PYTHONPATH" #'
     script = spec_of(plan)["services"]["ps"]["script"].replace("exec /bin/true", show)
     environment = {"PATH": "/usr/bin:/bin", "SKEIN_APPLICATION_ID": "application_17_0042", "PYTHONPATH": "/leak"}
@@ -258,7 +257,7 @@ def test_names_that_a_container_cannot_hold_are_refused(path: str) -> None:
 def test_the_users_code_goes_to_every_task(files: tuple[str, ...], entry: str, sent: list[str]) -> None:
     plan = plan_of(job(model={"kind": "entry", "entry": "/a/my ctr.py:build"}), *files)
     assert [file.name for file in plan.files if file.name != "hadoop-conf"] == sent
-    assert child_template(plan.config).job.model.entry == entry
+    assert plan.child.job.model.entry == entry
     assert sent[-1] in spec_of(plan)["services"]["worker"]["files"]
     program = plan_of(job(program="/a/my ctr.py", args=["/a"]), *files)
     assert (program.config.job.program, program.config.job.args) == (entry.removesuffix(":build"), ("/a",))

@@ -12,7 +12,7 @@ from afo.protocol.am_config import AmConfig
 from afo.site.user_state import UserState
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.staging import StagedFile
-from afo_client.runtimes.yarn.submit import sent_text
+from afo_client.runtimes.yarn.yarn_jobs import sent_text
 from fake_runtime import small_job, use_fake_runtime
 
 JOB = "local_1_0001"

@@ -1,10 +1,13 @@
 """What a submission to YARN leaves for others to see before there is an Application Master."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from afo import storage
 from afo.data.prepare.profile import Profile
 from afo.errors import PermissionDenied
 from afo.formats import json_file
@@ -12,20 +15,22 @@ from afo.job import Data, Environment, Job, RoleSpec
 from afo.job_dir.code_snapshot import decode_snapshot
 from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
-from afo.yarn.submission import SubmitPlan
-from afo_client.runtimes.yarn import submit
-from afo_client.runtimes.yarn.submit import Submission
+from afo_client.runtimes.yarn import skein_driver
 from afo_client.submission import start
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.plan import Plan
+from fake_resource_manager import FakeResourceManager
 
 JOB = "application_1_0001"
 STATISTICS = Profile(records=1, evaluation=0, label="click", positive=None, features=())
 
 
 @pytest.fixture
-def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AmConfig:
-    """A job that YARN takes without a look."""
+def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AmConfig]:
+    """A job that YARN takes."""
+    manager = FakeResourceManager()
+    manager.write_configuration(tmp_path / "conf", fs__defaultFS=f"file://{tmp_path}/fs")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
     job = Job(name="clicks", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=Data(schema="s", train=("a",)))
@@ -33,14 +38,10 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AmConfig:
         job=job, user="ann", afo_version="1", runtime="yarn", jobs_root=str(tmp_path / "jobs"), train_files=("a",),
         secret_file="", schema_file="",
     )  # fmt: skip
-    monkeypatch.setattr(
-        submit, "make_plan", lambda config, *, schema: SubmitPlan(
-            config=config, schema=schema, files=(), interpreter="python", task_interpreter="python"
-        ),
-    )  # fmt: skip
     monkeypatch.setattr(start, "feature_statistics", lambda *_: STATISTICS)
-    monkeypatch.setattr(submit, "submit", lambda *_: Submission(application_id=JOB, files=()))
-    return config
+    monkeypatch.setattr(skein_driver, "submit", lambda _: JOB)
+    yield config
+    manager.stop()
 
 
 def start_it(config: AmConfig) -> None:
@@ -62,11 +63,11 @@ def test_the_code_is_kept_as_it_was_sent(
     code.write_text("x = 1\n")
     job = replace(submitted.job, environment=Environment(files=(str(code),)))
 
-    def sends(*_: object) -> Submission:
+    def sends(_: object) -> str:
         code.write_text("x = 2\n")
-        return Submission(application_id=JOB, files=())
+        return JOB
 
-    monkeypatch.setattr(submit, "submit", sends)
+    monkeypatch.setattr(skein_driver, "submit", sends)
     start_it(replace(submitted, job=job))
     kept = tmp_path / "jobs" / JOB / "code.json"
     assert [each.text for each in decode_snapshot(kept.read_bytes(), "code.json").files] == ["x = 1\n"]
@@ -87,9 +88,13 @@ def test_what_the_application_master_wrote_stays(submitted: AmConfig, tmp_path: 
 def test_a_job_goes_on_where_its_file_cannot_be_written(
     submitted: AmConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuses(*_: object, **__: object) -> None:
-        raise PermissionDenied("cannot make the directory")
+    make_dirs = storage.make_dirs
 
-    monkeypatch.setattr(submit.storage, "make_dirs", refuses)
+    def refuses(url: str, **options: Any) -> None:
+        if JOB in url:
+            raise PermissionDenied("cannot make the directory")
+        make_dirs(url, **options)
+
+    monkeypatch.setattr(storage, "make_dirs", refuses)
     start_it(submitted)
     assert f"knows of {JOB} once its Application Master runs: cannot make the directory" in capsys.readouterr().err

@@ -18,17 +18,17 @@ from afo.job import Job
 from afo.protocol.am_config import AmConfig
 from afo.site.config import user_name
 from afo.yarn.resource_manager import Application, from_configuration
-from afo.yarn.submission import PRIVATE, SubmitPlan, application_spec
+from afo.yarn.submission import PRIVATE, application_spec
 from afo_client.hadoop import Cluster
 from afo_client.runtimes.yarn import skein_driver
 from afo_client.runtimes.yarn.preflight import check
 from afo_client.runtimes.yarn.staging import cache_url, stage
-from afo_client.runtimes.yarn.submit import dry_run, make_plan, private_files
-from afo_client.runtimes.yarn.yarn_jobs import YarnJobs
+from afo_client.runtimes.yarn.yarn_jobs import YarnJobs, make_plan, private_files
 from remote_runtime import RemoteRuntime
 
 pytestmark = pytest.mark.hadoop
 
+SCHEMA = "features: {}\n"
 SECRET = "5e" * 32
 PROBE = Path(__file__).parents[2] / "support" / "remote_runtime.py"
 #: Stands in for the Child: notes what it sees, then does what the request's environment says.
@@ -62,9 +62,9 @@ def job(**changes: Any) -> Job:
     return msgspec.convert({**data, **changes}, Job, dec_hook=units.parse_quantity)
 
 
-def plan_of(job: Job) -> SubmitPlan:
-    """Its submission from here."""
-    config = AmConfig(
+def config_of(job: Job) -> AmConfig:
+    """What its Application Master will be told."""
+    return AmConfig(
         job=job,
         user=user_name(),
         afo_version=__version__,
@@ -74,7 +74,6 @@ def plan_of(job: Job) -> SubmitPlan:
         secret_file="",
         schema_file="",
     )
-    return make_plan(config, schema="features: {}\n")
 
 
 class Sleepers:
@@ -83,7 +82,7 @@ class Sleepers:
     def __init__(self, directory: Path, attempts: int = 1) -> None:
         self.directory = directory
         self.manager = from_configuration(user_name())
-        plan = plan_of(job(am={"memory": 640, "attempts": attempts}))
+        plan = make_plan(config_of(job(am={"memory": 640, "attempts": attempts})), schema=SCHEMA)
         offer = self.manager.offer()
         check(plan.config.job, offer)
         staged = {file.name: file.url for file in stage(plan, cache_url(user_name()))}
@@ -284,7 +283,8 @@ def test_a_second_submission_sends_nothing(hadoop: Cluster, tmp_path: Path) -> N
     script.write_text("x = 1\n")
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "a.txt").write_text("a")
-    plan = plan_of(job(environment={"files": [str(script), str(folder)]}))
+    files = {"files": [str(script), str(folder)]}
+    plan = make_plan(config_of(job(environment=files)), schema=SCHEMA)
     cache = f"{cache_url(user_name())}/{tmp_path.name}"
     assert [file.sent for file in stage(plan, cache)] == [True] * 4
     assert [file.sent for file in stage(plan, cache)] == [False] * 4
@@ -307,11 +307,11 @@ def test_what_cannot_run_is_refused_before_anything_is_sent(
     hadoop: Cluster, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):
-        dry_run(plan_of(job(**changes)))
+        YarnJobs().dry_run(config_of(job(**changes)), SCHEMA)
 
 
 def test_dry_run_is_what_submit_sends(hadoop: Cluster) -> None:
-    spec = dry_run(plan_of(job()))
+    spec = YarnJobs().dry_run(config_of(job()), SCHEMA)
     assert {file["source"] for name, file in spec["master"]["files"].items() if name not in PRIVATE} < {
         file["source"] for file in spec["services"]["ps"]["files"].values()
     } | {spec["master"]["files"]["am-config.json"]["source"]}

@@ -16,7 +16,7 @@ from afo.yarn.resource_manager import ClusterNode
 from afo.yarn.submission import SubmitPlan, submit_plan
 from afo_client.runtimes.yarn.preflight import check_queue, check_sizes
 from afo_client.runtimes.yarn.staging import StagedFile, stage
-from afo_client.runtimes.yarn.submit import private_files
+from afo_client.runtimes.yarn.yarn_jobs import private_files
 
 
 def job(python: str = "", label: str = "", gpus: int = 0) -> Job:
