@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec.structs import replace
 
-from afo import storage
 from afo.errors import AfoError
 from afo.formats import json_file
 from afo.job.paths import JobPaths
-from afo.job_dir.code_snapshot import encode_snapshot, snapshot
 from afo.rpc.wire import new_secret
 from afo.site.user_state import UserState
 from afo_client.jobs.ref import JobRef, job_ref
 from afo_client.runtimes.choice import runtime_for
-from afo_client.submission.feature_statistics import feature_statistics
+from afo_client.submission.history_files import gather_files
 from afo_client.submission.plan import Plan
 from afo_client.terminal.console import say
 
@@ -27,19 +24,14 @@ def start_job(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> JobRe
     What this raises says that no job was started, unless it is `ClusterUnreachable`.
     """
     submitted = plan.am_config
-    statistics = feature_statistics(submitted.job, plan.inspection)
+    files = gather_files(submitted.job, plan.inspection)
     runtime = runtime_for(submitted.runtime, plan.config)
     state, secret = UserState(plan.config.state_dir), new_secret()
-    code = snapshot(submitted.job)  # as it is sent
     with state.hold_secret(secret) as keep:
         job_id = runtime.submit(submitted, plan.schema, secret, tell)
         keep(job_id)
     remember(state, job_id, json_file.encode(replace(submitted, job_id=job_id)))
-    paths = JobPaths(submitted.jobs_root, job_id)
-    if code.files:
-        _keep(paths.code, encode_snapshot(code))
-    if statistics is not None:
-        _keep(paths.features, msgspec.json.encode(statistics))
+    files.write(JobPaths(submitted.jobs_root, job_id))
     return job_ref(plan.config, job_id)
 
 
@@ -51,12 +43,3 @@ def remember(state: UserState, job_id: str, submission: bytes | None = None) -> 
         state.remember_last(job_id)
     except AfoError as error:
         say(f"warning: {job_id} is not remembered as the last job: {error}")
-
-
-def _keep(url: str, data: bytes) -> None:
-    """What the history server shows beside the job. It runs whether this succeeds or not."""
-    try:
-        storage.make_dirs(storage.parent(url), mode=0o700)
-        storage.write_bytes(url, data)
-    except AfoError as error:
-        say(f"warning: {url} is not kept: {error}")

@@ -16,7 +16,7 @@ from afo.job_dir.code_snapshot import decode_snapshot
 from afo.protocol.am_config import AmConfig
 from afo.site.config import load_config
 from afo_client.runtimes.yarn import skein_driver
-from afo_client.submission import start
+from afo_client.submission import history_files, start
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.plan import Plan
 from fake_resource_manager import FakeResourceManager
@@ -38,7 +38,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AmCon
         job=job, user="ann", afo_version="1", runtime="yarn", jobs_root=str(tmp_path / "jobs"), train_files=("a",),
         secret_file="", schema_file="",
     )  # fmt: skip
-    monkeypatch.setattr(start, "feature_statistics", lambda *_: STATISTICS)
+    monkeypatch.setattr(history_files, "feature_statistics", lambda *_: STATISTICS)
     monkeypatch.setattr(skein_driver, "submit", lambda _: JOB)
     yield config
     manager.stop()

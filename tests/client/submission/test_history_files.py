@@ -8,7 +8,7 @@ from afo.data.example import encode
 from afo.data.io.split_files import SplitFile
 from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Job, RoleSpec
-from afo_client.submission import feature_statistics as fs
+from afo_client.submission import history_files as fs
 from afo_client.submission.inspection import Inspection
 
 SCHEMA = b"{features: [{name: age, kind: dense}], label: click}"
