@@ -36,6 +36,12 @@ class Train(Section, frozen=True):
              "workers pass a multiple of so many steps, samples or epochs."),
     ] = Interval("10m")  # fmt: skip
     early_stop: EarlyStop | None = None
+    pipeline: Annotated[
+        int,
+        Meta(ge=0, le=8, description="Embedding pipeline: so many batches of a worker are on their way to and from the "
+             "parameter servers beside the one that is computed. It hides the network; a batch does not see so many of "
+             "its worker's own updates before it."),
+    ] = 0  # fmt: skip
 
 
 def check_ranking(metric: str) -> None:

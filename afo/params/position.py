@@ -35,59 +35,64 @@ def origin_of(identity: Any, origins: Origins) -> Origin:
     )
 
 
+def positions_after(before: Any, origin: Origin) -> Any:
+    """Positions [R, 3] of a batch's files once it is applied; a row of an earlier epoch begins anew."""
+    goes_on = tf.cast(before[:, 0] == origin.epochs, tf.int64)
+    count = before[:, 1] * goes_on + origin.counts
+    xor = tf.bitwise.bitwise_xor(before[:, 2] * goes_on, origin.xors)
+    return tf.stack([origin.epochs, count, xor], axis=1)
+
+
 class Position:
     """Builds the part of a step that reads and writes positions, step and the model's state.
 
     Only the worker that holds a file's lease writes its row, so reading, changing and writing it in one step is safe.
+    A worker with several steps in flight knows what its rows will be, and says so by `after`.
     """
 
-    def __init__(self, parameters: Parameters, origin: Origin) -> None:
+    def __init__(self, parameters: Parameters, origin: Origin, after: Any = None) -> None:
         self._origin = origin
         self._parameters = parameters
         everything = (*parameters.counters, *parameters.copies.values())
         self._handles = {variable.name: variable.handle() for variable in everything}
         with tf.device(ps_device(0)):
-            self._before = gather_rows(self._handle(parameters.positions), origin.files, "int64")
+            before = gather_rows(self._handle(parameters.positions), origin.files, "int64") if after is None else None
             #: Steps applied so far.
             self.step = read_value(self._handle(parameters.step), "int64")
             #: The model's state, in the order of `Parameters.state`.
             self.state = tuple(read_value(self._handle(variable), variable.dtype) for variable in parameters.state)
         #: Of the batch's files once it is applied. Known from the start, so the end of a step waits for no answer.
-        self._new = self._advance()
+        self._new = positions_after(before, origin) if after is None else after
 
-    def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any]:
+    def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any, list[Any]]:
         """Count the batch and add to the state.
 
-        Returns int64 [2] (the steps applied when this one began, and with it) and the new positions [R, 3].
+        Returns int64 [2] (the steps applied when this one began, and with it), the new positions [R, 3], and the
+        operations that write.
         """
         after, parameters = self._new, self._parameters
         with tf.device(ps_device(0)):
-            for variable, value in zip(parameters.state, added, strict=True):
+            written = [
                 tf.raw_ops.AssignAddVariableOp(resource=self._handle(variable), value=value)
-            tf.raw_ops.ResourceScatterUpdate(
-                resource=self._handle(parameters.positions), indices=self._origin.files, updates=after
-            )
+                for variable, value in zip(parameters.state, added, strict=True)
+            ]
+            written.append(self._write(parameters.positions))
             step = self._handle(parameters.step)
-            tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64))
+            written.append(tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64)))
             steps = tf.stack([self.step, read_value(step, "int64")])
-        for copy in parameters.copies.values():
-            self._advance_copy(copy, after)
-        return steps, after
+        written += [self._advance_copy(copy) for copy in parameters.copies.values()]
+        return steps, after, written
 
-    def _advance_copy(self, copy: PsVariable, after: Any) -> None:
+    def _advance_copy(self, copy: PsVariable) -> Any:
         with tf.device(copy.device):
             if copy in self._parameters.places(self._parameters.positions):
-                tf.raw_ops.ResourceScatterUpdate(resource=self._handle(copy), indices=self._origin.files, updates=after)
-            else:
-                tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
+                return self._write(copy)
+            return tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
 
-    def _advance(self) -> Any:
-        """Positions after the batch; a row of an earlier epoch begins anew."""
-        origin, before = self._origin, self._before
-        goes_on = tf.cast(before[:, 0] == origin.epochs, tf.int64)
-        count = before[:, 1] * goes_on + origin.counts
-        xor = tf.bitwise.bitwise_xor(before[:, 2] * goes_on, origin.xors)
-        return tf.stack([origin.epochs, count, xor], axis=1)
+    def _write(self, positions: PsVariable) -> Any:
+        return tf.raw_ops.ResourceScatterUpdate(
+            resource=self._handle(positions), indices=self._origin.files, updates=self._new
+        )
 
     def _handle(self, variable: PsVariable) -> Any:
         return self._handles[variable.name]

@@ -68,14 +68,18 @@ class Chief:
         newest = next(reversed(find_manifests(self._setup.task.checkpoint_url)), None)
         self._eval_step = max(self._origin.first_step, newest.step if newest else 0)
 
+    def is_save_due(self, step: int) -> bool:
+        """Whether `after_step` of this step will save."""
+        due = self._save_wanted or time.monotonic() - self._saved_at >= self._every_s or self._is_to_be_evaluated(step)
+        return due and step > self._saved_step
+
     def after_step(self, progress: Progress) -> None:
         """Save and summarise when it is time."""
         now = time.monotonic()
         if now - self._summarised_at >= SUMMARY_S and progress.step:
             self._summarise(progress, now - self._summarised_at)
             self._summarised_at = now
-        due = self._save_wanted or now - self._saved_at >= self._every_s or self._is_to_be_evaluated(progress.step)
-        if due and progress.step > self._saved_step:
+        if self.is_save_due(progress.step):
             self._save_wanted = False
             _, report = self._write(final=False)
             self._remove_old(self._tell(report))

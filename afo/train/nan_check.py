@@ -1,5 +1,6 @@
 """Check for NaN and infinity before the parameter servers, which names what brought them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -7,21 +8,25 @@ import tensorflow as tf
 from afo.params.parameters import Parameters
 from afo.params.position import Position
 from afo.params.step_exchange import Exchange, RowGradient
-from afo.trainable.model_protocol import Computed, Model
+from afo.trainable.model_protocol import Computed, Model, Pulled
 
 #: What the error of a step says whose check has failed.
 MARK = "afo: loss or gradients are not finite"
 
 
-def require_finite(computed: Computed) -> Computed:
-    """The same values, which exist only if loss, gradients and changes of the state are finite."""
-    values = [computed.loss, computed.vector, *(gradient.values for gradient in computed.rows)]
-    values += [value for value in computed.added if value.dtype.is_floating]
+def tensors_of(computed: Computed) -> list[Any]:
+    """All that was computed."""
+    values = [computed.loss, computed.vector, *computed.added, *(gradient.values for gradient in computed.rows)]
     values += [part for gradients in computed.embeddings for part in gradients.values]
     values += [] if computed.moved is None else [computed.moved]
-    values += [move.values for move in computed.moved_rows]
+    return values + [move.values for move in computed.moved_rows]
+
+
+def require_finite(computed: Computed, waits: Sequence[Any] = ()) -> Computed:
+    """The same values, which exist only if loss, gradients and changes of the state are finite, and after `waits`."""
+    values = [value for value in tensors_of(computed) if value.dtype.is_floating]
     finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values]))
-    with tf.control_dependencies([tf.debugging.Assert(finite, [MARK])]):
+    with tf.control_dependencies([tf.debugging.Assert(finite, [MARK]), *waits]):
         return Computed(
             loss=tf.identity(computed.loss),
             rows=_identities(computed.rows),
@@ -48,7 +53,8 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
 
     def look(batch: Any) -> list[dict[str, Any]]:
         exchange, position = Exchange(parameters), Position(parameters, batch.origin)
-        computed = model.compute(batch.inputs, exchange, position.state, position.step)
+        pulled = Pulled(model.ask(batch.inputs, exchange), exchange.vector(), position.state, position.step)
+        computed = model.compute(batch.inputs, pulled, exchange)
         inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
         tables = {f"table `{table.name}`": values for table, values in exchange.gathered}
         asked: dict[str, Any] = {}
@@ -60,12 +66,12 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
                 f"gradient of table `{name}`": rows
                 for name, rows in question.exchange.by_table(question.values).items()
             }
-        pulled = tables | _by_weight("weights", parameters, exchange.vector())
+        parameters_now = tables | _by_weight("weights", parameters, pulled.vector)
         gradients = {
             f"gradient of table `{gradient.table.name}`": gradient.values for gradient in computed.rows
         } | asked
         gradients |= _by_weight("gradient of", parameters, computed.vector)
-        groups = [inputs, pulled, {"loss": computed.loss[tf.newaxis]}, gradients]
+        groups = [inputs, parameters_now, {"loss": computed.loss[tf.newaxis]}, gradients]
         return [{name: _count_not_finite(value) for name, value in group.items()} for group in groups]
 
     signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), batch)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from afo.data.pipeline.batch_fragments import Ended
 from afo.data.pipeline.split_reader import Lease, from_nearer_by
 from afo.logs.task_log import LOG, one_line
+from afo.params.initialize import NO_EPOCH
 from afo.params.variables import VariableIo
 from afo.rpc import messages as m
 from afo.storage.url import part_name
@@ -12,6 +13,7 @@ from afo.train.setup import Setup
 
 #: Epoch, records applied, xor of their hashed sample ids.
 Position = tuple[int, int, int]
+NOT_BEGUN: Position = (NO_EPOCH, 0, 0)
 
 
 class Splits:
@@ -23,6 +25,8 @@ class Splits:
         #: Splits leased and not acknowledged. Written one by one, so the two threads need no lock.
         self._holding: dict[int, int] = {}
         self._applied: dict[int, Position] = {}
+        #: Where each split stood when it was leased, if another process began it.
+        self._begun: dict[int, Position] = {}
         #: File of every split that was leased.
         self.urls: dict[int, str] = {}
 
@@ -37,10 +41,14 @@ class Splits:
         self.urls[reply.split] = reply.url
         skip = 0
         if reply.resume:
-            epoch, count, _ = self._read_position(reply.split)
+            self._begun[reply.split] = epoch, count, _ = self._read_position(reply.split)
             skip = count if epoch == reply.epoch else 0
         LOG.info("epoch %d, from record %d: %s", reply.epoch + 1, skip, one_line(part_name(reply.url, reply.part)))
         return from_nearer_by(Lease(reply.split, reply.epoch, reply.url, skip, reply.part), self._setup.job.data)
+
+    def position_of(self, split: int) -> Position:
+        """A split's position before this process's first batch of it."""
+        return self._begun.get(split, NOT_BEGUN)
 
     def note_applied(self, splits: Any, positions: Any) -> None:
         """Remember the positions [S, 3] of `splits` [S] that a step has written."""

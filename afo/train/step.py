@@ -14,9 +14,9 @@ from afo.models.parser import RecordParser
 from afo.params.parameters import Parameters
 from afo.params.position import Origin, Position, origin_of
 from afo.params.step_exchange import Exchange
-from afo.params.variables import on_client
+from afo.params.variables import client_device, on_client
 from afo.train import nan_check
-from afo.trainable.model_protocol import Model
+from afo.trainable.model_protocol import Computed, Model, Pulled
 
 
 class Prepared(NamedTuple):
@@ -56,25 +56,82 @@ def prepared_signature(prepare: Any) -> Any:
     return tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), outputs)
 
 
+class Turns(NamedTuple):
+    """Turns of a step that others are in flight beside, resources of queues: whoever takes a token goes on."""
+
+    #: To compute, and to push; each is given on to the next step by a token in its queue.
+    compute: Any
+    next_compute: Any
+    push: Any
+    next_push: Any
+
+
 def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
     """The training step: a function of `Prepared`, as `prepare` yields it, and the step that the job began with (int64
     scalar) → `StepResult`."""
 
     def step(batch: Prepared, first_step: Any) -> StepResult:
-        exchange = Exchange(parameters)
-        position = Position(parameters, batch.origin)
-        computed = nan_check.require_finite(model.compute(batch.inputs, exchange, position.state, position.step))
-        rate = model.rate(position.step, first_step, batch.origin.epochs)
-        # Before the gradients: a rule may look at the weights.
-        applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
-        applied += [operation for change in computed.moved_rows for operation in exchange.move_rows(change)]
-        applied += [operation for gradient in computed.rows for operation in exchange.apply_rows(gradient, rate)]
-        for asked, values in computed.embeddings:
-            applied += asked.apply(values, step=position.step, schedule=rate)
-        applied += exchange.apply_vector(computed.vector, rate)
-        with tf.control_dependencies(applied):
-            steps, positions = position.advance(computed.added)
-        result = StepResult(steps, computed.loss, batch.origin.files, positions)
-        return tf.nest.map_structure(on_client, result)  # type: ignore[no-any-return]  # TensorFlow is untyped
+        exchange, position = Exchange(parameters), Position(parameters, batch.origin)
+        pulled = Pulled(model.ask(batch.inputs, exchange), exchange.vector(), position.state, position.step)
+        computed = nan_check.require_finite(model.compute(batch.inputs, pulled, exchange))
+        result, _ = _push(model, exchange, position, computed, batch.origin, first_step)
+        return result
 
     return tf.function(step, [prepared_signature(prepare), tf.TensorSpec([], tf.int64)], autograph=False)
+
+
+def overlapping_step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
+    """A step of which several are in flight: a function of what `step_function`'s takes, of the positions [R, 3] that
+    the batch's files have once it is applied, and of `Turns` → `StepResult`.
+
+    It pulls at once, computes when it is its turn, and pushes when those before have.
+    """
+
+    def step(batch: Prepared, first_step: Any, after: Any, turns: Turns) -> StepResult:
+        exchange, position = Exchange(parameters), Position(parameters, batch.origin, after)
+        asked = model.ask(batch.inputs, exchange)
+        pulled = (exchange.vector(), position.state, position.step)
+        with tf.control_dependencies([_take(turns.compute)]):
+            pulled = tf.nest.map_structure(tf.identity, pulled)
+        computed = model.compute(batch.inputs, Pulled(asked, *pulled), exchange)
+        with tf.control_dependencies(nan_check.tensors_of(computed)):
+            _give(turns.next_compute)
+        computed = nan_check.require_finite(computed, [_take(turns.push)])
+        result, written = _push(model, exchange, position, computed, batch.origin, first_step)
+        with tf.control_dependencies([*written, *result]):
+            _give(turns.next_push)
+        return result
+
+    signature = [
+        prepared_signature(prepare), tf.TensorSpec([], tf.int64), tf.TensorSpec([None, 3], tf.int64),
+        Turns(*(tf.TensorSpec([], tf.resource) for _ in Turns._fields)),
+    ]  # fmt: skip
+    return tf.function(step, signature, autograph=False)
+
+
+def _push(
+    model: Model, exchange: Exchange, position: Position, computed: Computed, origin: Origin, first_step: Any
+) -> tuple[StepResult, list[Any]]:
+    """The servers' part of a step; also returns what writes the position, which is the last of it."""
+    rate = model.rate(position.step, first_step, origin.epochs)
+    # Before the gradients: a rule may look at the weights.
+    applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
+    applied += [operation for change in computed.moved_rows for operation in exchange.move_rows(change)]
+    applied += [operation for gradient in computed.rows for operation in exchange.apply_rows(gradient, rate)]
+    for asked, values in computed.embeddings:
+        applied += asked.apply(values, step=position.step, schedule=rate)
+    applied += exchange.apply_vector(computed.vector, rate)
+    with tf.control_dependencies(applied):
+        steps, positions, written = position.advance(computed.added)
+    result = StepResult(steps, computed.loss, origin.files, positions)
+    return tf.nest.map_structure(on_client, result), written
+
+
+def _take(queue: Any) -> Any:
+    with tf.device(client_device()):
+        return tf.raw_ops.QueueDequeueV2(handle=queue, component_types=[tf.bool])[0]
+
+
+def _give(queue: Any) -> None:
+    with tf.device(client_device()):
+        tf.raw_ops.QueueEnqueueV2(handle=queue, components=[tf.constant(True)])

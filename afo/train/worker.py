@@ -2,6 +2,8 @@
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -11,13 +13,14 @@ from afo.data.pipeline.batcher import Batch, TrainingInput
 from afo.params.server_connections import connect
 from afo.params.variables import VariableIo
 from afo.protocol.input_wait import InputWait
-from afo.protocol.train_task import Phase, Progress
+from afo.protocol.train_task import WARM_UP, Phase, Progress
 from afo.rpc import messages as m
 from afo.train.chief import Chief
 from afo.train.failed_step import explain_failure
+from afo.train.pipeline import Applied, OneByOne, Pipeline, StepFailed, Steps
 from afo.train.setup import Setup
 from afo.train.split_client import Splits
-from afo.train.step import StepResult, prepare_function, step_function
+from afo.train.step import StepResult, overlapping_step_function, prepare_function, step_function
 
 #: Time between two questions whether the chief has prepared the variables.
 READY_POLL_S = 0.2
@@ -47,6 +50,7 @@ class Worker:
         self._splits = Splits(setup, VariableIo(self._parameters.positions))
         self._global_step = VariableIo(self._parameters.step)
         self._input: TrainingInput | None = None
+        self._steps: Steps
         self._chief = Chief(setup, self._parameters) if setup.task.is_chief else None
         self._step = 0
         #: What the job began with, above 0 after a warm start.
@@ -71,11 +75,14 @@ class Worker:
         reading = TrainingInput(
             self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, setup.parser, self._prepare
         )
-        with reading, Departure() as departure:
+        with closing(self._steps), reading, Departure() as departure:
             self._input = reading
             self._report("training", now=True)
             while self._another_step(reading):
+                if departure.is_told:
+                    self._note(self._steps.drain())
                 departure.between_steps()
+            self._note(self._steps.drain())
         if self._chief is not None:
             self._step = self._chief.finish(self._progress("exporting"))
         self._report("done", now=True)
@@ -84,8 +91,11 @@ class Worker:
         """Build the functions of a step, which takes seconds."""
         setup = self._setup
         self._prepare = prepare_function(setup.model, setup.parser, self._parameters.servers)
-        self._train_step = step_function(setup.model, self._parameters, self._prepare)
-        self._train_step.get_concrete_function()
+        depth = setup.job.train.pipeline
+        function = overlapping_step_function if depth else step_function
+        step = function(setup.model, self._parameters, self._prepare)
+        step.get_concrete_function()
+        self._steps = Pipeline(step, depth, self._splits.position_of) if depth else OneByOne(step)
 
     def _await_ready(self) -> None:
         """The chief prepares the variables unless that was done before; the others wait until it was."""
@@ -112,13 +122,15 @@ class Worker:
         if batch == "end":
             return False
         if isinstance(batch, Batch):
-            began = time.monotonic()
             self._apply(batch)
-            self._applying_s += time.monotonic() - began
-        elif self._last_step is not None:
-            # Others may have made the last step while this worker has nothing to read.
-            self._step = int(self._global_step.read())
+        else:
+            self._note(self._steps.drain())
+            if self._last_step is not None:
+                # Others may have made the last step while this worker has nothing to read.
+                self._step = int(self._global_step.read())
         if self._chief is not None:
+            if self._chief.is_save_due(self._step):
+                self._note(self._steps.drain())
             self._chief.after_step(self._progress("training"))
         self._report("training")
         return (self._last_step is None or self._step < self._last_step) and not self._is_to_stop()
@@ -131,31 +143,49 @@ class Worker:
         return self._setup.master.ready(m.ReadyRequest(task=self._setup.id, generation=self._task.generation)).stop
 
     def _apply(self, batch: Batch) -> None:
-        """Run the step. Fetching its values is what makes it sure that the servers have applied the batch."""
-        if batch.size:
-            result = self._run_step(batch)
-            before, self._step = (int(step) for step in result.steps.numpy())
-            # The first step of a process sets its functions up on the servers, which takes as long as many steps.
-            if self._samples:
-                self._staleness = _running(self._staleness, self._step - before - 1)
-            self._loss = _running(self._loss, float(result.loss))
-            self._splits.note_applied(result.files.numpy(), result.positions.numpy())
-            self._samples += batch.size
-        for ended in batch.ended:
-            self._splits.acknowledge(ended)
+        """Put it into the pipeline, which does not go beyond the last step."""
+        if self._last_step is not None and self._step + self._steps.in_flight >= self._last_step:
+            self._note(self._steps.drain())
+            if self._step >= self._last_step:
+                return
+        self._note(self._steps.put(batch, self._first_step))
+        if self._step < WARM_UP:
+            self._note(self._steps.drain())
 
-    def _run_step(self, batch: Batch) -> StepResult:
-        """Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on."""
+    def _note(self, applied: Iterator[Applied]) -> None:
+        """Count what the servers have applied, and acknowledge splits that have ended.
+
+        Raises NotFinite or ModelError, which name the batch, for one that cannot be trained on.
+        """
+        began = time.monotonic()
         try:
-            return self._train_step(batch.inputs, self._first_step)  # type: ignore[no-any-return]  # TensorFlow is untyped
-        except tf.errors.InvalidArgumentError as error:
-            reason = explain_failure(
-                error, self._setup.model, self._parameters, batch.inputs, int(self._global_step.read()) + 1,
-                [self._splits.urls[int(split)] for split in batch.inputs.origin.files], self._setup.job.model.entry,
-            )  # fmt: skip
-            if reason is None:
-                raise
-            raise reason from error
+            for batch, result in applied:
+                if result is not None:
+                    self._count(batch, result)
+                for ended in batch.ended:
+                    self._splits.acknowledge(ended)
+        except StepFailed as failed:
+            raise self._explain(failed) from failed.__cause__
+        finally:
+            self._applying_s += time.monotonic() - began
+
+    def _count(self, batch: Batch, result: StepResult) -> None:
+        """Fetching its values is what makes it sure that the servers have applied the batch."""
+        before, self._step = (int(step) for step in result.steps.numpy())
+        # The first step of a process sets its functions up on the servers, which takes as long as many steps.
+        if self._samples:
+            self._staleness = _running(self._staleness, self._step - before - 1)
+        self._loss = _running(self._loss, float(result.loss))
+        self._splits.note_applied(result.files.numpy(), result.positions.numpy())
+        self._samples += batch.size
+
+    def _explain(self, failed: StepFailed) -> Exception:
+        inputs, error = failed.batch.inputs, failed.error
+        reason = explain_failure(
+            error, self._setup.model, self._parameters, inputs, int(self._global_step.read()) + 1,
+            [self._splits.urls[int(split)] for split in inputs.origin.files], self._setup.job.model.entry,
+        )  # fmt: skip
+        return error if reason is None else reason
 
     def _report(self, phase: Phase, *, now: bool = False) -> None:
         self._setup.progress.report(self._progress(phase), now=now)
@@ -181,7 +211,8 @@ class Departure:
     """While it is entered, in the main thread, SIGTERM waits for `between_steps`; a Child kills who takes too long."""
 
     def __init__(self) -> None:
-        self._told = False
+        #: Whether the signal came.
+        self.is_told = False
         self._before: Any = signal.SIG_DFL
 
     def __enter__(self) -> "Departure":
@@ -189,11 +220,11 @@ class Departure:
         return self
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._told = True
+        self.is_told = True
 
     def between_steps(self) -> None:
         """End this process by the signal, if it came."""
-        if self._told:
+        if self.is_told:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.raise_signal(signal.SIGTERM)
 

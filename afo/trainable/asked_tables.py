@@ -39,9 +39,9 @@ class Inputs(NamedTuple):
 
 
 class AskedTables:
-    """At most an exchange for each of: embeddings and linear weights, rows and sums. Answers are watched by `tape`."""
+    """At most an exchange for each of: embeddings and linear weights, rows and sums."""
 
-    def __init__(self, layout: Layout, inputs: Inputs, exchange: Exchange, wire: Wire, tape: tf.GradientTape) -> None:
+    def __init__(self, layout: Layout, inputs: Inputs, exchange: Exchange, wire: Wire) -> None:
         self._layout, self._far = layout, tuple(inputs.lists.splits)
         places = [place for place in range(len(layout.sparse)) if place not in self._far]
         #: Without the features that are pooled on the servers.
@@ -50,11 +50,17 @@ class AskedTables:
         self._sums: dict[str, PooledExchange] = {}
         if exchange.parameters.embeddings is not None:  # else there are dense features alone
             self._ask(exchange.parameters.embeddings, inputs, places, wire)
-        #: Gradients are taken of their `values`.
-        self.exchanges = (*self._rows.values(), *self._sums.values())
+
+    @property
+    def exchanges(self) -> tuple[TableExchange | PooledExchange, ...]:
+        """Gradients are taken of their `values`."""
+        return (*self._rows.values(), *self._sums.values())
+
+    def look_up(self, samples: Samples, tape: tf.GradientTape) -> tuple[Any, Any]:
+        """Embeddings [B, features * dim] and linear part [B], of answers that `tape` watches; None for a part that the
+        model lacks."""
         tape.watch([exchange.values for exchange in self.exchanges])
-        #: [B, features * dim] and [B]; None for a part that the model lacks.
-        self.embeddings, self.linear = self._join_answers(inputs.samples)
+        return self._join_answers(samples)
 
     def _ask(self, group: TableGroup, inputs: Inputs, places: Sequence[int], wire: Wire) -> None:
         layout = self._layout

@@ -34,7 +34,7 @@ from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.keras_initializers import draw_of
 from afo.trainable.layer_exchange import ways_of
 from afo.trainable.lookups import LocalLookup, ServerLookup
-from afo.trainable.model_protocol import Computed, share_of_batch
+from afo.trainable.model_protocol import Computed, Pulled, share_of_batch
 from afo.trainable.model_resources import resources
 from afo.trainable.own_module import OwnModule
 from afo.trainable.served.table_form import TRAINED, TableForm
@@ -124,29 +124,37 @@ class EntryModel:
         rate = rate_at(self._job.optimizer.schedule, step, first_step)
         return rate if self._optimizer.has_fixed_rate else rate * self._optimizer.rate(step, epochs)
 
-    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
-        """The model's own loss and its gradients, clipped as its optimizer says."""
+    def ask(self, inputs: Inputs, exchange: Exchange) -> HashedLookup:
+        """All hash tables at once."""
+        group, servers = exchange.parameters.embeddings, exchange.parameters.servers
+        calls = [] if group is None else self._own.foreseen(inputs.features)
+        names = {id(embedding.layer): embedding.name for embedding in self._own.embeddings}
+        clips = self._optimizer.clipping.clips
+        ways = ways_of(self._own.embeddings, calls, self._job, servers, with_rows=clips) if calls else {}
+        return HashedLookup(group, names, calls, ways)
+
+    def compute(self, inputs: Inputs, pulled: Pulled, exchange: Exchange) -> Computed:
+        """The model's own loss and its gradients, clipped as its optimizer says. Tables that are no hash tables are
+        asked for their rows as the model calls their layers."""
         own, variables = self._own, self._own.variables
-        vector = exchange.vector()
-        variables.assign(vector, state, step)
-        tables = self._ask_servers(inputs.features, exchange)
-        asked = [] if tables is None else tables.values
+        variables.assign(pulled.vector, pulled.state, pulled.step)
+        tables: HashedLookup = pulled.asked
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch([variables.trained, asked])
-            if tables is not None:
-                tables.open()
-            lookup = ServerLookup(own.embeddings, exchange, tape, tables, step)
+            tape.watch([variables.trained, tables.values])
+            tables.open()
+            lookup = ServerLookup(own.embeddings, exchange, tape, tables, pulled.step)
             with answered_by(lookup):
                 outputs = own.outputs(inputs.features, training=True)
                 loss = own.loss(inputs.features, inputs.labels, inputs.weight, outputs)
-        weights, rows, found = tape.gradient(loss, [variables.trained, lookup.rows, asked], self._part(inputs, loss))
+        sources = [variables.trained, lookup.rows, tables.values]
+        weights, rows, found = tape.gradient(loss, sources, self._part(inputs, loss))
         computed = Computed(
             loss=loss,
             rows=lookup.sum_gradients(rows),
             vector=_join_gradients(variables.trained, weights),
-            added=tuple(after - before for after, before in zip(variables.state, state, strict=True)),
-            embeddings=() if tables is None else tables.gradients(found),
-            moved=variables.measure_moves(vector),
+            added=tuple(after - before for after, before in zip(variables.state, pulled.state, strict=True)),
+            embeddings=tables.gradients(found),
+            moved=variables.measure_moves(pulled.vector),
             moved_rows=lookup.measure_moves(),
         )
         return clip_gradients(computed, variables.weights, self._optimizer.clipping)
@@ -173,10 +181,9 @@ class EntryModel:
         own, exchange = self._own, Exchange(parameters)
         state = [read_value(variable.handle(), variable.dtype) for variable in parameters.state]
         own.variables.assign(exchange.vector(), state, 0)
-        tables = self._ask_servers(inputs.features, exchange)
+        tables = self.ask(inputs, exchange)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            if tables is not None:
-                tables.open()
+            tables.open()
             with answered_by(ServerLookup(own.embeddings, exchange, tape, tables, 0)):
                 return own.probabilities(inputs.features)
 
@@ -191,16 +198,6 @@ class EntryModel:
         if self._own.sums_losses:
             return tf.ones_like(loss)
         return tf.cast(share_of_batch(inputs.weight, self._job.data.batch_size), loss.dtype)
-
-    def _ask_servers(self, features: dict[str, Any], exchange: Exchange) -> HashedLookup | None:
-        """One question to each server for all hash tables; None where there are none, or nobody is asked."""
-        calls, group = self._own.foreseen(features), exchange.parameters.embeddings
-        if group is None or not calls:
-            return None
-        names = {id(embedding.layer): embedding.name for embedding in self._own.embeddings}
-        clips = self._optimizer.clipping.clips
-        ways = ways_of(self._own.embeddings, calls, self._job, group.servers, with_rows=clips)
-        return HashedLookup(group, names, calls, ways)
 
     def _hash_tables(self) -> list[Table]:
         hashed = [embedding for embedding in self._own.embeddings if embedding.hashed]

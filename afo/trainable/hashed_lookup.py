@@ -36,10 +36,13 @@ class HashedLookup:
     """Answers the calls of a step that `calls` foresaw, in the order in which each layer is called."""
 
     def __init__(
-        self, group: TableGroup, tables: Mapping[int, str], calls: Sequence[Foreseen], ways: Mapping[int, Way]
+        self, group: TableGroup | None, tables: Mapping[int, str], calls: Sequence[Foreseen], ways: Mapping[int, Way]
     ) -> None:
-        """`tables`: name of the table by id of the layer; `ways`: by the same. Each way asks each server once."""
-        self._numbers = {table.name: number for number, table in enumerate(group.tables)}
+        """`group`: None for a model without hash tables, which has no calls.
+
+        `tables`: name of the table by id of the layer; `ways`: by the same. Each way asks each server once.
+        """
+        self._group = group
         self._tables, self._ways = tables, ways
         by_way: dict[Way, list[Foreseen]] = {}
         for call in calls:
@@ -48,7 +51,7 @@ class HashedLookup:
             all_within(foreseen.layer, tf.reshape(foreseen.ids, [-1])) for foreseen in calls if foreseen.layer.input_dim
         ]
         with tf.control_dependencies(checks):
-            self._asked = [(those, self._exchange(group, way, those)) for way, those in by_way.items()]
+            self._asked = [(those, self._exchange(way, those)) for way, those in by_way.items()]
         self._waiting: dict[int, list[tuple[Foreseen, Any]]] = {}
 
     @property
@@ -99,9 +102,11 @@ class HashedLookup:
         with tf.control_dependencies(checks):
             return tf.ensure_shape(tf.identity(sums), [ids.shape[0], layer.output_dim])
 
-    def _exchange(self, group: TableGroup, way: Way, calls: Sequence[Foreseen]) -> Exchange | PooledExchange:
-        wire = tf.as_dtype(way.wire)
-        numbers = [self._numbers[self._tables[id(call.layer)]] for call in calls]
+    def _exchange(self, way: Way, calls: Sequence[Foreseen]) -> Exchange | PooledExchange:
+        group, wire = self._group, tf.as_dtype(way.wire)
+        assert group is not None, "who calls has a table"
+        by_name = {table.name: number for number, table in enumerate(group.tables)}
+        numbers = [by_name[self._tables[id(call.layer)]] for call in calls]
         if not way.is_pooled:
             flat = [tf.reshape(tf.identity(call.ids), [-1]) for call in calls]
             return exchange_of(group, list(map(Asked, numbers, flat)), insert=True, wire=wire)

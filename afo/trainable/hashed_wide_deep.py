@@ -25,7 +25,7 @@ from afo.params.parameters import Parameters
 from afo.params.step_exchange import Exchange
 from afo.trainable.asked_tables import AskedTables, Inputs, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
-from afo.trainable.model_protocol import Computed, LocalModel, TableGradients
+from afo.trainable.model_protocol import Computed, LocalModel, Pulled, TableGradients
 from afo.trainable.served.table_form import TRAINED, TableForm
 from afo.trainable.wide_deep_model import Samples, WideDeepModel, total_weight_of
 
@@ -55,15 +55,19 @@ class HashedWideDeepModel(WideDeepModel):
         samples = Samples(encoded.dense, shares, parsed.labels[:, 0], parsed.weight)
         return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, far, servers), samples)
 
-    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
+    def ask(self, inputs: Any, exchange: Exchange) -> AskedTables:
+        """All tables at once."""
+        return AskedTables(self._layout, inputs, exchange, self._job.model.embedding.wire)
+
+    def compute(self, inputs: Any, pulled: Pulled, exchange: Exchange) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
-        samples = inputs.samples
-        own, dense = wide_deep.standardise_batch(samples.dense, state[0])
-        vector = tf.identity(exchange.vector())
+        samples, asked = inputs.samples, pulled.asked
+        own, dense = wide_deep.standardise_batch(samples.dense, pulled.state[0])
+        vector = tf.identity(pulled.vector)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(vector)
-            asked = AskedTables(self._layout, inputs, exchange, self._job.model.embedding.wire, tape)
-            log_odds = wide_deep.log_odds(self._layout, asked.embeddings, asked.linear, dense, vector)
+            embeddings, linear = asked.look_up(samples, tape)
+            log_odds = wide_deep.log_odds(self._layout, embeddings, linear, dense, vector)
             loss = wide_deep.weighted_loss(samples.label, samples.weight, log_odds)
         of_vector, *of_rows = tape.gradient(loss, [vector, *(exchange.values for exchange in asked.exchanges)])
         return Computed(

@@ -86,7 +86,7 @@ class ServerLookup(Lookup):
     """
 
     def __init__(
-        self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any, tables: HashedLookup | None, step: Any
+        self, embeddings: tuple[Named, ...], exchange: Exchange, tape: Any, tables: HashedLookup, step: Any
     ) -> None:
         """`step`: the updates so far."""
         dense = {table.name: table for table in exchange.parameters.tables}
@@ -104,7 +104,7 @@ class ServerLookup(Lookup):
         return rows if layer.trainable else tf.stop_gradient(rows)
 
     def _answer(self, layer: Any, ids: Any) -> Any:
-        if self._hashed is not None and id(layer) not in self._dense:
+        if id(layer) not in self._dense:
             return self._hashed(layer, ids)
         table = self._dense[id(layer)]
         flat = tf.reshape(ids, [-1])
@@ -122,14 +122,14 @@ class ServerLookup(Lookup):
     def pool(self, layer: Any, ids: Any, counts: Any, weights: Any) -> Any:
         """On the servers, or of rows that came."""
         self._require_own_graph(layer)
-        if self._hashed is not None and self._hashed.is_pooled(layer):
+        if self._hashed.is_pooled(layer):
             sums = self._hashed.pool(layer, ids, weights)
             return sums if layer.trainable else tf.stop_gradient(sums)
         return super().pool(layer, ids, counts, weights)
 
     def distinct(self, layer: Any) -> Any:
         """What their gradients are taken of."""
-        if self._hashed is not None and id(layer) not in self._dense:
+        if id(layer) not in self._dense:
             return self._hashed.distinct(layer)
         calls = [asked for asked in self._asked if asked.layer is layer]
         return (

@@ -40,6 +40,19 @@ class Computed(NamedTuple):
     moved_rows: tuple[RowGradient, ...] = ()
 
 
+class Pulled(NamedTuple):
+    """What a step has of the servers before it computes."""
+
+    #: What `Model.ask` returned.
+    asked: Any
+    #: All dense weights.
+    vector: Any
+    #: The values of `Parameters.state`, in their order.
+    state: tuple[Any, ...]
+    #: The updates that were applied before.
+    step: Any
+
+
 def share_of_batch(samples: Any, batch_size: int) -> Any:
     """The part of a whole batch that `samples`, [n, …], are: 1 unless a worker's input ended or had to wait.
 
@@ -65,7 +78,7 @@ class LocalModel(Protocol):
 class Model(Protocol):
     """A model over the features of a schema; the same for any number of parameter servers.
 
-    `encode`, `compute` and `numbers` are called while a function is traced.
+    `encode`, `ask`, `compute` and `numbers` are called while a function is traced.
     """
 
     @property
@@ -94,9 +107,12 @@ class Model(Protocol):
         `first_step`: the updates that the job began with; `epochs`, int64 [n], those of the batch's files.
         """
 
-    def compute(self, inputs: Any, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
-        """Loss and gradients of what `encode` made; `state` holds the values of `Parameters.state`, `step` counts the
-        updates so far."""
+    def ask(self, inputs: Any, exchange: Exchange) -> Any:
+        """Ask the servers for the rows of what `encode` made, before anything is computed; returns what `compute`
+        finds in `Pulled.asked`."""
+
+    def compute(self, inputs: Any, pulled: Pulled, exchange: Exchange) -> Computed:
+        """Loss and gradients of what `encode` made. What cannot be asked before is asked of `exchange`."""
 
     def numbers(self, inputs: Any) -> dict[str, Any]:
         """The real numbers among the inputs by name of the feature, [B, …] each: what may not be finite."""

@@ -24,7 +24,7 @@ from afo.params.parameters import Parameter, Parameters, dense_vector, parameter
 from afo.params.step_exchange import Exchange, Route, RowGradient, route
 from afo.params.variables import ps_device
 from afo.trainable.local_model import LocalWideDeep
-from afo.trainable.model_protocol import Computed, LocalModel, share_of_batch
+from afo.trainable.model_protocol import Computed, LocalModel, Pulled, share_of_batch
 from afo.trainable.served.table_form import TRAINED, TableForm
 
 
@@ -105,11 +105,14 @@ class WideDeepModel:
         """The job's schedule."""
         return rate_at(self._job.optimizer.schedule, step, first_step)
 
-    def compute(self, inputs: Inputs, exchange: Exchange, state: tuple[Any, ...], step: Any) -> Computed:
+    def ask(self, inputs: Inputs, exchange: Exchange) -> Any:
+        """The rows of both tables."""
+        return AskedRows(inputs, exchange)
+
+    def compute(self, inputs: Inputs, pulled: Pulled, exchange: Exchange) -> Computed:
         """Logistic loss, weighted by the samples' weights."""
         samples = inputs.samples
-        own, dense = wide_deep.standardise_batch(samples.dense, state[0])
-        pulled = _Pulled(inputs, exchange)
+        own, dense = wide_deep.standardise_batch(samples.dense, pulled.state[0])
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             # The gradients are taken of each id's own copy and summed afterwards: quicker than through tf.gather.
             looked_up = self._spread_rows(inputs, pulled)
@@ -121,7 +124,7 @@ class WideDeepModel:
         gradients = Looked(*(None if value is None else next(found) for value in looked_up))
         return Computed(
             loss=loss / total_weight_of(samples),
-            rows=pulled.sum_gradients(inputs, gradients),
+            rows=pulled.asked.sum_gradients(inputs, gradients),
             vector=self._mean_gradient(samples, gradients.vector),
             added=(own,),
         )
@@ -156,16 +159,17 @@ class WideDeepModel:
         """Divide the gradient of `weighted_loss` by the weight of a whole batch whose samples weigh as these do."""
         return summed / (total_weight_of(samples) / share_of_batch(samples.label, self._job.data.batch_size))
 
-    def _spread_rows(self, inputs: Inputs, pulled: "_Pulled") -> Looked:
+    def _spread_rows(self, inputs: Inputs, pulled: Pulled) -> Looked:
+        asked: AskedRows = pulled.asked
         layout, size = self._layout, tf.shape(inputs.samples.label)[0]
 
         def spread(values: Any, places: Any, shape: list[Any]) -> Any:
             return None if values is None else tf.reshape(tf.gather(values, places), [size, *shape])
 
         return Looked(
-            embeddings=spread(pulled.embeddings, inputs.ids.places, [layout.ids_per_sample, layout.dim]),
-            linear=spread(pulled.linear, inputs.ids.places, [layout.ids_per_sample]),
-            crosses=spread(pulled.crosses, inputs.crosses.places, [len(layout.crosses)]),
+            embeddings=spread(asked.embeddings, inputs.ids.places, [layout.ids_per_sample, layout.dim]),
+            linear=spread(asked.linear, inputs.ids.places, [layout.ids_per_sample]),
+            crosses=spread(asked.crosses, inputs.crosses.places, [len(layout.crosses)]),
             vector=tf.identity(pulled.vector),
         )
 
@@ -179,8 +183,8 @@ def total_weight_of(samples: Samples) -> Any:
     return tf.maximum(tf.reduce_sum(samples.weight), 1e-12)
 
 
-class _Pulled:
-    """The parameters of a batch's n different ids and m different crosses.
+class AskedRows:
+    """The rows of a batch's n different ids and m different crosses.
 
     `embeddings` [n, dim] is None without a deep part, `linear` [n] and `crosses` [m] without a wide part.
     """
@@ -196,7 +200,6 @@ class _Pulled:
         if "wide" in self._tables:
             values = tf.reshape(exchange.rows(self._tables["wide"], self._rows["wide"]), [-1])
             self.linear, self.crosses = self._separate(values)
-        self.vector = exchange.vector()
 
     def sum_gradients(self, inputs: Inputs, gradients: Looked) -> tuple[RowGradient, ...]:
         """Gradients of each different id, summed over the samples."""

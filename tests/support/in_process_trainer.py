@@ -13,6 +13,7 @@ from afo.embedding import TableGroup
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.job import Job
 from afo.models.parser import RecordParser
+from afo.trainable.model_protocol import Pulled
 
 _numbers = itertools.count()
 
@@ -44,12 +45,11 @@ class InProcessTrainer:
         generator = np.random.default_rng(1)
         self.vector = tf.constant(generator.normal(scale=0.3, size=parameters.dense.rows), tf.float32)
         state = tuple(tf.zeros(each.shape, each.dtype) for each in parameters.state)
-        exchange: Any = SimpleNamespace(
-            parameters=SimpleNamespace(embeddings=self.group, tables=(), servers=servers), vector=lambda: self.vector
-        )
+        exchange: Any = SimpleNamespace(parameters=SimpleNamespace(embeddings=self.group, tables=(), servers=servers))
 
         def step(inputs: Any, number: Any) -> Any:
-            computed = model.compute(inputs, exchange, state, number)
+            pulled = Pulled(model.ask(inputs, exchange), self.vector, state, number)
+            computed = model.compute(inputs, pulled, exchange)
             self.asked = [_question(asked) for asked, _ in computed.embeddings]
             applied = [
                 each for asked, values in computed.embeddings for each in asked.apply(values, step=number, schedule=1.0)

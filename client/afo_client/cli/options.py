@@ -1,4 +1,4 @@
-"""What the verbs' options and help have in common: time spans, and examples."""
+"""Time spans and examples, which the options and help of several verbs have in common."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

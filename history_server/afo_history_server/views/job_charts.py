@@ -55,7 +55,7 @@ def _curve(job: JobHistory) -> Iterable[CurvePoint]:
 
 
 def _stale(job: JobHistory) -> Iterable[CurvePoint]:
-    """Nothing of a job with one worker, whose gradients are never stale."""
+    """Nothing of a job whose gradients are never stale: it has one worker, and no pipeline."""
     return job.curve if any(point.staleness for point in job.curve) else ()
 
 

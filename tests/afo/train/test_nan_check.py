@@ -6,16 +6,20 @@ from typing import Literal
 
 import pytest
 
-from afo.job import Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Sgd
+from afo.job import Data, Embedding, Job, Model, Optimizer, OptimizerChoice, RoleSpec, Sgd, Train
 from click_records import write_files
 from training_job import JobRun
 
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.parametrize("storage", ["dense", "hash_table"])
+@pytest.mark.parametrize(("storage", "pipeline"), [("dense", 1), ("hash_table", 0)])
 def test_the_step_and_what_was_not_finite_are_named(
-    tmp_path: Path, schema_file: Path, run_job: Callable[..., JobRun], storage: Literal["dense", "hash_table"]
+    tmp_path: Path,
+    schema_file: Path,
+    run_job: Callable[..., JobRun],
+    storage: Literal["dense", "hash_table"],
+    pipeline: int,
 ) -> None:
     write_files(tmp_path / "data", 1, 500)
     job = Job(
@@ -24,6 +28,7 @@ def test_the_step_and_what_was_not_finite_are_named(
         data=Data(schema="schema.yaml", train=(f"{tmp_path}/data/part-*",), sample_id="sample_id", batch_size=32),
         model=Model(hidden_units=(4,), embedding=Embedding(dim=2, storage=storage)),
         optimizer=Optimizer(deep=OptimizerChoice(sgd=Sgd(learning_rate=1e30))),
+        train=Train(pipeline=pipeline),
     )
     run = run_job(job, schema_file)
     run.start_servers()

@@ -21,6 +21,7 @@ from afo.job import (
     OptimizerChoice,
     RoleSpec,
     Shuffle,
+    Train,
 )
 from afo.models.entry import load
 from afo.models.parser import RecordParser
@@ -51,7 +52,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def test_a_keras_model_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(job, schema_file)
+    run = run_job(replace(job, train=Train(pipeline=1)), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
@@ -155,7 +156,8 @@ def test_other_ids_in_training_than_without_are_an_error_by_name(
 ) -> None:
     data = replace(job.data, train=(f"{tmp_path}/data/part-00*",), shuffle=Shuffle(buffer=0))
     roles = {"ps": RoleSpec(instances=2), "worker": RoleSpec()}
-    run = run_job(replace(job, data=data, roles=roles, model=Model(entry=f"{OWN}:build_contrary")), schema_file)
+    model, train = Model(entry=f"{OWN}:build_contrary"), Train(pipeline=2)
+    run = run_job(replace(job, data=data, roles=roles, model=model, train=train), schema_file)
     run.start_servers()
     assert run.wait(run.start("worker", 0)) == 1
     last = run.stderr("worker:0").splitlines()[-1]

@@ -15,7 +15,7 @@ from afo.data.io.tfrecord import read_records
 from afo.formats.units import Duration, Interval
 from afo.job import Data, Embedding, Eviction, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
-from afo.protocol.train_task import EXIT_RESTART
+from afo.protocol.train_task import EXIT_RESTART, WARM_UP
 from afo.trainable.served import export_info
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.tensorflow
 
 FILES, RECORDS = 6, 1500
 RunJob = Callable[..., JobRun]
-BOTH = pytest.mark.parametrize("storage", ["dense", "hash_table"])
 
 
 @pytest.fixture
@@ -59,6 +58,17 @@ def job(tmp_path: Path, storage: Literal["dense", "hash_table"]) -> Job:
     )
 
 
+def with_pipeline(job: Job, depth: int) -> Job:
+    """Of so many steps that most come after the first, which are taken one by one."""
+    return replace(job, train=Train(pipeline=depth), data=replace(job.data, batch_size=16)) if depth else job
+
+
+def trains(run: JobRun, worker: str, pipeline: int) -> bool:
+    """Whether it has applied a batch, and where it has a pipeline, several are in flight."""
+    said = run.progress.get(worker)
+    return said is not None and said.samples > 0 and (not pipeline or said.step > WARM_UP)
+
+
 def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
     expected = expected_acks(FILES, RECORDS)
     assert run.master.acks == {
@@ -67,9 +77,9 @@ def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
     assert run.master.problems == []
 
 
-@BOTH
-def test_a_job_trains_evaluates_and_exports(job: Job, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(replace(job, train=Train(eval_every=Interval("100 steps"))), schema_file)
+@pytest.mark.parametrize(("storage", "pipeline"), [("dense", 0), ("hash_table", 2)])
+def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file: Path, run_job: RunJob) -> None:
+    run = run_job(replace(job, train=Train(eval_every=Interval("100 steps"), pipeline=pipeline)), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
@@ -175,13 +185,15 @@ def test_rows_that_are_unused_for_longer_than_a_time_go_at_a_checkpoint(
     assert "rows of hash tables at step" in run.stderr("worker:0")
 
 
+@pytest.mark.parametrize("pipeline", [0, 2])
 def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
-    job: Job, schema_file: Path, run_job: RunJob
+    job: Job, pipeline: int, schema_file: Path, run_job: RunJob
 ) -> None:
+    job = with_pipeline(job, pipeline)
     run = run_job(job, schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1)]
-    wait_until(lambda: "worker:1" in run.progress and run.progress["worker:1"].samples > 0, "the worker trains")
+    wait_until(lambda: trains(run, "worker:1", pipeline), "the worker trains")
     run.kill("worker:1")
     assert run.master.task_lost("worker:1") > 0
     run.start("worker", 1)
@@ -205,15 +217,16 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
     assert_every_sample_was_applied_once_an_epoch(run)
 
 
-@BOTH
+@pytest.mark.parametrize(("storage", "pipeline"), [("dense", 0), ("hash_table", 2)])
 def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint(
-    job: Job, schema_file: Path, run_job: RunJob, tmp_path: Path
+    job: Job, pipeline: int, schema_file: Path, run_job: RunJob, tmp_path: Path
 ) -> None:
-    job = replace(job, train=Train(eval_every=Interval("1s")))
+    job = with_pipeline(job, pipeline)
+    job = replace(job, train=replace(job.train, eval_every=Interval("1s")))
     run = run_job(job, schema_file, directory=tmp_path / "job")
     run.start_servers()
     workers = [run.start("worker", 0), run.start("worker", 1)]
-    wait_until(lambda: bool(run.master.checkpoints), "a checkpoint is made")
+    wait_until(lambda: bool(run.master.checkpoints) and trains(run, "worker:0", pipeline), "a checkpoint is made")
     run.kill("ps:0")
     assert [run.wait(name) for name in workers] == [EXIT_RESTART] * 2, run.stderr(workers[0])
     assert "Traceback" not in run.stderr(workers[1])
@@ -245,12 +258,15 @@ def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint
 
 
 @pytest.mark.slow
-def test_training_stops_at_max_steps(job: Job, schema_file: Path, run_job: RunJob) -> None:
+@pytest.mark.parametrize(("max_steps", "pipeline"), [(9, 0), (9, 3), (115, 3)])
+def test_training_stops_at_max_steps(
+    job: Job, max_steps: int, pipeline: int, schema_file: Path, run_job: RunJob
+) -> None:
     roles = {"ps": RoleSpec(), "worker": RoleSpec()}
-    run = run_job(replace(job, roles=roles, train=Train(max_steps=9)), schema_file)
+    run = run_job(replace(job, roles=roles, train=Train(max_steps=max_steps, pipeline=pipeline)), schema_file)
     run.start_servers()
     run.finish(run.start("worker", 0))
-    assert run.master.checkpoints[-1].step == 9
+    assert run.master.checkpoints[-1].step == max_steps
 
 
 def test_bad_data_end_the_worker_with_one_message(job: Job, schema_file: Path, run_job: RunJob) -> None:
