@@ -4,8 +4,9 @@ Each pair is two jobs on this machine with one seed over the same synthetic clic
 servers, 2 workers that do not wait for each other, the data once. They differ in one thing: hash tables or dense ones
 (both hash a feature into the same buckets, so the models are equal; where rows lie, what they begin with and who
 updates them is not), layers in bfloat16 or float32, rows in bfloat16 or float32 on the network, hash tables with a
-filter of their keys or without, or rows that are evicted or stay. The order within a pair takes turns. `--pairs 2
---train 50000` is a quick look. The claim is that the 95 % interval of the mean difference is inside of 0.001.
+filter of their keys or without, rows that are evicted or stay, or an embedding pipeline or none. The order within a
+pair takes turns. `--pairs 2 --train 50000` is a quick look. The claim is that the 95 % interval of the mean difference
+is inside of 0.001.
 """
 
 import argparse
@@ -42,6 +43,8 @@ COMPARED = {
     "storage": Compared("model.embedding.storage", "hash_table", "dense"),
     "precision": Compared("model.precision", "bfloat16", "float32"),
     "wire": Compared("model.embedding.wire", "bfloat16", "float32"),
+    "pipeline": Compared("train.pipeline", "1", "0"),
+    "pipeline_2": Compared("train.pipeline", "2", "0"),
     "counter": Compared("model.embedding.filter.min_count", "2", "1"),
     "bloom": Compared("model.embedding.filter", "{min_count: 2, max_element_size: 100000}", "{}"),
     "chance": Compared("model.embedding.filter.probability", "0.5", "1.0"),

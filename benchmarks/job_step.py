@@ -19,7 +19,7 @@ from afo.job import Data, Embedding, Job, Model, Optimizer, RoleSpec
 from afo.models.example_parsing import parse, parse_by_tensorflow
 from afo.models.parser import RecordParser
 from afo.train.setup import JobParts
-from afo.train.step import prepare_function, step_function
+from afo.train.step import overlapping_step_function, prepare_function, step_function
 
 FEATURES, NUMBERS, DIM, EXPONENT = 26, 8, 16, 1.05
 BATCH, VALUES = sized(4096, 64), sized(385_000, 1000)
@@ -54,8 +54,13 @@ def records(batches: int, worker: int) -> list[Any]:
     return found
 
 
-def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision: str, servers: int) -> Side:
+def side(
+    folder: str, storage: str, optimizer: Optimizer, worker: int, precision: str, servers: int, *,
+    overlapping: bool = False,
+) -> Side:  # fmt: skip
     """A job on the servers, whose variables worker 0 creates; `precision` of the layers.
+
+    `overlapping`: its step is one of which several are in flight.
 
     Dense weights, position and step have the same names in all jobs, and are shared.
     """
@@ -75,7 +80,8 @@ def side(folder: str, storage: str, optimizer: Optimizer, worker: int, precision
     if worker == 0:
         parts.model.initialize(parameters)
     prepare = prepare_function(parts.model, parser, servers)
-    return Side(prepare, step_function(parts.model, parameters, prepare))
+    function = overlapping_step_function if overlapping else step_function
+    return Side(prepare, function(parts.model, parameters, prepare))
 
 
 def once(one: Side, batch: Any) -> None:
