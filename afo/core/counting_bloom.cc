@@ -33,10 +33,14 @@ CountingBloom::CountingBloom(const AdmissionOptions& options, int shard_bits)
   if (options.blooms()) cells_.resize(std::size_t{1} << (shape_.group_bits + low_bits_));
 }
 
-CountingBloom::Cell& CountingBloom::Opened(std::size_t number) {
-  const std::size_t group = number >> kMaxShardBits, low = number & ((std::size_t{1} << low_bits_) - 1);
-  assert((group << low_bits_ | low) < cells_.size());
-  Cell& cell = cells_[group << low_bits_ | low];
+std::size_t CountingBloom::PlaceOf(std::uint64_t number) const {
+  const std::uint64_t group = number >> kMaxShardBits, low = number & ((std::uint64_t{1} << low_bits_) - 1);
+  return group << low_bits_ | low;
+}
+
+CountingBloom::Cell& CountingBloom::Opened(std::size_t place) {
+  assert(place < cells_.size());
+  Cell& cell = cells_[place];
   if (cell.counters.empty()) {
     cell.counters.resize(shape_.cell_bytes);
     ++held_;
@@ -47,7 +51,7 @@ CountingBloom::Cell& CountingBloom::Opened(std::size_t number) {
 std::uint32_t CountingBloom::Count(std::uint64_t hash, std::uint32_t count, std::uint8_t epoch) {
   assert(!cells_.empty());
   const std::size_t group = SlotOf(hash) >> (kSlotBits - shape_.group_bits);
-  Cell& cell = Opened(group << kMaxShardBits | ShardOf(hash, kMaxShardBits));
+  Cell& cell = Opened(PlaceOf(group << kMaxShardBits | ShardOf(hash, kMaxShardBits)));
   // Of other bits than those that chose the cell. Two numbers make all places (Kirsch and Mitzenmacher 2006).
   const std::uint64_t bits = Mix(hash ^ kSalt);
   const auto first = static_cast<std::uint32_t>(bits), step = static_cast<std::uint32_t>(bits >> 32) | 1;
@@ -71,7 +75,9 @@ std::int64_t CountingBloom::NumberOf(std::size_t place, std::int32_t shard) cons
 }
 
 void CountingBloom::Merge(std::int64_t number, const std::uint8_t* counters, std::uint8_t epoch) {
-  Cell& cell = Opened(static_cast<std::size_t>(number));
+  const std::size_t place = PlaceOf(static_cast<std::uint64_t>(number));
+  if (place >= cells_.size()) return;
+  Cell& cell = Opened(place);
   for (std::size_t i = 0; i < shape_.cell_bytes; ++i) cell.counters[i] = std::max(cell.counters[i], counters[i]);
   cell.epoch = epoch;
 }

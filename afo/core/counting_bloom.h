@@ -39,7 +39,7 @@ class CountingBloom {
   std::uint8_t epoch(std::size_t place) const { return cells_[place].epoch; }
   // What a cell is called in a table, whatever its shards: group << kMaxShardBits | the hash's bits for shards.
   std::int64_t NumberOf(std::size_t place, std::int32_t shard) const;
-  // Each counter becomes the higher one. Preconditions: the number is of this shard, `counters` are a cell's.
+  // Each counter becomes the higher one; a number of no cell is passed over. Precondition: `counters` are a cell's.
   void Merge(std::int64_t number, const std::uint8_t* counters, std::uint8_t epoch);
 
   const BloomShape& shape() const { return shape_; }
@@ -51,7 +51,9 @@ class CountingBloom {
     std::uint8_t epoch = 0;
   };
 
-  Cell& Opened(std::size_t number);
+  // Of a cell's number; as many as there are cells, or more, for one that no cell has.
+  std::size_t PlaceOf(std::uint64_t number) const;
+  Cell& Opened(std::size_t place);
 
   BloomShape shape_;
   int low_bits_;  // of the hash's bits for shards, those that tell cells of a shard apart

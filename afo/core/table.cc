@@ -130,10 +130,11 @@ void Table::ForgetRemoved(std::uint64_t before) {
 }
 
 bool Table::OwnsGroup(std::int64_t group, std::uint32_t server, std::uint32_t servers) const {
+  if (group >> bloom_shape_.group_bits != 0) return false;  // what is shifted below would wrap
   const int bits = kSlotBits - bloom_shape_.group_bits;
   const auto first = static_cast<std::uint64_t>(group) << bits, last = (static_cast<std::uint64_t>(group) + 1) << bits;
   const auto owner = [&](std::uint64_t slot) { return OwnerOf(slot << (64 - kSlotBits), servers); };
-  return first < last && last <= kVirtualSlots && owner(first) <= server && server <= owner(last - 1);
+  return owner(first) <= server && server <= owner(last - 1);
 }
 
 // A cell that was cut between servers is held by each: counts of another's keys are only too high. A filter of another
@@ -142,7 +143,7 @@ void Table::ImportCells(const RowBlock& block, std::uint32_t server, std::uint32
   if (!spec_.options.admission.blooms() || block.floats * sizeof(float) != bloom_shape_.cell_bytes) return;
   for (std::size_t i = 0; i < block.keys.size(); ++i) {
     const std::int64_t number = block.keys[i];
-    if (number < 0 || !OwnsGroup(number >> kMaxShardBits, server, servers)) continue;
+    if (!OwnsGroup(number >> kMaxShardBits, server, servers)) continue;
     const auto low = static_cast<std::size_t>(number & ((1 << kMaxShardBits) - 1));
     shards_[low >> (kMaxShardBits - spec_.options.shard_bits)]->ImportCell(block, i);
   }

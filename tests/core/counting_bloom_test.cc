@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -181,21 +182,49 @@ TEST_CASE("a filter of another size, or none, has nothing to take from a checkpo
     See(&restored, keys);
     CHECK(restored.size() == (other.open() ? 300 : 0));
   }
-  RowBlock hostile;
-  hostile.kind = BlockKind::kCells;
-  hostile.floats = static_cast<std::uint32_t>(table.cell_bytes() / 4);
-  for (const std::int64_t number : std::vector<std::int64_t>{-1, 256, 1ll << 40, INT64_MAX, INT64_MIN}) {
-    hostile.keys.push_back(number);
-    hostile.steps.push_back(0);
-    hostile.frequencies.push_back(0);
-  }
-  hostile.values.resize(hostile.floats * hostile.keys.size());
-  CHECK(table.Import(hostile, 0, 1) == 0);
   const std::size_t before = table.bytes();
   table.Clear();
   CHECK(table.bytes() < before);
   See(&table, keys);
   CHECK(table.size() == 0);
+}
+
+// A block of cells whose counters are all 1.
+RowBlock CellsOf(const std::vector<std::int64_t>& numbers, std::size_t cell_bytes) {
+  RowBlock block;
+  block.kind = BlockKind::kCells;
+  block.floats = static_cast<std::uint32_t>(cell_bytes / sizeof(float));
+  block.keys = numbers;
+  block.steps.resize(numbers.size());
+  block.frequencies.resize(numbers.size());
+  const std::vector<std::uint8_t> ones(cell_bytes * numbers.size(), 1);
+  block.values.resize(block.floats * numbers.size());
+  std::memcpy(block.values.data(), ones.data(), ones.size());
+  return block;
+}
+
+TEST_CASE("cells that a filter does not have are passed over, however large their numbers are") {
+  for (const std::int64_t keys : {5000ll, 6000000ll, 1000000000ll}) {
+    const AdmissionOptions admission = Blooming(keys, 0.01f);
+    const BloomShape shape(admission);
+    std::vector<std::int64_t> numbers{-1, INT64_MAX, INT64_MIN};
+    // Powers of 2 and what lies beside: their groups come to 0 in arithmetic that wraps.
+    for (int bit = kMaxShardBits + shape.group_bits; bit < 63; ++bit) {
+      for (const std::int64_t beside : {0, 1, 255}) numbers.push_back((std::int64_t{1} << bit) + beside);
+    }
+    for (const int shard_bits : {0, 2, kMaxShardBits}) {
+      Table table(OptionsOf(admission, shard_bits));
+      const std::size_t empty = table.bytes();
+      for (const std::uint32_t server : {0u, 2u}) {
+        CHECK(table.Import(CellsOf(numbers, table.cell_bytes()), server, 3) == 0);
+      }
+      CHECK(table.bytes() == empty);
+      CountingBloom bloom(admission, shard_bits);
+      const std::vector<std::uint8_t> ones(shape.cell_bytes, 1);
+      for (const std::int64_t number : numbers) bloom.Merge(number, ones.data(), 0);
+      CHECK(bloom.bytes() == 0);
+    }
+  }
 }
 
 }  // namespace
