@@ -28,6 +28,8 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\
 
 #: That one may come to.
 _MOST_TEXTS = 100_000
+#: Of all texts of one job.
+MOST_CHARACTERS = 1 << 24
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ONE_SIDED = re.compile(rf"(>=|<=)\s*({_NUMBER})")
@@ -171,22 +173,36 @@ def parse_quantity(kind: type, value: object) -> object:
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 
 
-def expand_variables(text: str, variables: dict[str, str]) -> list[str]:
+def expand_variables(text: str, variables: dict[str, str], room: int = MOST_CHARACTERS) -> list[str]:
     """Replace `{{dt}}`, `{{dt-1}}` and ranges `{{dt-6..dt}}`; a range multiplies the text.
 
     Arithmetic counts days and needs a variable of the form YYYY-MM-DD or YYYYMMDD.
     Raises `SpecError` for an unknown variable, a bad date, an empty or over-long range (1,000 days), and ranges that
-    come to over 100,000 texts together.
+    come to over 100,000 texts together, or to texts of over `room` characters.
     """
-    pieces, place = list[list[str]](), 0
+    # Counted before anything is joined: a short text may come to more than memory holds.
+    pieces, place, count, size = list[list[str]](), 0, 1, 0
     for match in _VARIABLE.finditer(text):
-        pieces += [[text[place : match.start()]], _values(match, variables, text)]
+        before, values = text[place : match.start()], _values(match, variables, text)
         place = match.end()
-    if math.prod(map(len, pieces)) > _MOST_TEXTS:
+        pieces += [[before], values]
+        size = size * len(values) + count * (len(before) * len(values) + sum(map(len, values)))
+        count *= len(values)
+        _check_size(text, count, size, room)
+    _check_size(text, count, size + count * len(text[place:]), room)
+    return ["".join(chosen) + text[place:] for chosen in itertools.product(*pieces)]
+
+
+def _check_size(text: str, count: int, size: int, room: int) -> None:
+    if count > _MOST_TEXTS:
         raise SpecError(
             f"the ranges in {_quote_value(text)} come to more than {_MOST_TEXTS} texts together; name fewer days"
         )
-    return ["".join(chosen) + text[place:] for chosen in itertools.product(*pieces)]
+    if size > room:
+        raise SpecError(
+            f"with {_quote_value(text)} the job's texts come to more than {MOST_CHARACTERS} characters, once their "
+            "variables are replaced; name fewer days or give the variables shorter values"
+        )
 
 
 def _values(match: re.Match[str], variables: dict[str, str], text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from afo.errors import SpecError, UsageError
-from afo.formats.units import expand_variables
+from afo.formats.units import MOST_CHARACTERS, expand_variables
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import Document, Steps, Value, folder_of, parse_yaml, path_text, read_yaml
 from afo.job import Checkpoint, Data, Environment, Job, Model
@@ -113,12 +113,14 @@ def _replace_value(tree: Value, steps: Steps, value: Value, source: str) -> Valu
     return {**held, step: _replace_value(held.get(step), steps[1:], value, source)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Resolver:
     """Expands variables and makes paths absolute; an error names the place in the file."""
 
     layer: Layer
     variables: dict[str, str]
+    #: Characters that the job's texts may still come to.
+    room: int = MOST_CHARACTERS
 
     def expand_all(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
         return tuple(one for index, text in enumerate(texts) for one in self._expand(text, (*steps, index)))
@@ -164,9 +166,11 @@ class _Resolver:
 
     def _expand_text(self, text: str, steps: Steps) -> list[str]:
         try:
-            return expand_variables(text, self.variables)
+            expanded = expand_variables(text, self.variables, self.room)
         except SpecError as error:
             raise self.error(steps, str(error)) from error
+        self.room -= sum(map(len, expanded))
+        return expanded
 
     def error(self, steps: Steps, what: str) -> SpecError:
         return SpecError(f"{self.layer.document.place(steps)}: {path_text(steps)}: {what}")

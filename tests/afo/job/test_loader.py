@@ -1,8 +1,10 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from afo.errors import NotFound, SpecError, UsageError
+from afo.formats import units
 from afo.formats.units import Memory
 from afo.job import WarmStart
 from afo.job.loader import load_job, parse_variables, read_again, read_job
@@ -316,6 +318,23 @@ def test_ranges_multiply_up_to_a_bound(path: Path) -> None:
     assert job.data.train == tuple(f"/{a}/{b}" for a in days[:2] for b in days[1:])
     with pytest.raises(SpecError, match="come to more than 100000 texts together"):
         load_job(path, settings=["data.train=['" + "{{dt-999..dt}}" * 200 + "']"])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["{{long}}" * 3000], ["{{long}}" * 900] * 2, ["/{{dt-999..dt}}/{{long}}{{long}}"], ["{{dt-999..dt}}" * 3000]],
+    ids=["in one", "in two", "in each of a range", "in ranges"],
+)
+def test_variables_come_to_texts_of_a_bounded_size(
+    path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges, of_range = list[list[str]](), units._range
+    monkeypatch.setattr(units, "_range", lambda *given: ranges.append(of_range(*given)) or ranges[-1])
+    setting = f"data.eval={json.dumps(texts)}"
+    with pytest.raises(SpecError, match=r"\$\.data\.eval\[\d\]: .* come to more than \d+ (characters|texts)") as raised:
+        load_job(path, settings=[setting], variables={"long": "x" * 10_000})
+    assert len(str(raised.value).replace(setting, "")) < 500
+    assert len(ranges) <= 3, "one in data.train, and as many here as tell that they are too many"
 
 
 def test_no_day_comes_after_the_last_one(path: Path) -> None:
