@@ -4,8 +4,9 @@ Runs `python -m afo_am AM_CONFIG_JSON` and starts it again when it dies, a bound
 journal, containers and training go on meanwhile. Ends when the AM exits with a code of `FINAL_CODES`.
 
 - AFO_AM_INCARNATION tells the AM the number of its start, 1, 2, …, and AFO_AM_PREVIOUS_END how the one before ended.
-- What the AM says on stderr is passed on, and on YARN copied to the job's directory. When there is no use in another
-  start, YARN gets the end of it as the application's diagnostics, unless the AM has reported a verdict itself.
+- What the AM says on stderr is passed on, 64 MiB at most and then the last lines of each start alone; on YARN it is
+  copied to the job's directory. When there is no use in another start, YARN gets the end of it as the application's
+  diagnostics, unless the AM has reported a verdict itself.
 - An AM that comes to a halt, by SIGSTOP for one, is killed and started again (`afo_am.supervisor.pulse`).
 - SIGTERM is passed on; an AM that does not end within `STOP_S` is killed.
 - The AM never outlives its supervisor. On YARN the supervisor never outlives the container's main process, which
@@ -28,7 +29,7 @@ import msgspec
 
 from afo.errors import AfoError, DataError, PermissionDenied, SpecError, UsageError
 from afo.job.paths import JobPaths
-from afo.logs.capped import LastLines
+from afo.logs.capped import CAP_BYTES, LastLines
 from afo.process.lifetime import adopt_orphans
 from afo.process.lifetime import command as bound_to_us
 from afo.process.state import kernel_state
@@ -45,6 +46,8 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 STOP_S = 20.0
 _POLL_S = 1.0
 _LAST_LINES = 10
+#: gRPC else writes a line for each stranger whose handshake fails. What it reads once, when it is imported.
+_QUIET = {"GRPC_VERBOSITY": "ERROR"}
 #: How long the pipe of an AM that ended may stay open, if something that it left behind holds it.
 _RELAY_S = 5.0
 
@@ -75,12 +78,14 @@ class RestartBound:
 class Supervisor:
     """Runs `command` until it is done.
 
-    `parent` is the process without which there is no use in going on, or 0; `log` gets a copy of what is said.
+    `parent` is the process without which there is no use in going on, or 0; `log` gets a copy of what is said, and our
+    own stderr its first `room` bytes.
     """
 
     def __init__(
         self, command: list[str], bound: RestartBound, parent: int = 0, stop_s: float = STOP_S,
         log: MasterLog | None = None, silent_s: float = pulse.SILENT_S,
+        room: int = CAP_BYTES,
     ) -> None:  # fmt: skip
         self._command = command
         self._bound = bound
@@ -90,6 +95,7 @@ class Supervisor:
         self._log = log
         self._silent_s = silent_s
         self._last = LastLines()
+        self._room, self._left_out = room, 0
         #: How the AM ended that ran last.
         self._previous_end = ""
         #: Wakes the loop as soon as a child ends or SIGTERM comes.
@@ -131,7 +137,7 @@ class Supervisor:
                     stderr=subprocess.PIPE,
                     bufsize=0,
                     pass_fds=[theirs.fileno(), listener.theirs],
-                    env={**os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks,
+                    env={**_QUIET, **os.environ, "AFO_AM_INCARNATION": str(incarnation), **asks,
                          "AFO_AM_PREVIOUS_END": self._previous_end, pulse.DESCRIPTOR: str(listener.theirs)},
                 )  # fmt: skip
             finally:
@@ -142,6 +148,7 @@ class Supervisor:
         code = self._await_end(process, listener)
         relay.join(_RELAY_S)
         listener.close()
+        self._tell_left_out()
         return code
 
     @property
@@ -153,7 +160,19 @@ class Supervisor:
         self._last.feed(data)
         if self._log:
             self._log.feed(data)
-        _write(2, data)
+        passed = data[: self._room]
+        self._room -= len(passed)
+        _write(2, passed)
+        if len(passed) < len(data) and not self._left_out:
+            _write(2, b"\n[afo: the log is full; the last lines follow when the Application Master ends]\n")
+        self._left_out += len(data) - len(passed)
+
+    def _tell_left_out(self) -> None:
+        """The end of what one AM said; the reason of its end is there."""
+        if self._left_out:
+            note = f"[afo: {self._left_out} bytes are left out, but for the last lines]"
+            _write(2, f"{note}\n{self.last_words}\n".encode())
+        self._left_out = 0
 
     def _copy(self) -> None:
         if self._log:

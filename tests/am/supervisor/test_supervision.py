@@ -34,13 +34,15 @@ def supervise(
     parent: str = "0",
     redirect: str = "",
     silent_s: float = 60,
+    room: int = 1 << 20,
 ) -> "subprocess.Popen[str]":
     """A supervisor of an AM that runs the text `am` in `directory`."""
     program = f"""
         import os, sys
         from afo_am.supervisor.supervision import RestartBound, Supervisor
         am = [sys.executable, "-c", {textwrap.dedent(am)!r}]
-        supervisor = Supervisor(am, RestartBound({most}, 600, 0.01, 0.02), {parent}, {stop_s}, silent_s={silent_s})
+        bound = RestartBound({most}, 600, 0.01, 0.02)
+        supervisor = Supervisor(am, bound, {parent}, {stop_s}, silent_s={silent_s}, room={room})
         code = supervisor.run()
         print("last words:", supervisor.last_words.splitlines())
         sys.exit(code)
@@ -181,6 +183,33 @@ def test_the_last_words_are_kept_and_passed_on(tmp_path: Path) -> None:
     am = NOTE + "print('one ä\\ntwo', file=sys.stderr)\nsys.exit(3)"
     output, _ = supervise(tmp_path, am).communicate(timeout=30)
     assert "last words: ['one ä', 'two']" in output
+
+
+def test_a_log_that_is_full_gets_the_last_lines_alone(tmp_path: Path) -> None:
+    am = NOTE + "print('begin', *(['x' * 99] * 1000), 'the reason', sep='\\n', file=sys.stderr)\nsys.exit(6)"
+    supervise(tmp_path, am, most=2, redirect="2>stderr", room=2000).communicate(timeout=30)
+    log = (tmp_path / "stderr").read_text()
+    assert log.startswith("begin\n")
+    assert log.count("[afo: the log is full") == 2, "of each start, where it is left out"
+    assert (log.count("bytes are left out"), log.count("the reason\n")) == (2, 2)
+    assert len(log) < 2000 + 2 * (10 * 100 + 200)
+
+
+def test_strangers_at_its_port_write_nothing_into_its_log(tmp_path: Path) -> None:
+    am = """
+        import socket
+        from afo.rpc.server import RpcServer
+        server = RpcServer({}, "secret", "127.0.0.1")
+        server.start()
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", server.port)) as stranger:
+                stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+                stranger.recv(100)
+        server.stop()
+    """
+    output, _ = supervise(tmp_path, am, redirect="2>stderr").communicate(timeout=60)
+    assert "last words: []" in output
+    assert (tmp_path / "stderr").read_bytes() == b""
 
 
 @pytest.mark.parametrize("redirect", [">/dev/full", "2>/dev/full"])
