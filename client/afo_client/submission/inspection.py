@@ -156,6 +156,6 @@ def check_writable(directory: str) -> None:
         storage.write_bytes(probe, b"")
         storage.delete(probe, missing_ok=True)
     except AfoError as error:
-        if error.exit_code not in (1, PermissionDenied.exit_code):
+        if error.exit_code not in (1, PermissionDenied.exit_code, NotFound.exit_code):
             raise  # no such cluster, no such file system: another complaint than about the directory
         raise unwritable(error, f"cannot write into {directory}: {error}; choose another directory") from error

@@ -12,7 +12,7 @@ from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.prepare import markers
 from afo.data.schema import parse_schema
-from afo.errors import DataError, SpecError
+from afo.errors import DataError, PermissionDenied, SpecError
 from afo.formats.units import Memory
 from afo.job import Job, Model
 from afo.job.loader import load_job
@@ -20,7 +20,7 @@ from afo.site.config import load_config
 from afo_client.cli.main import run
 from afo_client.cli.validate import plan_text
 from afo_client.submission.first_rows import limit_records
-from afo_client.submission.inspection import Inspection, inspect_job
+from afo_client.submission.inspection import Inspection, check_writable, inspect_job
 from afo_client.submission.plan import make_am_config
 from fake_runtime import small_job, use_fake_runtime
 
@@ -230,3 +230,9 @@ def test_what_is_pooled_on_the_servers_is_said_before_the_job_runs(folder: Path)
     assert found.pooled == ("seen",)
     assert "  pooled on the parameter servers: seen" in plan_text(job, found, "local").splitlines()
     assert inspect_job(with_list(folder, pooling="workers"), str(folder / "jobs")).pooled == ()
+
+
+@pytest.mark.parametrize("directory", ["/proc/1", "/proc/nowhere"])
+def test_a_directory_that_takes_no_file_is_named(directory: str) -> None:
+    with pytest.raises(PermissionDenied, match=f"cannot write into {directory}: .*; choose another directory"):
+        check_writable(directory)
