@@ -168,6 +168,37 @@ def test_a_claim_without_a_job_is_given_up_after_its_lease(tmp_path: Path) -> No
     assert claim.with_name("2.job").read_text() == job_id
 
 
+class Clock:
+    """A clock that goes on by what is slept, up to a wait that nobody should have."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def time(self) -> float:
+        return 1_800_000_000.0 + self.slept
+
+    def monotonic(self) -> float:
+        return self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        assert self.slept < 3 * idempotency.LEASE_S, "the claim is waited for without end"
+
+
+def test_a_claim_of_times_to_come_is_given_up_after_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, clock = Cluster(), Clock()
+    once_for(tmp_path, cluster).run(cluster.start, always)
+    claim = the_claim(tmp_path)
+    Path(f"{claim}.job").unlink()
+    cluster.jobs.clear()
+    os.utime(claim, (4_000_000_000, 4_000_000_000))
+    monkeypatch.setattr(idempotency, "time", clock)
+    monkeypatch.setattr(idempotency, "POLL_S", 10.0)
+    job_id, new = once_for(tmp_path, cluster).run(cluster.start, always)
+    assert (new, list(cluster.jobs.values())) == (True, [job_id])
+    assert clock.slept == idempotency.LEASE_S + 10
+
+
 def test_others_are_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster()
     once_for(tmp_path, cluster).run(cluster.start, always)
