@@ -1,16 +1,19 @@
 """A runtime that only pretends to start jobs, for the verbs around it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from afo import storage
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
 from afo.events import types as ev
 from afo.formats.json_file import encode as encode_json
 from afo.job.paths import JobPaths
 from afo.protocol.am_config import AmConfig
+from afo.storage.backend import FileInfo
 from afo_client.cli import submit_and_follow
 from afo_client.runtimes.application import Application
 from afo_client.submission import flow, start
@@ -33,6 +36,17 @@ def small_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with RecordWriter(str(folder / "a.tfrecord")) as writer:
         writer.write(encode({"x": [0.5], "label": [1]}))
     return folder
+
+
+def made_by_another(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """What is told of `folder`, from now on."""
+    info = storage.info
+
+    def of_another(url: str) -> FileInfo:
+        found = info(url)
+        return replace(found, owner="mallory") if url == str(folder) else found
+
+    monkeypatch.setattr(storage, "info", of_another)
 
 
 class FakeRuntime:

@@ -1,8 +1,8 @@
 """`--limit`: the first records of a job's data, put beside its directories for a smoke run.
 
-<jobs root>/rows/<hash of which records they are>/part-0.tfrecord
+<jobs root>/rows-<user>/<hash of which records they are>/part-0.tfrecord
 
-Runs over the same records share the files, which stay until somebody removes them.
+A user's runs over the same records share the files, which stay until somebody removes them.
 """
 
 import hashlib
@@ -15,17 +15,21 @@ from afo.data.io.split_files import SplitFile
 from afo.data.prepare.first_records import Part, first_parts, suffix, write_part
 from afo.job import Data, Job
 from afo_client.submission.inspection import Inspection
+from afo_client.submission.user_folder import make_user_folder, user_folder
 
-FOLDER = "rows"
 
-
-def limit_records(job: Job, found: Inspection, limit: int, jobs_root: str, *, write: bool) -> tuple[Job, Inspection]:
+def limit_records(
+    job: Job, found: Inspection, limit: int, jobs_root: str, user: str, *, write: bool
+) -> tuple[Job, Inspection]:
     """The job over the first `limit` records of its training and of its evaluation files, and what it will read.
 
-    With `write=False` the files are only named. Raises DataError for damaged records, and what `afo.storage` raises.
+    With `write=False` the files are only named. Raises DataError for damaged records, and what `make_user_folder` and
+    `afo.storage` raise.
     """
     data = replace(job.data, format=found.format)
-    folder = storage.join(jobs_root, FOLDER)
+    folder = user_folder(jobs_root, "rows", user)
+    if write:
+        make_user_folder(folder)
     train, evaluation = (_cut_parts(files, data, limit, folder, write) for files in (found.train, found.eval))
     # Written without indexes: each is a split.
     job = replace(job, data=replace(data, train=_urls(train), eval=_urls(evaluation), split_size=None))

@@ -1,8 +1,9 @@
 """A submission that happens once for each key, however often and from however many machines it is asked for.
 
-    <jobs root>/once/<hash of user and key>/1        made by the client that submits: of two that try, one succeeds
-                                            1.job    the id of its job
-                                            2, 2.job the next try, where another job was wanted after the first
+    <jobs root>/once-<user>/<hash of user and key>/
+        1           made by the client that submits: of two that try, one succeeds
+        1.job       the id of its job
+        2, 2.job    the next try, where another job was wanted after the first
 
 A client that dies in between leaves its try without a job. Whoever comes next finds the job by its mark, which is in
 `AmConfig.once` and, on YARN, a tag of the application; or it waits until the try is too old to become one.
@@ -18,6 +19,7 @@ from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, NotFound, Us
 from afo.formats import decoding
 from afo.job.paths import check_job_id
 from afo_client.runtimes.application import ClientRuntime
+from afo_client.submission.user_folder import make_user_folder, user_folder
 from afo_client.terminal.console import say
 
 #: A try without a job is given up after this. It covers the sending of a large environment.
@@ -43,15 +45,17 @@ class Once:
         if not key.strip() or len(key) > _MAX_KEY or not key.isprintable():
             raise UsageError(f"--idempotency-key {key[:50]!r}: a key is 1 to {_MAX_KEY} printable characters")
         digest = hashlib.sha256(f"{user}\0{key}".encode()).hexdigest()[:32]
-        self._folder = storage.join(jobs_root, "once", digest)
+        self._of_user = user_folder(jobs_root, "once", user)
+        self._folder = storage.join(self._of_user, digest)
         self._digest, self._runtime = digest, runtime
 
     def run(self, start: Callable[[str], str], is_wanted: Callable[[str], bool]) -> tuple[str, bool]:
         """The id of this key's job, and whether this call has started it.
 
         `start` gets the mark and returns the id of the job it started; `is_wanted` says of an earlier job whether it
-        will do, or whether another is to be started. Raises what these raise, and `WaitTimeout`.
+        will do, or whether another is to be started. Raises what these and `make_user_folder` raise, and `WaitTimeout`.
         """
+        make_user_folder(self._of_user)
         for _ in range(_ROUNDS):
             number = self._newest()
             job_id = self._job_of(number) if number else None

@@ -63,7 +63,7 @@ def plan_job(
     if trial and job.model.entry:
         found = try_job(job, found, local=config.runtime.value == "local")
     if limit is not None:
-        job, found = limit_records(job, found, limit, root, write=write)
+        job, found = limit_records(job, found, limit, root, user_name(), write=write)
     return Plan(config, found, make_am_config(config, job, found, source, mark))
 
 

@@ -19,7 +19,7 @@ from afo.formats import units
 from afo.job import Data, Job
 from afo.job.smoke import smoke_job
 from afo_client.cli.main import run
-from fake_runtime import small_job, use_fake_runtime
+from fake_runtime import made_by_another, small_job, use_fake_runtime
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_first_records_are_trained_on(folder: Path, monkeypatch: pytest.Monk
     config = fake.submitted[0][0]
     assert [Path(url).name for url in config.train_files] == ["part-0.tfrecord", "part-1.tfrecord"]
     assert config.train_files == config.job.data.train == config.eval_files
-    assert str(Path(config.train_files[0]).parents[1]) == f"{config.jobs_root}/rows"
+    assert str(Path(config.train_files[0]).parents[1]) == f"{config.jobs_root}/rows-{config.user}"
     first, second = config.train_files
     assert list(read_records(first)) == list(read_records(str(folder / "a.tfrecord")))
     assert list(read_records(second)) == list(read_records(str(folder / "b.tfrecord")))[:2]
@@ -78,7 +78,18 @@ def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[st
     config = plan["submission"]["am_config"]
     assert (len(config["train_files"]), config["job"]["name"]) == (2, "clicks (first 4)")
     assert [task["task"] for task in plan["tasks"]] == ["worker:0", "ps:0", "ps:1", "evaluator:0"]
-    assert not (folder / "state" / "jobs" / "rows").exists()
+    assert not list((folder / "state" / "jobs").glob("rows*"))
+
+
+def test_records_that_another_user_may_have_put_there_are_not_trained_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = use_fake_runtime(monkeypatch, "SUCCEEDED")
+    assert submit(folder, "--limit", "5") == 0
+    made_by_another(monkeypatch, Path(fake.submitted[0][0].train_files[0]).parents[1])
+    assert submit(folder, "--limit", "5") == 4
+    assert "was made by another user" in capsys.readouterr().err
+    assert len(fake.submitted) == 1
 
 
 def job(**changes: Any) -> Job:

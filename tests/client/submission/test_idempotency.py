@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from afo.site import user_state
 from afo_client.cli.main import run
 from afo_client.submission import idempotency
 from afo_client.submission.idempotency import Once
-from fake_runtime import FakeRuntime, small_job, use_fake_runtime
+from fake_runtime import FakeRuntime, made_by_another, small_job, use_fake_runtime
 
 
 class Cluster:
@@ -49,7 +50,7 @@ def without_room(path: Path, data: bytes) -> None:
 
 
 def the_claim(folder: Path) -> Path:
-    return next(folder.glob("once/*/1"))
+    return next(folder.glob("once-*/*/1"))
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +81,19 @@ def test_keys_and_users_are_apart(tmp_path: Path) -> None:
     for key, user in (("a", "ann"), ("b", "ann"), ("a", "bob")):
         assert once_for(tmp_path, cluster, key, user).run(cluster.start, always)[1]
     assert len(cluster.jobs) == 3
+    # None of them lies in a folder that the first one owns.
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {
+        "once-ann": 0o700,
+        "once-bob": 0o700,
+    }
+
+
+def test_a_folder_that_another_user_has_made_names_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    once_for(tmp_path, cluster).run(cluster.start, always)
+    made_by_another(monkeypatch, tmp_path / "once-ann")
+    with pytest.raises(PermissionDenied, match="once-ann was made by another user"):
+        once_for(tmp_path, cluster).run(never_started, always)
 
 
 def test_another_one_where_the_first_will_not_do(tmp_path: Path) -> None:

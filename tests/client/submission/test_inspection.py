@@ -199,7 +199,8 @@ def test_a_parquet_file_is_not_cut(folder: Path) -> None:
 def test_the_first_records_of_a_cut_file_are_one_split(folder: Path) -> None:
     large(folder)
     job = job_of(folder, split_size=Memory(1))
-    few, found = limit_records(job, inspect_job(job, str(folder / "jobs")), 200, str(folder / "jobs"), write=True)
+    root = str(folder / "jobs")
+    few, found = limit_records(job, inspect_job(job, root), 200, root, "ann", write=True)
     submitted = make_am_config(load_config("local"), few, found)
     assert (len(submitted.train_files), submitted.train_parts, few.data.split_size) == (1, (), None)
 
