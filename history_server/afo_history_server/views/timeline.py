@@ -1,7 +1,7 @@
 """A job's tasks over time, as bars. Pure."""
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from msgspec import Struct
 
@@ -102,12 +102,15 @@ def _lane(attempts: list[Attempt], scale: _Scale) -> Lane:
 
 
 def _bars(attempt: Attempt, scale: _Scale) -> Iterator[Bar]:
-    """From one of its moments to the next one that is known; the last lasts until its end or until now."""
+    """From one of its moments to the next one that is known; the last lasts until its end or until now.
+
+    None of an attempt whose beginning the log lacks.
+    """
     over = attempt.ended or scale.end
     moments = [("waiting", attempt.requested), ("starting", attempt.started), ("running", attempt.registered)]
     known = [(kind, time) for kind, time in moments if time]
     where = f" on {attempt.host}" if attempt.host else ""
-    for (kind, time), (_, until) in zip(known, [*known[1:], ("", over)], strict=True):
+    for (kind, time), (_, until) in pairwise([*known, ("", over)]):
         yield scale.bar(kind, time, max(time, until), f"attempt {attempt.attempt} {kind}{where}")
 
 
