@@ -64,6 +64,9 @@ class EndedJobs:
 
     def _open(self, path: Path) -> sqlite3.Connection:
         make_private(path.parent)
+        # SQLite gives its files beside it the same mode.
+        path.touch(0o600)
+        path.chmod(0o600)
         file = sqlite3.connect(path, timeout=5.0)
         try:
             file.execute("PRAGMA journal_mode = WAL")

@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from afo import storage
 from afo.errors import ClusterUnreachable
 from afo_history_server.maintenance.periodic import Periodic
+from afo_history_server.store.ended_jobs import EndedJobs
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_index import QUIET_EVERY_S, QUIET_S
 from afo_history_server.store.job_store import JobStore
@@ -206,6 +207,24 @@ def test_a_restart_reads_no_ended_job(root: str, tmp_path: Path, opened: list[st
     with sqlite3.connect(index) as file:
         assert file.execute("SELECT id FROM ended").fetchall() == [(FAILED,)]
     file.close()
+
+
+@pytest.mark.usefixtures("done")
+def test_nobody_else_may_read_the_index_or_what_lies_beside_it(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, modes = tmp_path / "jobs.sqlite", []
+    index.touch(0o644)  # as an earlier version left it
+    monkeypatch.setattr(EndedJobs, "_open", lambda self, path, open_file=EndedJobs._open: _seen(open_file, self, path))
+
+    def _seen(open_file: Callable[..., sqlite3.Connection], *args: object) -> sqlite3.Connection:
+        file = open_file(*args)
+        modes.extend((each.name, each.stat().st_mode & 0o777) for each in tmp_path.glob("jobs.sqlite*"))
+        return file
+
+    list_of(root, index)
+    assert set(modes) >= {("jobs.sqlite", 0o600), ("jobs.sqlite-wal", 0o600), ("jobs.sqlite-shm", 0o600)}
+    assert {mode for _, mode in modes} == {0o600}
 
 
 @pytest.mark.parametrize("damage", ["no database", "other version", "bad line", "directory"])
