@@ -1,5 +1,6 @@
 """The event log, folded record by record into what the pages show. Pure."""
 
+import re
 from collections import deque
 
 from msgspec import structs
@@ -47,6 +48,10 @@ TAIL = 8000
 
 #: Causes after which another attempt is no restart, or is told with that of the Application Master.
 _TOLD_ELSEWHERE = NO_RESTART | {APPLICATION_ATTEMPT_LOST}
+#: Prometheus calls what stands there, so it is a host, which nothing can turn into a path or a query, and a port.
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):([0-9]{4,5})")
+#: The Application Master has one that the kernel hands out; those of a system's own services lie below.
+_PORTS = range(1024, 1 << 16)
 
 
 class HistoryFold:
@@ -130,7 +135,7 @@ class HistoryFold:
             case ev.KillRequested():
                 self._change(diagnostics=f"{event.user} requested its end: {event.reason}")
             case ev.AmStarted():
-                self._change(metrics_address=event.metrics)
+                self._change(metrics_address=_metrics_address(event.metrics))
             case _:
                 return
 
@@ -267,6 +272,12 @@ class HistoryFold:
 
 def _place(attempt: Attempt) -> tuple[int, int, int]:
     return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _metrics_address(text: str) -> str:
+    """The `host:port` that a job names; '' for any other text."""
+    found = _ADDRESS.fullmatch(text)
+    return text if found and int(found[1]) in _PORTS else ""
 
 
 def _missing(event: ev.VariablesReady) -> tuple[str, ...]:

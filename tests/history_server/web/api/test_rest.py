@@ -110,3 +110,16 @@ def test_where_the_metrics_of_running_jobs_are(
         {"targets": ["h:9100"],
          "labels": {"job_id": "local_1763000000000_0005", "name": "talks", "user": "ann", "queue": "default"}}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("address", "listed"),
+    [("node-1.example.com:40000", True), ("10.0.0.7:1024", True), ("[fd00::1]:65535", True),
+     ("169.254.169.254:80", False), ("namenode:9870/../x?y=", False), ("h:9100\n", False), ("u@h:9100", False),
+     ("h:65536", False), ("h:٩١٠٠", False), ("[::1]@h]:9100", False), ("Z" * 254 + ":9100", False), ("", False)],
+)  # fmt: skip
+def test_only_a_host_and_a_port_are_told_to_prometheus(
+    client: FlaskClient, running: JobWriter, address: str, listed: bool
+) -> None:
+    running.log(ev.AmStarted(am_attempt=1, incarnation=2, address="h:1", host="h", pid=1, metrics=address))
+    assert [each["targets"] for each in client.get("/metrics/jobs").json] == [[address]] * listed
