@@ -15,9 +15,9 @@ from afo_history_server.model.job_settings import explicit_settings
 from afo_history_server.model.text import truncate
 
 T = TypeVar("T")
-#: Of one job in the list: metrics, tags, characters of a name and of a sentence. The list holds thousands of jobs, and
-#: what one of them says of itself is to burden nobody else's.
-_MOST_METRICS, _MOST_TAGS, _MOST_NAME, _MOST_WORDS = 64, 64, 200, 2000
+#: Of one job in the list: metrics, tags, users in one of its access lists, characters of a name and of a sentence. The
+#: list holds thousands of jobs, and what one of them says of itself is to burden nobody else's.
+_MOST_METRICS, _MOST_TAGS, MOST_USERS, _MOST_NAME, _MOST_WORDS = 64, 64, 200, 200, 2000
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
@@ -102,8 +102,14 @@ def train_files(data: bytes, url: str) -> tuple[str, ...]:
 
 
 def decode_head(data: bytes, url: str) -> JobHead:
-    """Raises `Malformed`."""
-    return structs.replace(_decode(data, JobHead, url), params=explicit_settings(data, url))
+    """With all texts cut to what a list keeps of them. Raises `Malformed`."""
+    head = _decode(data, JobHead, url)
+    job = _Job(name=_name(head.job.name), queue=_name(head.job.queue), tags=_tags(head.job.tags),
+               acls=_Acls(view=_users(head.job.acls.view), modify=_users(head.job.acls.modify)))  # fmt: skip
+    return JobHead(
+        job=job, user=_name(head.user), runtime=_name(head.runtime), afo_version=_name(head.afo_version),
+        submitted=head.submitted, params=explicit_settings(data, url),
+    )  # fmt: skip
 
 
 def decode_verdict(data: bytes, url: str) -> ev.JobFinished:
@@ -133,9 +139,9 @@ def annotate_job(job: JobHistory, annotations: an.Annotations, problem: str = ""
 def of_history(job: JobHistory) -> JobSummary:
     """The line of a job."""
     return JobSummary(
-        job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue), runtime=job.runtime,
-        tags={_name(key): _name(value) for key, value in islice(job.tags.items(), _MOST_TAGS)},
-        notes=truncate(job.notes, _MOST_WORDS), params=job.params, acls=job.acls, state=job.state,
+        job_id=job.job_id, name=_name(job.name), user=_name(job.user), queue=_name(job.queue),
+        runtime=_name(job.runtime), tags=_tags(job.tags),
+        notes=truncate(job.notes, _MOST_WORDS), params=job.params, acls=job.acls, state=_name(job.state),
         cause=_name(job.cause), waiting=truncate(job.waiting, _MOST_WORDS),
         submitted=job.submitted, started=job.started, seconds=job.seconds,
         last_event=0.0 if job.ended else job.last_event, auc=job.metrics.get("auc"), metrics=_finite(job.metrics),
@@ -150,6 +156,15 @@ def of_verdict(before: JobHistory, verdict: ev.JobFinished) -> JobSummary:
 
 def _name(text: str) -> str:
     return truncate(text, _MOST_NAME)
+
+
+def _tags(tags: dict[str, str]) -> dict[str, str]:
+    return {_name(key): _name(value) for key, value in islice(tags.items(), _MOST_TAGS)}
+
+
+def _users(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The first of them; a name is never cut, for what is left could be another user's."""
+    return tuple(islice((name for name in names if len(name) <= _MOST_NAME), MOST_USERS))
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from afo_history_server.model.job_summary import JobSummary
 
 #: What a line holds; a file with another number was written by another version.
 _FIELDS = [(field.name, str(field.type)) for field in msgspec.structs.fields(JobSummary)]
-FORMAT = zlib.crc32(repr(("changed", _FIELDS)).encode()) >> 1
+FORMAT = zlib.crc32(repr(("bounded", _FIELDS)).encode()) >> 1
 _LOG = logging.getLogger(__name__)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -14,6 +15,7 @@ from afo.errors import ClusterUnreachable
 from afo.events import types as ev
 from afo.events.event_log import Record, encode_line, seal
 from afo.events.event_tail import EventTail
+from afo_history_server.model.job_summary import MOST_USERS, decode_head
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.live_job import MAX_LINE
 from afo_history_server.web.app import create_app
@@ -248,16 +250,29 @@ def test_no_log_breaks_a_page(running: JobWriter, records: list[bytes]) -> None:
 
 
 def test_no_text_of_one_job_burdens_the_list(client: FlaskClient, done: JobWriter, failed: JobWriter) -> None:
-    long = "x" * (1 << 20)
+    long = "x" * (1 << 18)
     document = json.loads(storage.read_bytes(done.paths.job))
-    document["job"] |= {"name": long, "queue": long, "tags": {f"{each}{long}": long for each in range(100)}}
-    storage.write_bytes(done.paths.job, json.dumps({**document, "user": long}).encode())
+    users = [*(f"{each}{long[:100]}" for each in range(10_000)), long]
+    document["job"] |= {"name": long, "queue": long, "tags": {f"{each}{long[:5000]}": "" for each in range(100)}}
+    document["job"]["acls"] = {"view": users, "modify": users}
+    texts = dict.fromkeys(("user", "runtime", "afo_version"), long)
+    storage.write_bytes(done.paths.job, json.dumps({**document, **texts}).encode())
     verdict = json.loads(storage.read_bytes(done.paths.verdict))
     metrics = {f"{each}{long[:1000]}": 1.0 for each in range(500)}
-    storage.write_bytes(done.paths.verdict, json.dumps({**verdict, "cause": long, "metrics": metrics}).encode())
+    words = {"state": long, "cause": long, "metrics": metrics}
+    storage.write_bytes(done.paths.verdict, json.dumps({**verdict, **words}).encode())
     for address in ("/", "/fleet", "/api/v1/jobs"):
         assert len(client.get(address).data) < 200_000, address
-    assert len(client.get("/api/v1/jobs").json["jobs"]) == 2
-    storage.write_bytes(failed.paths.verdict, json.dumps({**verdict, "cause": long * 5}).encode())
+    [kept] = [job for job in client.get("/api/v1/jobs").json["jobs"] if job["job_id"] == DONE]
+    assert {"name": len(kept["name"]), "tags": len(kept["tags"])} == {"name": 200, "tags": 64}, "it was read"
+    storage.write_bytes(failed.paths.verdict, json.dumps({**verdict, "cause": long * 20}).encode())
     [kept] = [job for job in client.get("/api/v1/jobs").json["jobs"] if job["job_id"] == FAILED]
-    assert kept["cause"] != long * 5
+    assert kept["cause"] != long * 20
+
+
+def test_of_an_access_list_the_first_names_count_and_none_is_cut(writer: Callable[..., JobWriter]) -> None:
+    document = json.loads(storage.read_bytes(writer(DONE).paths.job))
+    names = ["x" * 201, *(f"user-{number}" for number in range(MOST_USERS + 1))]
+    document["job"]["acls"] = {"view": names, "modify": ["*"]}
+    acls = decode_head(json.dumps(document).encode(), "job.json").job.acls
+    assert (acls.view, acls.modify) == (tuple(names[1:-1]), ("*",))
