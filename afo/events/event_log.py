@@ -29,6 +29,11 @@ MAX_LOG = 512 << 20
 #: Lines of one job's log that hold no record. An AM leaves a few where a disk fails.
 MAX_DAMAGED = 10_000
 
+#: The beginning of a line whose event names each split of the job, and so may be long in an honest log.
+_NAMES_SPLITS = re.compile(
+    rb'\{"v":\d+,"seq":\d+,"am_attempt":\d+,"incarnation":\d+,"time":[^,]+,'
+    rb'"event":\{"type":"(?:JobStarted|CheckpointWritten|VariablesReady)"'
+)
 #: The end of the year 9999, the last one that dates have.
 _END = 253_402_300_800.0
 #: Of a line of that time, what stands before that number.
@@ -138,16 +143,18 @@ def read_log(events_dir: str) -> Iterator[Record | UnknownRecord]:
 class LogReader:
     """Takes in the segments of one job's log as they grow. Whatever lies there, memory, bytes and lines are bounded.
 
-    A last line without its newline is left for the next time.
+    A last line without its newline is left for the next time. Longer lines than `max_other` hold no record for this
+    reader, unless their event names each split.
     """
 
-    def __init__(self, max_log: int = MAX_LOG, max_line: int = MAX_LINE) -> None:
-        self._max_log, self._max_line = max_log, max_line
+    def __init__(self, max_log: int = MAX_LOG, max_line: int = MAX_LINE, max_other: int = MAX_LINE) -> None:
+        self._max_log, self._max_line, self._max_other = max_log, max_line, max_other
         #: Of each segment, the bytes that are dealt with.
         self._taken: dict[str, int] = {}
         #: Where these end within a line that is too long: how much of it they hold.
         self._passed: dict[str, int] = {}
-        self._read = 0
+        #: Bytes that were read.
+        self.read = 0
         self._without_record = 0
         #: Lines that hold no record, empty ones aside.
         self.damaged = 0
@@ -167,15 +174,19 @@ class LogReader:
                 self._pass_over(segment, len(line))
             elif self._passed.pop(segment, 0):
                 self._miss(empty=False)
-            elif (record := decode_line(line)) is not None:
+            elif (record := self._decode(line)) is not None:
                 yield record
             else:
                 self._miss(empty=not line.strip())
 
+    def _decode(self, line: bytes) -> Record | UnknownRecord | None:
+        too_long = len(line) > self._max_other and not _NAMES_SPLITS.match(line)
+        return None if too_long else decode_line(line)
+
     def _count(self, size: int) -> None:
         """What is read again, because its newline had not come, is counted again."""
-        self._read += size
-        if self._read > self._max_log:
+        self.read += size
+        if self.read > self._max_log:
             self.stopped = f"it is longer than {self._max_log} bytes"
 
     def _pass_over(self, segment: str, size: int) -> None:

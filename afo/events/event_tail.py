@@ -36,15 +36,19 @@ class EventTail:
     """A position in a job's event log. A last line without its newline is left for the next poll."""
 
     def __init__(
-        self, url: str, files: Files | None = None, max_log: int = event_log.MAX_LOG, max_line: int = event_log.MAX_LINE
-    ) -> None:
+        self, url: str, files: Files | None = None, max_log: int = event_log.MAX_LOG,
+        max_line: int = event_log.MAX_LINE, max_other: int = event_log.MAX_LINE,
+    ) -> None:  # fmt: skip
         """`url`: directory of the segments. Bounds in bytes, see `event_log.LogReader`."""
         self._url, self._files = url, files or _Storage()
         self._segments = GrowingSegments()
-        self._reader = event_log.LogReader(max_log, max_line)
+        self._reader = event_log.LogReader(max_log, max_line, max_other)
 
     def poll(self) -> Iterator[event_log.Record | event_log.UnknownRecord]:
-        """New records in order; none while there is no log, or it was stopped. Raises what `files` raise."""
+        """New records in order; none while there is no log, or it was stopped. Raises what `files` raise.
+
+        Whoever takes only some of them gets the others from the next poll.
+        """
         if self.stopped:
             return
         try:
@@ -58,6 +62,11 @@ class EventTail:
     def damaged(self) -> int:
         """Complete lines that hold no record."""
         return self._reader.damaged
+
+    @property
+    def read(self) -> int:
+        """Bytes that were read so far."""
+        return self._reader.read
 
     @property
     def stopped(self) -> str:

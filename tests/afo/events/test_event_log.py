@@ -6,6 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from afo.events import event_log
 from afo.events import types as ev
@@ -148,3 +149,18 @@ def test_a_line_that_is_too_long_is_passed_over_as_it_grows_and_stops_a_log_once
     assert list(log.take("b", endless)) == []
     assert (log.stopped, endless.tell()) == ("a line of it is longer than 3000 bytes", 4000)
     assert list(log.take("c", io.BytesIO(LINE + b"\n"))) == []
+
+
+def test_a_reader_may_bound_the_lines_of_events_that_do_not_name_each_split() -> None:
+    started = ev.JobStarted(
+        job_id="j", name="n", user="u", queue="q", runtime="local", afo_version="1", submitted=1.0,
+        train_files=("x" * 1000,), eval_files=(), epochs=1,
+    )  # fmt: skip
+    lines = b"".join(
+        event_log.encode_line(structs.replace(RECORD, event=event))
+        for event in (started, ev.KillRequested(user="x" * 1000, reason=""))
+    )
+    kept, whole = event_log.LogReader(max_other=1000), event_log.LogReader()
+    assert [record.event for record in kept.take("a", io.BytesIO(lines))] == [started]
+    assert (kept.damaged, kept.read) == (1, len(lines))
+    assert len(list(whole.take("a", io.BytesIO(lines)))) == 2
