@@ -5,9 +5,12 @@ from collections import deque
 from afo.events import types as ev
 from afo.job_dir.lineage import NO_EPOCH
 from afo_history_server.model.job_history import DataProgress, FileProgress
+from afo_history_server.model.text import truncate
 
-#: Manifests whose data positions are remembered: a job goes back to one of the newest.
-_KEPT_MANIFESTS = 16
+#: Manifests whose data positions are remembered, and positions of all of them: a job goes back to one of the newest.
+_KEPT_MANIFESTS, KEPT_POSITIONS = 16, 300_000
+#: Passes that are told of by file, and undone; those beyond are only added up. Characters of what is said of one.
+KEPT_PASSES, _MOST_WORDS = 200_000, 500
 
 Positions = tuple[tuple[int, int, int, int], ...]
 
@@ -20,6 +23,10 @@ class DataFold:
         #: Row → its passes that count, by epoch.
         self._done: dict[int, dict[int, FileProgress]] = {}
         self._manifests: deque[tuple[str, Positions]] = deque(maxlen=_KEPT_MANIFESTS)
+        #: Of all passes that count.
+        self._passes = self._records = self._bad = 0
+        #: Of those in `_done`.
+        self._kept = 0
         self._undone = 0
 
     def take(self, event: ev.AnyEvent, time: float) -> None:
@@ -29,10 +36,14 @@ class DataFold:
                 self._shape = len(event.train_files), event.epochs
             case ev.CheckpointWritten():
                 self._manifests.append((event.manifest, event.positions))
+                while sum(len(positions) for _, positions in self._manifests) > KEPT_POSITIONS:
+                    self._manifests.popleft()
             case ev.SplitDone():
-                self._done.setdefault(event.split, {})[event.epoch] = FileProgress(
-                    split=event.split, epoch=event.epoch, count=event.count, bad=event.bad, first_bad=event.first_bad,
-                    task=str(event.task), time=time,
+                self._add(
+                    FileProgress(
+                        split=event.split, epoch=event.epoch, count=event.count, bad=event.bad,
+                        first_bad=truncate(event.first_bad, _MOST_WORDS), task=str(event.task), time=time,
+                    )
                 )  # fmt: skip
             case ev.GenerationEnded() if not event.kept:
                 self._go_back(event.manifest)
@@ -41,16 +52,31 @@ class DataFold:
 
     def progress(self) -> DataProgress:
         """The sums."""
-        passes = [progress for epochs in self._done.values() for progress in epochs.values()]
         files, epochs = self._shape
         return DataProgress(
-            files=files, epochs=epochs, passes=len(passes), records=sum(progress.count for progress in passes),
-            bad=sum(progress.bad for progress in passes), undone=self._undone,
-        )  # fmt: skip
+            files=files, epochs=epochs, passes=self._passes, records=self._records, bad=self._bad, undone=self._undone
+        )
 
     def files(self) -> dict[int, FileProgress]:
         """Row → its newest pass."""
         return {split: epochs[max(epochs)] for split, epochs in self._done.items() if epochs}
+
+    def _add(self, progress: FileProgress) -> None:
+        epochs = self._done.get(progress.split, {})
+        if (before := epochs.get(progress.epoch)) is not None:
+            self._count(before, -1)
+        elif self._kept < KEPT_PASSES:
+            self._kept += 1
+        else:
+            self._count(progress, 1)
+            return
+        self._done.setdefault(progress.split, epochs)[progress.epoch] = progress
+        self._count(progress, 1)
+
+    def _count(self, progress: FileProgress, number: int) -> None:
+        self._passes += number
+        self._records += number * progress.count
+        self._bad += number * progress.bad
 
     def _go_back(self, manifest: str) -> None:
         """Passes that the manifest does not hold are undone; a pass that it holds a part of is continued."""
@@ -62,5 +88,8 @@ class DataFold:
                 for at, progress in epochs.items()
                 if at < epoch or (at == epoch and progress.count == count)
             }
-            self._undone += sum(progress.count for at, progress in epochs.items() if at not in kept)
+            for progress in (progress for at, progress in epochs.items() if at not in kept):
+                self._undone += progress.count
+                self._kept -= 1
+                self._count(progress, -1)
             self._done[split] = kept
