@@ -2,6 +2,7 @@
 
 import re
 from collections import deque
+from itertools import islice
 
 from msgspec import structs
 
@@ -30,21 +31,26 @@ from afo_history_server.model.job_history import (
     UsePoint,
     apply_verdict,
 )
+from afo_history_server.model.newest_events import NewestEvents, encode
+from afo_history_server.model.text import truncate
 from afo_history_server.model.wait_fold import WaitFold
 
-#: Newest events, checkpoints, evaluations and restarts that are kept of a job; process restarts of an attempt.
-KEPT_EVENTS = 500
+#: Attempts of a job that are told of, and those of them whose use is drawn and whose last lines are kept.
+MAX_ATTEMPTS, KEPT_USES, KEPT_TAILS = 10_000, 2000, 300
+#: Newest checkpoints, evaluations and restarts that are kept of a job; process restarts of an attempt.
 KEPT_POINTS = 200
 KEPT_IN_PLACE = 50
 KEPT_PROFILES = 50
+#: Of each evaluation.
+KEPT_METRICS = 256
 #: Of each checkpoint.
 KEPT_SERVERS = 20
 #: Points of a curve.
 CURVE_POINTS = 400
 #: Points of what one attempt used.
 USE_POINTS = 60
-#: Characters kept of a failed task's last lines.
-TAIL = 8000
+#: Characters kept of a failed task's last lines, and of any other text of an event.
+TAIL = MOST_TEXT = 8000
 
 #: Causes after which another attempt is no restart, or is told with that of the Application Master.
 _TOLD_ELSEWHERE = NO_RESTART | {APPLICATION_ATTEMPT_LOST}
@@ -59,6 +65,9 @@ class HistoryFold:
 
     def __init__(self, before: JobHistory) -> None:
         self._job = before
+        #: As of the last record, None until somebody asks.
+        self._history: JobHistory | None = None
+        self._admitted: set[TaskId] = set()
         self._attempts: dict[TaskId, Attempt] = {}
         self._checkpoints: deque[Checkpoint] = deque(maxlen=KEPT_POINTS)
         self._saving_since: float | None = None
@@ -69,8 +78,10 @@ class HistoryFold:
         self._metric_curve: Downsampled[Evaluation] = Downsampled(CURVE_POINTS)
         self._use: dict[TaskId, Downsampled[UsePoint]] = {}
         self._used_at: dict[TaskId, float] = {}
+        #: Attempts that have last lines, in their order.
+        self._with_tail: dict[TaskId, None] = {}
         self._masters = MasterStarts()
-        self._newest: deque[AnyRecord] = deque(maxlen=KEPT_EVENTS)
+        self._newest = NewestEvents()
         #: Orders to take one that are not done.
         self._profiles_wanted: dict[int, TaskId] = {}
         self._data = DataFold()
@@ -80,17 +91,23 @@ class HistoryFold:
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
-        self._newest.append(record)
-        self._downtime.take(record)
+        text = encode(record)
+        self._newest.add(record, text)
+        self._history = None
         self._change(last_event=record.time, events_total=self._job.events_total + 1)
         if isinstance(record, UnknownRecord):
             self._change(unknown_events=self._job.unknown_events + 1)
+            self._downtime.take(record)
             return
-        parts = (self._of_job, self._of_master, self._of_training, self._of_model, self._of_attempt, self._data.take)
-        for apply in parts:
+        if len(text) > MOST_TEXT:
+            record = structs.replace(record, event=_cut(record.event))
+        for apply in (self._of_job, self._of_master, self._of_training, self._of_model, self._data.take):
             apply(record.event, record.time)
-        self._wait.take(record.event)
-        self._costs.take(record.event, record.time)
+        if self._admits(record.event):
+            self._of_attempt(record.event, record.time)
+            self._downtime.take(record)
+            self._wait.take(record.event)
+            self._costs.take(record.event, record.time)
 
     def files(self) -> dict[int, FileProgress]:
         """Row of a training file → the newest pass over it."""
@@ -98,10 +115,15 @@ class HistoryFold:
 
     def newest(self) -> tuple[AnyRecord, ...]:
         """The newest records, newest first."""
-        return tuple(reversed(self._newest))
+        return self._newest.records()
 
     def history(self) -> JobHistory:
         """The job after all records taken so far; lists other than that of attempts are newest first."""
+        if self._history is None:
+            self._history = self._make_history()
+        return self._history
+
+    def _make_history(self) -> JobHistory:
         return structs.replace(
             self._job,
             waiting="" if self._job.ended else self._wait.sentence(),
@@ -117,6 +139,18 @@ class HistoryFold:
             data=self._data.progress(),
             costs=self._costs.costs,
         )
+
+    def _admits(self, event: ev.AnyEvent) -> bool:
+        """Whether attempts are told of what this event says of one; those beyond the first are only counted."""
+        task = getattr(event, "task", None)
+        if task is None or task in self._admitted:
+            return True
+        if len(self._admitted) < MAX_ATTEMPTS:
+            self._admitted.add(task)
+            return True
+        if isinstance(event, ev.ContainerRequested):
+            self._change(attempts_left_out=self._job.attempts_left_out + 1)
+        return False
 
     def _of_job(self, event: ev.AnyEvent, time: float) -> None:
         match event:
@@ -145,7 +179,7 @@ class HistoryFold:
             what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
             tasks = f"; tasks that ended with the one before: {again.tasks}" if again.tasks else ""
             end = f"; the one before: {event.previous_end}" if event.previous_end else ""
-            self._restarts.append(Restart(time=time, what=what, why=f"on {event.host}{tasks}{end}"))
+            self._restarts.append(_restart(time, what, f"on {event.host}{tasks}{end}"))
 
     def _of_training(self, event: ev.AnyEvent, time: float) -> None:
         match event:
@@ -158,8 +192,9 @@ class HistoryFold:
                                input_wait=event.input_wait, loss=event.loss, staleness=event.staleness)
                 )  # fmt: skip
             case ev.Evaluated():
-                self._change(metrics=event.metrics, not_evaluated=self._job.not_evaluated + event.passed_over)
-                point = Evaluation(time=time, step=event.step, metrics=event.metrics, final=event.final)
+                metrics = dict(islice(event.metrics.items(), KEPT_METRICS))
+                self._change(metrics=metrics, not_evaluated=self._job.not_evaluated + event.passed_over)
+                point = Evaluation(time=time, step=event.step, metrics=metrics, final=event.final)
                 self._evaluations.append(point)
                 self._metric_curve.add(point)
             case ev.CheckpointBegun():
@@ -175,11 +210,11 @@ class HistoryFold:
             case ev.GenerationEnded():
                 whom, back = _who_goes_back(event)
                 what = f"{whom}, generation {event.generation + 1}"
-                self._returns.append(Restart(time=time, what=what, why=f"{event.reason}; {back}"))
+                self._returns.append(_restart(time, what, f"{event.reason}; {back}"))
                 self._restarts.append(self._returns[-1])
             case ev.VariablesReady() if event.kept or event.passed_over:
                 why = "; ".join((*_missing(event), *(f"passed over {manifest}" for manifest in event.passed_over)))
-                self._restarts.append(Restart(time=time, what=f"training, generation {event.generation}", why=why))
+                self._restarts.append(_restart(time, f"training, generation {event.generation}", why))
             case _:
                 return
 
@@ -199,6 +234,8 @@ class HistoryFold:
                 )  # fmt: skip
             case ev.OrderGiven() if event.kind == "profile":
                 self._profiles_wanted[event.order] = event.task
+                if len(self._profiles_wanted) > KEPT_PROFILES:
+                    del self._profiles_wanted[next(iter(self._profiles_wanted))]
             case ev.OrderDone() if task := self._profiles_wanted.pop(event.order, None):
                 name = "" if event.failed else f"profile-{task.role}_{task.index}-{event.order}"
                 profile = Profile(time=time, task=f"{task.role}:{task.index}", name=name, problem=event.problem)
@@ -213,10 +250,10 @@ class HistoryFold:
                 self._change(restart_count=self._job.restart_count + self._follows(event.task, NO_RESTART))
                 if self._follows(event.task, _TOLD_ELSEWHERE):
                     what = f"{event.task}, attempt {event.task.attempt}"
-                    self._restarts.append(Restart(time=time, what=what, why=event.reason))
+                    self._restarts.append(_restart(time, what, event.reason))
             case ev.WorkersScaled():
                 what = f"{event.number} workers wanted in place of {event.before}"
-                self._restarts.append(Restart(time=time, what=what, why=f"{event.user} scaled the job"))
+                self._restarts.append(_restart(time, what, f"{event.user} scaled the job"))
             case ev.ContainerRunning():
                 self._attempt(event.task, started=time, container=event.container, host=event.host)
             case ev.TaskRegistered():
@@ -227,7 +264,7 @@ class HistoryFold:
                 earlier = self._get_attempt(event.task).restarted[1 - KEPT_IN_PLACE :]
                 self._attempt(event.task, restarted=(*earlier, time))
                 what = f"{event.task}, process {event.number + 1} in its container"
-                self._restarts.append(Restart(time=time, what=what, why=f"after {event.cause}: {event.message}"))
+                self._restarts.append(_restart(time, what, f"after {event.cause}: {event.message}"))
             case ev.TasksUsed():
                 for use in event.tasks:
                     self._add_use(use, time)
@@ -241,19 +278,31 @@ class HistoryFold:
                 return
 
     def _add_use(self, use: ev.TaskUse, time: float) -> None:
+        if use.task not in self._attempts:
+            return
         before, since = self._get_attempt(use.task), self._used_at.get(use.task)
         cores = None
         if since is not None and time > since and use.cpu_s >= before.cpu_s:
             cores = (use.cpu_s - before.cpu_s) / (time - since)
         self._used_at[use.task] = time
-        series = self._use.setdefault(use.task, Downsampled(USE_POINTS))
-        series.add(UsePoint(time=time, rss=use.rss, cores=cores))
-        self._attempt(use.task, peak_rss=use.peak_rss, cpu_s=use.cpu_s, use=series.items())
+        self._attempt(use.task, peak_rss=use.peak_rss, cpu_s=use.cpu_s)
+        if use.task in self._use or len(self._use) < KEPT_USES:
+            series = self._use.setdefault(use.task, Downsampled(USE_POINTS))
+            series.add(UsePoint(time=time, rss=use.rss, cores=cores))
+            self._attempt(use.task, use=series.items())
 
     def _last_words(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         self._attempt(
             event.task, cause=event.cause, code=event.code, message=event.message, tail=event.tail[-TAIL:]
         )  # fmt: skip
+        self._with_tail.pop(event.task, None)
+        if event.tail:
+            self._with_tail[event.task] = None
+        if len(self._with_tail) > KEPT_TAILS:
+            # The first one may tell why the job failed.
+            oldest = next(islice(self._with_tail, 1, None))
+            del self._with_tail[oldest]
+            self._attempt(oldest, tail="")
 
     def _follows(self, task: TaskId, others: frozenset[str]) -> bool:
         """Whether the attempt follows another one that ended with none of these causes."""
@@ -272,6 +321,18 @@ class HistoryFold:
 
 def _place(attempt: Attempt) -> tuple[int, int, int]:
     return ROLES.index(attempt.role), attempt.index, attempt.attempt
+
+
+def _cut(event: ev.AnyEvent) -> ev.AnyEvent:
+    """The event with its texts bounded."""
+    texts = {name: text for name in event.__struct_fields__ if isinstance(text := getattr(event, name), str)}
+    return structs.replace(
+        event, **{name: text[-TAIL:] if name == "tail" else truncate(text, MOST_TEXT) for name, text in texts.items()}
+    )
+
+
+def _restart(time: float, what: str, why: str) -> Restart:
+    return Restart(time=time, what=what, why=truncate(why, MOST_TEXT))
 
 
 def _metrics_address(text: str) -> str:

@@ -219,6 +219,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     restart_count: int = 0
     first_task: TaskId | None = None
     attempts: tuple[Attempt, ...] = ()
+    #: Later ones, of which nothing is told.
+    attempts_left_out: int = 0
     checkpoints: tuple[Checkpoint, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     #: Checkpoints that were due and were not evaluated.

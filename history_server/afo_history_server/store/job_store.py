@@ -93,10 +93,11 @@ class JobStore:
 
     def job(self, job_id: str) -> tuple[JobHistory, tuple[AnyRecord, ...]]:
         """A job now and its newest events, newest first. Raises `NotFound` and what `afo.storage` raises."""
-        paths = self.paths(job_id)
-        job, newest, errors = self._open_job(paths).look()
-        self._telemetry.count_errors(errors)
-        return job, newest
+        live = self._open_job(self.paths(job_id))
+        job = self._look(live)
+        while live.behind:
+            job = self._look(live)
+        return job, live.newest()
 
     def rights(self, job_id: str) -> tuple[str, str, Acls]:
         """(id, owner, access lists) of a job, as submitted: its log is not read for it. Raises as `job`."""
@@ -204,10 +205,24 @@ class JobStore:
         self._open.drop(paths.job_id)
         return self._open.put(paths.job_id, live)
 
+    def _look(self, live: LiveJob) -> JobHistory:
+        job, errors = live.look()
+        self._telemetry.count_errors(errors)
+        return job
+
     def _summary(self, job_id: str) -> JobSummary:
-        """The line of a job, whatever its state; an ended one takes three small files. Raises as `job`."""
+        """The line of a job, whatever its state; an ended one takes three small files. Raises as `job`.
+
+        Of a long log a part is read, and the next scan goes on: the list waits for no job's whole log.
+        """
         try:
             ended = summary_of_ended(self.files, self.paths(job_id))
         except Malformed:
             ended = None  # counted where the rest of the job is read
-        return ended or of_history(self.job(job_id)[0])
+        if ended is not None:
+            return ended
+        live = self._open_job(self.paths(job_id))
+        job = self._look(live)
+        if live.behind:
+            self._index.reread(job_id)
+        return of_history(job)

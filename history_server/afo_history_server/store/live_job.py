@@ -29,7 +29,10 @@ MAX_DOCUMENT, _MAX_VERDICT = 64 << 20, 4 << 20
 #: How old notes and tags of a job that is looked at may be.
 ANNOTATIONS_EVERY_S = 5.0
 #: No longer line of a log is read: requests read logs side by side, and what a line holds takes many times its bytes.
-MAX_LINE = 16 << 20
+#: `MAX_OTHER`: of an event that does not name each split; no honest one has as many bytes.
+MAX_LINE, MAX_OTHER = 16 << 20, 1 << 20
+#: Bytes of a job's log that one look reads, and the line in which they end: other jobs wait for it.
+SHARE = 4 << 20
 
 
 def read_head(files: JobFiles, paths: JobPaths) -> JobHead | None:
@@ -66,7 +69,7 @@ def read_annotations(files: JobFiles, paths: JobPaths) -> tuple[an.Annotations, 
 
 
 class LiveJob:
-    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new.
+    """Log and verdict of one job. Safe for threads; `look` is quick when nothing is new, and bounded else.
 
     `submitted`: `before` is all that will be known of the job's file; False while that is not there.
     """
@@ -77,12 +80,14 @@ class LiveJob:
         #: The job as submitted: whose it is, and who else may see it.
         self.before = before
         self._lock = threading.Lock()
-        self._log = EventTail(paths.events, files, max_line=MAX_LINE)
+        self._log = EventTail(paths.events, files, max_line=MAX_LINE, max_other=MAX_OTHER)
         self._fold = HistoryFold(before)
         self._verdict: ev.JobFinished | None = None
         #: The verdict is known and the whole log was read: nothing can come any more.
         self._closed = False
         self._damaged = 0
+        #: The newest look has left something to the next one.
+        self.behind = False
         #: What people said of it, why that cannot be read, and when it is read again.
         self._annotations, self._annotations_problem, self._annotations_due = an.NONE, "", 0.0
         #: What YARN says of a job that has not begun.
@@ -92,15 +97,20 @@ class LiveJob:
         """Take in what YARN says of a job whose Application Master has not begun."""
         self._words_of_yarn = words
 
-    def look(self) -> tuple[JobHistory, tuple[AnyRecord, ...], int]:
-        """The job now, its newest events, and how many parse errors are new. Raises what `afo.storage` raises."""
+    def look(self) -> tuple[JobHistory, int]:
+        """The job now, and how many parse errors are new. Raises what `afo.storage` raises."""
         with self._lock:
             errors = 0 if self._closed else self._read()
             job = structs.replace(self._fold.history(), unreadable_lines=self._log.damaged, cut=self._log.stopped)
             if job.state == "SUBMITTED" and self._words_of_yarn:
                 job = structs.replace(job, waiting=f"{job.waiting}; {self._words_of_yarn}")
             job = annotate_job(job, *self._read_annotations())
-            return (apply_verdict(job, self._verdict) if self._verdict else job), self._fold.newest(), errors
+            return (apply_verdict(job, self._verdict) if self._verdict else job), errors
+
+    def newest(self) -> tuple[AnyRecord, ...]:
+        """As of the last look: the newest events, newest first."""
+        with self._lock:
+            return self._fold.newest()
 
     def files(self) -> dict[int, FileProgress]:
         """As of the last look: row of a training file → the newest pass over it."""
@@ -120,9 +130,13 @@ class LiveJob:
             self._verdict = read_verdict(self._files, self._paths)
         except Malformed:
             self._damaged = 1
+        end, self.behind = self._log.read + SHARE, False
         for record in self._log.poll():
             self._fold.take(record)
-        self._closed = self._verdict is not None
+            if self._log.read >= end:
+                self.behind = True
+                break
+        self._closed = self._verdict is not None and not self.behind
         return self._log.damaged + self._damaged - before
 
 

@@ -4,8 +4,8 @@ import msgspec
 from flask import Blueprint, Response
 
 from afo_history_server.logs import log_files
-from afo_history_server.model.history_fold import KEPT_EVENTS
 from afo_history_server.model.job_history import AnyRecord
+from afo_history_server.model.newest_events import KEPT_EVENTS
 from afo_history_server.model.text import event_fields
 from afo_history_server.store.job_store import JobStore
 from afo_history_server.store.telemetry import CONTENT_TYPE, Telemetry
