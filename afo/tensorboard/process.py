@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -30,10 +30,15 @@ class TensorBoard:
         self.port, self.pid = port, popen.pid
         self.address = f"http://127.0.0.1:{port}/"
 
-    def await_listening(self) -> None:
-        """Raises `AfoError` with its last words if it ends, `WaitTimeout` if it does not come up."""
+    def await_listening(self, given_up: Callable[[], bool] = lambda: False) -> None:
+        """Returns once it listens or nobody waits any more (`given_up`).
+
+        Raises `AfoError` with its last words if it ends, `WaitTimeout` if it does not come up.
+        """
         deadline = time.monotonic() + START_S
         while not _listens(self.port):
+            if given_up():
+                return
             self.check()
             if time.monotonic() > deadline:
                 raise WaitTimeout(f"TensorBoard does not listen after {START_S:.0f} s: {self._last_words()}")

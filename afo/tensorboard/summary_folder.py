@@ -40,15 +40,24 @@ class SummaryFolder:
     """The event files below `url`, which `refresh` copies to `path` as they grow: no other file, and through no link.
 
     A projector's configuration, a checkpoint or a link in a job's summaries would have TensorBoard read files that are
-    none of the job's, with the rights of whoever runs it.
+    none of the job's, with the rights of whoever runs it. `room`: bytes that may be added to what was `copied`;
+    `given_up`: nobody wants the copy any more.
     """
 
-    def __init__(self, url: str, path: Path) -> None:
+    def __init__(
+        self, url: str, path: Path, room: Callable[[], int] = lambda: MAX_BYTES,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self.path = path
-        self._url = url
+        self._url, self._room, self._given_up = url, room, given_up
         #: Of each file, by its path below the summaries, the bytes that are in the copy.
         self._copied: dict[str, int] = {}
         self._said: set[str] = set()
+
+    @property
+    def copied(self) -> int:
+        """Bytes of all copies."""
+        return sum(self._copied.values())
 
     def refresh(self) -> None:
         """Copy what has grown; a file that cannot be read hides no other, and a job without summaries has none yet.
@@ -58,6 +67,8 @@ class SummaryFolder:
         local = parse(self._url).scheme == LOCAL
         with contextlib.suppress(NotFound):
             for file in self._list_local() if local else self._list_remote(self._url, 0):
+                if self._given_up():
+                    return
                 try:
                     self._take(file)
                 except (NotFound, StillOpen):
@@ -97,9 +108,12 @@ class SummaryFolder:
         begun = self._copied.setdefault(file.place, 0)
         if file.size < begun:  # another one of the same name
             begun = 0
-        room = MAX_BYTES - sum(self._copied.values()) + self._copied[file.place]
+        room = min(MAX_BYTES - self.copied, self._room()) + self._copied[file.place]
         if file.size > room:
-            self._say(f"event files in {self._url} are larger than {MAX_BYTES >> 20} MiB; what is beyond is not shown")
+            self._say(
+                f"event files in {self._url} are larger than what may be copied, {MAX_BYTES >> 20} MiB of a job at "
+                "most; what is beyond is not shown"
+            )
         if begun < (end := min(file.size, room)) or not end:
             self._copied[file.place] = self._copy(file, begun, end)
 
@@ -114,7 +128,7 @@ class SummaryFolder:
         ):
             source.seek(begun)
             copy.seek(begun)
-            while copy.tell() < end and (data := source.read(min(_BLOCK, end - copy.tell()))):
+            while not self._given_up() and copy.tell() < end and (data := source.read(min(_BLOCK, end - copy.tell()))):
                 copy.write(data)
             return copy.tell()
 

@@ -17,8 +17,8 @@ from afo.tensorboard.summary_folder import SummaryFolder
 #: TensorBoards at a time, and seconds without a request after which one ends.
 LIMIT = 4
 IDLE_S = 1800.0
-#: Resident bytes of one with all its processes, above which it ends.
-MAX_RSS = 2 << 30
+#: Resident bytes of one with all its processes, above which it ends, and bytes of its copies of event files.
+MAX_RSS = MAX_COPIES = 2 << 30
 #: Seconds between looks at one, and between copies of what has grown.
 _LOOK_S = 1.0
 _REFRESH_S = 15.0
@@ -38,16 +38,21 @@ class Shown(Struct, frozen=True):
 
 
 class Board:
-    """One TensorBoard, on a thread of its own: when that ends, so does the process."""
+    """One TensorBoard, on a thread of its own: when that ends, so does the process.
 
-    def __init__(self, key: str, prefix: str, shown: tuple[Shown, ...], clock: Callable[[], float]) -> None:
+    It has neither copies nor a process before it has one of the `slots`, and gives that back when both are gone.
+    """
+
+    def __init__(
+        self, key: str, prefix: str, shown: tuple[Shown, ...], clock: Callable[[], float], slots: threading.Semaphore
+    ) -> None:
         self.key = key
         #: Port of this machine once it answers, 0 before.
         self.port = 0
         self.pid = 0
         #: Why it ended, '' while it has not.
         self.ended = ""
-        self._prefix, self._shown, self._clock = prefix, shown, clock
+        self._prefix, self._shown, self._clock, self._slots = prefix, shown, clock, slots
         self.used = clock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"tensorboard {key}", daemon=True)
@@ -73,20 +78,36 @@ class Board:
 
     def _live(self) -> None:
         try:
-            with tempfile.TemporaryDirectory(prefix="afo-tb-") as scratch:
-                self._serve(Path(scratch))
+            while not self._stop.is_set():
+                if self._slots.acquire(timeout=_LOOK_S):
+                    self._live_in_slot()
+                    return
         except (AfoError, OSError) as error:
             self.stop(str(error))
         finally:
             self.stop("it ended by a bug; the history server's own log says more")  # unless a reason is known
 
+    def _live_in_slot(self) -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="afo-tb-") as scratch:
+                self._serve(Path(scratch))
+        finally:
+            self._slots.release()
+
     def _serve(self, scratch: Path) -> None:
-        folders = [SummaryFolder(job.summaries, scratch / job.label) for job in self._shown]
-        for folder in folders:
-            folder.refresh()
+        folders: list[SummaryFolder] = []
+
+        def room() -> int:
+            return MAX_COPIES - sum(folder.copied for folder in folders)
+
+        for job in self._shown:
+            folders.append(SummaryFolder(job.summaries, scratch / job.label, room, self._stop.is_set))
+            folders[-1].refresh()
+            if self._stop.is_set():
+                return
         options = ("--path_prefix", self._prefix, "--window_title", self.title, *_OPTIONS)
         with tensorboard(sys.executable, scratch, None, *options) as board:
-            board.await_listening()
+            board.await_listening(self._stop.is_set)
             self.pid = board.pid
             self.port = 0 if self._stop.is_set() else board.port
             self._keep(board, folders)
@@ -113,6 +134,7 @@ class TensorBoards:
         self._clock = clock
         self._lock = threading.Lock()
         self._boards: dict[str, Board] = {}
+        self._slots = threading.Semaphore(LIMIT)
 
     def use(self, key: str, prefix: str, shown: Callable[[], tuple[Shown, ...]]) -> Board:
         """The board of a key, started if there is none; for it, the one unused longest ends where there are many.
@@ -152,7 +174,7 @@ class TensorBoards:
             board.stop(f"others were opened, and there are at most {LIMIT}")
         for ended in [name for name, board in self._boards.items() if board.ended][:-_KEPT_ENDED]:
             del self._boards[ended]
-        self._boards[key] = Board(key, prefix, shown, self._clock)
+        self._boards[key] = Board(key, prefix, shown, self._clock, self._slots)
         self._boards[key].start()
         return self._boards[key]
 

@@ -101,6 +101,32 @@ def test_no_more_than_the_bounds(
     assert "more than 3 event files" in many
 
 
+def test_several_share_their_room(tmp_path: Path) -> None:
+    folders: list[SummaryFolder] = []
+
+    def room() -> int:
+        return 10 - sum(folder.copied for folder in folders)
+
+    for number in range(3):
+        written(tmp_path, f"{number}/{EVENTS}", b"1234")
+        folders.append(SummaryFolder(f"{tmp_path}/job/summaries/{number}", tmp_path / f"copy-{number}", room))
+    for _ in range(2):
+        assert [len(copied(folder)[EVENTS]) for folder in folders] == [4, 4, 2]
+    written(tmp_path, f"0/{EVENTS}", b"1")
+    assert [len(copied(folder)[EVENTS]) for folder in folders] == [1, 4, 4], "what is gone makes room"
+
+
+def test_a_copy_that_nobody_wants_any_more_ends_with_its_block(
+    folder: SummaryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary_folder, "_BLOCK", 2)
+    for place in ("a", "b"):
+        written(tmp_path, f"{place}/{EVENTS}", b"123456")
+    answers = iter((False, False, False))  # before the first file, and before each of its first blocks
+    monkeypatch.setattr(folder, "_given_up", lambda: next(answers, True))
+    assert list(copied(folder).values()) == [b"1234"]
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> SummaryFolder:
     """On a local disk."""

@@ -4,9 +4,11 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -19,6 +21,7 @@ from werkzeug.test import TestResponse
 
 from afo.errors import AfoError
 from afo.tensorboard import program as tensorboard_program
+from afo.tensorboard.summary_folder import SummaryFolder
 from afo_history_server.maintenance import tensorboards
 from afo_history_server.maintenance.tensorboards import LIMIT, Shown, TensorBoards
 from afo_history_server.web import proxy
@@ -204,6 +207,57 @@ def test_the_one_that_was_unused_longest_makes_room_and_nothing_is_left(boards: 
     until(lambda: boards.count() == 0)
     assert "nobody looked at it for 30 minutes" in started[0].ended
     until(lambda: not any(process.is_running() for process in processes))
+
+
+class Coming:
+    """Takes the place of `tensorboard`, of one that never listens; knows how many there are."""
+
+    def __init__(self) -> None:
+        self.now, self.seen = 0, list[int]()
+
+    @contextmanager
+    def __call__(self, python: str, scratch: Path, *_: object) -> Iterator["Coming"]:
+        self.now += 1
+        self.seen.append(len(list(scratch.parent.glob("afo-tb-*"))))
+        yield self
+        self.now -= 1
+
+    def await_listening(self, given_up: Callable[[], bool]) -> None:
+        until(given_up)
+
+    pid = port = 0
+
+
+def test_those_that_make_room_are_gone_before_others_begin(
+    boards: TensorBoards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tensorboards, "tensorboard", coming := Coming())
+    for number in range(4 * LIMIT):
+        boards.use(f"board-{number}", "/tb", lambda: (Shown("x", str(tmp_path)),))
+        until(lambda number=number: number >= LIMIT or coming.now == number + 1)
+    until(lambda: coming.now == LIMIT and boards.count() == LIMIT)
+    assert max(coming.seen) <= LIMIT
+    boards.close()
+    assert (coming.now, list(tmp_path.iterdir())) == (0, [])
+
+
+def test_one_that_nobody_wants_any_more_copies_nothing_and_starts_nothing(
+    boards: TensorBoards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first job's files are copied when it is told to end."""
+    monkeypatch.setattr(tensorboards, "tensorboard", coming := Coming())
+    copied: list[str] = []
+
+    def copying(folder: SummaryFolder) -> None:
+        copied.append(folder.path.name)
+        boards._boards["it"].stop("others were opened")
+        assert folder._given_up()
+
+    monkeypatch.setattr(SummaryFolder, "refresh", copying)
+    board = boards.use("it", "/tb", lambda: tuple(Shown(f"job-{number}", str(tmp_path)) for number in range(3)))
+    board.join()
+    assert (copied, coming.seen, board.ended) == (["job-0"], [], "others were opened")
 
 
 @pytest.mark.tensorflow
