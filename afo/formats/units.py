@@ -173,6 +173,11 @@ def parse_quantity(kind: type, value: object) -> object:
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 
 
+def variables_in(text: str) -> set[str]:
+    """Names of the variables that a text uses."""
+    return {name for match in _VARIABLE.finditer(text) for name in match.group(1, 3) if name}
+
+
 def expand_variables(text: str, variables: dict[str, str], room: int = MOST_CHARACTERS) -> list[str]:
     """Replace `{{dt}}`, `{{dt-1}}` and ranges `{{dt-6..dt}}`; a range multiplies the text.
 

@@ -56,9 +56,9 @@ def _sentence(what: str, steps: Steps, of_key: bool, document: Document, info: i
         return f"{document.place(at)}: {path_text(at)}: {what}"
     head = f"{document.place(steps)}: {path_text(steps)}: "
     value, wanted = _value_at(document.value, steps), describe_type(info)
-    guess = _guess(value, _words(info)) if isinstance(value, str) else ""
+    hint = guess(value, _words(info)) if isinstance(value, str) else ""
     quote = "; put it in quotes" if wanted.startswith("text") and isinstance(value, int | float) else ""
-    return f"{head}{_describe_value(value)} does not fit; {guess}allowed: {wanted}{quote}"
+    return f"{head}{_describe_value(value)} does not fit; {hint}allowed: {wanted}{quote}"
 
 
 def _find_named_key(what: str, steps: Steps, root: Value) -> Steps:
@@ -73,11 +73,11 @@ def _find_named_key(what: str, steps: Steps, root: Value) -> Steps:
 
 
 def _unknown_key(key: str, names: list[str], steps: Steps, document: Document) -> str:
-    guess, at = _guess(key, names), (*steps, key)
-    return f"{document.place(at)}: {path_text(at)}: unknown key `{key}`; {guess}allowed: {', '.join(sorted(names))}"
+    hint, at = guess(key, names), (*steps, key)
+    return f"{document.place(at)}: {path_text(at)}: unknown key `{key}`; {hint}allowed: {', '.join(sorted(names))}"
 
 
-def _guess(word: str, names: list[str]) -> str:
+def guess(word: str, names: list[str]) -> str:
     """A question about the nearest name, or the one that begins like the word; '' where there is none."""
     longer = [name for name in names if len(word) > 1 and (name.startswith(word) or word.startswith(name))]
     near = difflib.get_close_matches(word, names, n=1) or longer

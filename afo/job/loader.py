@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from afo.errors import SpecError, UsageError
-from afo.formats.units import MOST_CHARACTERS, expand_variables
-from afo.formats.yaml_file import convert
+from afo.formats.units import MOST_CHARACTERS, expand_variables, variables_in
+from afo.formats.yaml_file import convert, guess
 from afo.formats.yaml_tree import Document, Steps, Value, folder_of, parse_yaml, path_text, read_yaml
 from afo.job import Checkpoint, Data, Environment, Job, Model
 from afo.job.entry_point import split_entry
@@ -63,17 +63,33 @@ def read_again(
     """The job of an earlier submission's source, which errors call `name`, with more settings and variables."""
     if any(setting.partition("=")[0] == DEFAULTS for setting in settings):
         raise UsageError(f"--set {DEFAULTS}: the defaults of that time are part of {name}; submit the job file itself")
-    given = {**source.variables, **(variables or {})}
-    return _job_of(Layer(Document(name, source.tree), source.folder, source.inherited), settings, given)
+    layer = Layer(Document(name, source.tree), source.folder, source.inherited)
+    return _job_of(layer, settings, variables or {}, source.variables)
 
 
-def _job_of(layer: Layer, settings: Sequence[str], variables: Mapping[str, str]) -> tuple[Job, JobSource]:
+def _job_of(
+    layer: Layer, settings: Sequence[str], variables: Mapping[str, str], earlier: Mapping[str, str] | None = None
+) -> tuple[Job, JobSource]:
+    """The job with `variables` above those of an `earlier` submission, which need not be used any more."""
     for setting in settings:
         document, steps = with_setting(layer.document, setting)
         layer = layer.replace_value(steps, document)
-    job = _resolve_job(convert(layer.document, Job), layer, dict(variables))
+    job, given = convert(layer.document, Job), {**(earlier or {}), **variables}
+    resolver = _Resolver(layer, {**job.vars, **given})
+    resolved = _resolve_job(job, resolver)
+    _refuse_unused(variables, sorted(job.vars.keys() | resolver.used))
     tree = layer.document.value if isinstance(layer.document.value, dict) else {}
-    return job, JobSource(tree=tree, folder=layer.folder, variables=dict(variables), inherited=layer.inherited)
+    return resolved, JobSource(tree=tree, folder=layer.folder, variables=given, inherited=layer.inherited)
+
+
+def _refuse_unused(given: Mapping[str, str], known: list[str]) -> None:
+    """A variable of the command line that neither `vars` nor a text names: the job would run with a default instead."""
+    for name in given:
+        if name not in known:
+            raise SpecError(
+                f"--var {name}={given[name]}: `{name}` is used nowhere in the job; {guess(name, known)}"
+                f"variables: {', '.join(known) or 'none'}"
+            )
 
 
 def places_of(source: JobSource) -> dict[str, str]:
@@ -121,6 +137,8 @@ class _Resolver:
     variables: dict[str, str]
     #: Characters that the job's texts may still come to.
     room: int = MOST_CHARACTERS
+    #: Names of those that a text was found to use.
+    used: set[str] = field(default_factory=set)
 
     def expand_all(self, texts: Sequence[str], steps: Steps) -> tuple[str, ...]:
         return tuple(one for index, text in enumerate(texts) for one in self._expand(text, (*steps, index)))
@@ -165,6 +183,7 @@ class _Resolver:
         return [self.path(one, steps) for one in expanded]
 
     def _expand_text(self, text: str, steps: Steps) -> list[str]:
+        self.used.update(variables_in(text))
         try:
             expanded = expand_variables(text, self.variables, self.room)
         except SpecError as error:
@@ -176,8 +195,7 @@ class _Resolver:
         return SpecError(f"{self.layer.document.place(steps)}: {path_text(steps)}: {what}")
 
 
-def _resolve_job(job: Job, layer: Layer, given: dict[str, str]) -> Job:
-    resolver = _Resolver(layer, {**job.vars, **given})
+def _resolve_job(job: Job, resolver: _Resolver) -> Job:
     if job.program:
         _refuse_unheeded(resolver)
     return msgspec.structs.replace(

@@ -87,6 +87,28 @@ def test_an_unknown_variable_names_its_line(path: Path) -> None:
         load_job(path)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("outt=/o", r"^--var outt=/o: `outt` is used nowhere.*; did you mean `out`\? variables: dt, free, out$"),
+        ("x=1", "^--var x=1: `x` is used nowhere in the job; variables: dt, free, out$"),
+    ],
+)
+def test_a_variable_that_nothing_uses_is_refused(path: Path, given: str, message: str) -> None:
+    """`free` is not in `vars` and is used; the job file may keep variables that it does not use."""
+    settings, variables = ["name='{{free}}'", "checkpoint.dir=c"], parse_variables(["free=f", "out=/o"])
+    assert load_job(path, settings=settings, variables=variables).name == "f"
+    with pytest.raises(SpecError, match=message):
+        load_job(path, settings=settings, variables=variables | parse_variables([given]))
+
+
+def test_a_variable_of_an_earlier_submission_may_be_used_no_more(path: Path) -> None:
+    _, source = read_job(path, settings=["name='{{free}}'"], variables={"free": "f"})
+    assert read_again(source, "job x", settings=["name=n"])[0].name == "n"
+    with pytest.raises(SpecError, match="`free` is used nowhere"):
+        read_again(source, "job x", settings=["name=n"], variables={"free": "g"})
+
+
 def test_a_directory_is_one(path: Path) -> None:
     path.write_text(JOB.replace("{{out}}", "{{dt..dt+1}}"))
     with pytest.raises(SpecError, match="range of 2"):
