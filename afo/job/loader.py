@@ -110,7 +110,16 @@ def with_setting(document: Document, setting: str) -> tuple[Document, Steps]:
     inner = parse_yaml(text, source)
     value = _replace_value(document.value, steps, inner.value, source)
     kept = {at: place for at, place in document.places.items() if at[: len(steps)] != steps}
-    return Document(document.name, value, {**kept, steps: source}), steps
+    own = dict.fromkeys(_made_by(steps, document.value), source)
+    return Document(document.name, value, {**kept, **own}), steps
+
+
+def _made_by(steps: Steps, tree: Value) -> list[Steps]:
+    """What a value at `steps` brings into the tree: itself, and the mappings around it that were not there."""
+    there = 0
+    while isinstance(tree, dict) and there < len(steps) - 1 and (step := str(steps[there])) in tree:
+        tree, there = tree[step], there + 1
+    return [steps[:end] for end in range(there + 1, len(steps) + 1)]
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

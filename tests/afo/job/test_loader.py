@@ -66,6 +66,9 @@ def test_the_command_line_wins(path: Path) -> None:
             "--set roles.worker.memry=4g: $.roles.worker.memry: unknown key `memry`; did you mean",
         ),
         ("name.x=1", "no mapping to hold `x`"),
+        ("optimizer.adam.x=1", "--set optimizer.adam.x=1: $.optimizer.adam: unknown key `adam`"),
+        ("roles.wroker.memory=4g", "--set roles.wroker.memory=4g: $.roles.wroker: unknown key `wroker`"),
+        ("checkpoint.kepe.x=1", "--set checkpoint.kepe.x=1: $.checkpoint.kepe: unknown key `kepe`"),
         ("data.train=[", "--set data.train=[:2: column 1: not valid YAML"),
     ],
 )
