@@ -215,6 +215,7 @@ def _misfit(name: str, values: Values, wanted: tuple[ListKind, int | None]) -> s
     if size is not None and len(values) != size:
         return (
             f"feature `{name}` holds {len(values)} values where the schema's shape needs {size};"
-            " give it a `max_length` if their number varies"
+            " give it a `max_length` if their number varies, or make the records anew by this schema, if they were"
+            " split for another one (`afo data convert`)"
         )
     return ""

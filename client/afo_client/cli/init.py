@@ -10,7 +10,7 @@ from afo_client.cli.csv_options import csv_format, csv_options
 from afo_client.cli.options import examples
 from afo_client.terminal.console import print_result, say
 
-JOB_FILE, SCHEMA_FILE = "job.yaml", "schema.yaml"
+JOB_FILE = "job.yaml"
 
 
 @click.command(
@@ -37,7 +37,7 @@ def command(
 
     if (evaluation or label) and not train:
         raise UsageError("--eval and --label belong to --train; name the training files, too")
-    files = [folder / JOB_FILE, folder / SCHEMA_FILE]
+    files = [folder / JOB_FILE, folder / new_job.SCHEMA]
     for file in (*files, folder / new_job.RECORDS):
         if file.exists():
             raise AlreadyExists(f"{file} is there already and stays as it is; name another folder: afo init FOLDER")

@@ -2,8 +2,9 @@
 
 import json
 import os
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from afo.errors import UsageError
 from afo.job import Data
 from afo_client.submission.record_count import trained_records
 
-#: Where records that are made of CSV files lie, below a job file.
-RECORDS = "records"
+#: Beside a job file: its schema, and where records that are made of CSV files lie.
+SCHEMA, RECORDS = "schema.yaml", "records"
 _TEMPLATE = """\
 # A training job. `afo validate {file}` checks it, `afo submit {file}` starts it.
 # Relative paths are relative to this file. Every key, with values and defaults: docs/job-file.md.
@@ -35,7 +36,7 @@ roles:
   # chief: {{memory: 1536 MiB}}                       # saves and exports; left out: worker 0 does it, too
 
 data:
-  schema: schema.yaml
+  schema: {schema}
   train: {train}
 {eval}
   label: {label}
@@ -130,6 +131,7 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
         written = _convert(train, evaluation, folder, schema, csv_format)
         unmet = set.intersection(*(set(converted.unmet) for converted in written))
         notes += [f"no row has a label of {cell!r} (--positive)" for cell in sorted(unmet)]
+        notes.append(_how_to_convert_again({"train": train, "eval": evaluation}, folder, csv_format))
         size = size_for(Size.workers, written[0].records)
         train_glob, eval_glob = (f"{RECORDS}/{part}/part-*" for part in ("train", "eval"))
         return Inputs(schema, (train_glob,), (eval_glob,) if evaluation else (), chosen, tuple(notes), size=size)
@@ -154,6 +156,27 @@ def _convert(
     return written
 
 
+def _how_to_convert_again(parts: Mapping[str, Sequence[str]], folder: Path, csv_format: CsvFormat) -> str:
+    """What the records need once a person has changed the schema that they were made by."""
+    options = {
+        "--columns": [",".join(csv_format.columns)] if csv_format.columns else [],
+        "--delimiter": [csv_format.delimiter] if csv_format.delimiter else [],
+        "--separator": [csv_format.separator] if csv_format.separator else [],
+        "--skip-lines": [str(csv_format.skip_lines)] if csv_format.skip_lines else [],
+        "--missing": csv_format.missing,
+        "--positive": csv_format.positive,
+    }
+    # A tab is written as the options take it: text for a person holds no control characters.
+    words = [f"{name}={value}".replace("\t", r"\t") for name, values in options.items() for value in values]
+    words += ["--strip"] if csv_format.strip else []
+    lines = [
+        shlex.join(["afo", "data", "convert", *globs, "--schema", str(folder / SCHEMA),
+                    "--out", str(folder / RECORDS / part), f"--files={Size.workers}", "--overwrite", *words])
+        for part, globs in parts.items() if globs
+    ]  # fmt: skip
+    return f"the records were made by this schema; where you change it, make them again: {' && '.join(lines)}"
+
+
 def _relative(globs: Sequence[str], folder: Path) -> tuple[str, ...]:
     return tuple(glob if "://" in glob or os.path.isabs(glob) else os.path.relpath(glob, folder) for glob in globs)
 
@@ -164,6 +187,7 @@ def job_text(name: str, file: str, inputs: Inputs) -> str:
     cross = [feature.name for feature in inputs.schema.features if feature.kind != "dense"][:2]
     return _TEMPLATE.format(
         file=file,
+        schema=SCHEMA,
         name=json.dumps(name, ensure_ascii=False),
         variables=inputs.variables or f"{'# vars: {dt: 2026-11-19}':<{_COLUMN}}# used as {{{{dt}}}}, {{{{dt-1}}}}",
         evaluator=_comment_out(evaluated, "  evaluator: {memory: 1536 MiB, vcores: 1}", "measures each checkpoint"),

@@ -1,6 +1,7 @@
 """`afo init`: files that are valid as they are, also with each line that is offered as a comment."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,22 @@ def test_csv_files_become_records_and_the_job_is_valid(folder: Path, capsys: pyt
     assert "train: 2 files" in capsys.readouterr().out
     assert run(["init", "ctr", *words]) == 1
     assert "is there already and stays as it is" in capsys.readouterr().err
+
+
+def test_records_are_made_anew_by_a_changed_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cells of `site` hold the separator and are one value: the note's command makes them so."""
+    (folder / "my day.csv").write_text("site\tlabel\n" + "a|b\t1\nc\t0\nNA\t0\n" * 30)
+    words = ["--delimiter", r"\t", "--separator", "|", "--missing", "NA", "--missing", "it's"]
+    assert run(["init", "ctr", "--train", "my day.csv", "--eval", "my*.csv", *words]) == 0
+    note = next(line for line in capsys.readouterr().err.splitlines() if "make them again: " in line)
+    schema = Path("ctr/schema.yaml")
+    assert note.partition("note: ")[2] in schema.read_text()
+    schema.write_text(re.sub(r"max_length: \d+", "shape: []", schema.read_text()))
+    assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) != 0
+    assert "make the records anew by this schema" in capsys.readouterr().err
+    commands = [shlex.split(command) for command in note.partition("make them again: ")[2].split(" && ")]
+    assert [run(command[1:]) for command in commands] == [0, 0]
+    assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) == 0
 
 
 def test_csv_files_that_are_not_right_leave_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
