@@ -25,6 +25,7 @@ from afo import storage
 from afo.data.example import ListKind, Values
 from afo.data.feature import Feature
 from afo.data.io import arrays
+from afo.data.io.tfrecord import is_header, read_head, text_hint
 from afo.errors import DataError
 
 #: Numbers that are decoded at once, those of lists counted each; a string takes as much memory as several.
@@ -70,8 +71,20 @@ def open_parquet(url: str, path: str = "") -> Iterator[pq.ParquetFile]:
         try:
             yield pq.ParquetFile(pa.PythonFile(file, mode="r"))
         except (pa.ArrowException, OSError) as error:
-            reason = str(error).partition("\n")[0]
-            raise DataError(f"{url}: it cannot be read as Parquet: {reason}; write the file again") from error
+            reason = str(error).partition("\n")[0].rstrip(".")
+            hint = _hint(path or url) or "; write the file again"
+            raise DataError(f"{url}: it cannot be read as Parquet: {reason}{hint}") from error
+
+
+def _hint(url: str) -> str:
+    """What a file is that is no Parquet, as far as its first bytes tell."""
+    try:
+        head = read_head(url)
+    except DataError:
+        return ""
+    if is_header(head):
+        return "; it looks like TFRecord: say `data.format: tfrecord`"
+    return "" if head.startswith(b"PAR1") else text_hint(head)
 
 
 def facts(url: str) -> tuple[int, str]:

@@ -4,6 +4,7 @@ A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 b
 of the data. Offsets in errors count bytes of the uncompressed sequence.
 """
 
+import codecs
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -186,18 +187,35 @@ def _detect(file: BinaryIO) -> Literal["none", "gzip", "zlib"]:
     head = file.read(HEADER.size)
     file.seek(0)
     # A whole header with its checksum says TFRecord, whatever the first two bytes look like.
-    if len(head) == HEADER.size and masked_crc(head[:8]) == HEADER.unpack(head)[1]:
-        return "none"
-    return detect(head)
+    return "none" if is_header(head) else detect(head)
+
+
+def is_header(head: bytes) -> bool:
+    """Whether these bytes are the length of a record and its checksum."""
+    return len(head) == HEADER.size and masked_crc(head[:8]) == HEADER.unpack(head)[1]
+
+
+def read_head(url: str) -> bytes:
+    """The first bytes of a file, uncompressed: as many as the header of a record. Raises DataError."""
+    with storage.open_input(url) as file:
+        return _decompress(file, url, "auto").read(HEADER.size)
+
+
+def text_hint(head: bytes) -> str:
+    """What to say of a file that begins so where text cannot be read; empty if it does not look like text."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # of a character cut in two, nothing
+    except UnicodeDecodeError:
+        return ""
+    is_text = bool(text) and all(letter in "\t\n\r" or letter.isprintable() for letter in text)
+    return "; it looks like text: `afo data convert` writes TFRecord files of CSV" if is_text else ""
 
 
 def _hint(header: bytes) -> str:
     """What a file may be whose first record has no length."""
     if header.startswith(b"PAR1"):
         return "; it is a Parquet file: say `data.format: parquet`"
-    if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in header):
-        return "; it looks like text: `afo data convert` writes TFRecord files of CSV"
-    return _HINT_WHOLE
+    return text_hint(header) or _HINT_WHOLE
 
 
 def _length(header: bytes, name: str, offset: int, part: ByteRange | None) -> int:

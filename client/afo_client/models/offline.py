@@ -14,7 +14,8 @@ import msgspec
 
 from afo import errors
 from afo.data.io.split_files import find_splits
-from afo.errors import AfoError, NotFound, TrainingError
+from afo.data.io.tfrecord import read_head, text_hint
+from afo.errors import AfoError, DataError, NotFound, TrainingError
 from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
 from afo.process import lifetime
@@ -61,9 +62,12 @@ def saved_model(config: Config, named: str | None) -> SavedModel:
 
 
 def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
-    """The files of some globs, numbered from `number` on. Raises `NotFound`."""
+    """The files of some globs, numbered from `number` on. Raises `NotFound`, `DataError` where the first is text."""
     absolute = [pattern if "://" in pattern else os.path.abspath(os.path.expanduser(pattern)) for pattern in globs]
-    return [NumberedFile(place, file.url) for place, file in enumerate(find_splits(absolute), number)]
+    splits = find_splits(absolute)
+    if hint := text_hint(read_head(splits[0].url)):
+        raise DataError(f"{splits[0].url} holds no records{hint}")
+    return [NumberedFile(place, file.url) for place, file in enumerate(splits, number)]
 
 
 def run(

@@ -1,5 +1,7 @@
 """Parquet files: what a column may hold, only wanted columns read, the same samples as from TFRecord files."""
 
+import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from afo.data.example import decode
 from afo.data.feature import Feature
 from afo.data.io import parquet
-from afo.data.io.tfrecord import read_records
+from afo.data.io.tfrecord import frame, read_records
 from afo.data.prepare.inspect import inspect_files
 from afo.errors import DataError
 from click_records import SCHEMA, as_parquet, expected_acks, splitmix64, write_files
@@ -116,6 +118,24 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
     with pytest.raises(DataError, match=r"a\.parquet: it cannot be read as Parquet: .*write the file again"):
         list(parquet.rows(str(tmp_path / "a.parquet")))
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (frame(b"x" * 50), "it looks like TFRecord: say `data.format: tfrecord`"),
+        (gzip.compress(frame(b"x" * 50)), "it looks like TFRecord: say `data.format: tfrecord`"),
+        (b"age,income\n39,0\n", "it looks like text: `afo data convert` writes TFRecord files of CSV"),
+        (b"\x1f\x8b is not enough", "write the file again"),
+        (b"\x00\xff" * 9, "write the file again"),
+    ],
+    ids=["records", "gzip", "text", "damaged", "other"],
+)
+def test_what_a_file_is_that_is_no_parquet(tmp_path: Path, content: bytes, hint: str) -> None:
+    """The words of Arrow end without a stop before our own."""
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(DataError, match=rf"a: it cannot be read as Parquet: .*[^.]; {re.escape(hint)}$"):
+        parquet.facts(str(tmp_path / "a"))
 
 
 def test_rows_are_as_records(tmp_path: Path) -> None:

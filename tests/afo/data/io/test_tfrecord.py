@@ -112,6 +112,8 @@ def test_offsets_of_damage(compression: str) -> None:
     ("content", "hint"),
     [
         (b"age,income\n39,0\n", "looks like text: `afo data convert` writes TFRecord files of CSV"),
+        ("\ufeffid,größe\n39,0\n".encode(), "looks like text: `afo data convert` writes TFRecord files of CSV"),
+        ("großer Fluß".encode(), "looks like text: `afo data convert` writes TFRecord files of CSV"),
         (b"PAR1\x15\x04\x15\x80\x01\x15\x82\x01", "is a Parquet file: say `data.format: parquet`"),
         (b"\x00\xff" * 9, "is it a TFRecord file?"),
     ],
