@@ -4,7 +4,7 @@ import csv
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
@@ -19,6 +19,7 @@ _GZIP = ".gz"
 #: How files begin that are none, and what they are.
 _OTHERS = {
     b"PAR1": "Parquet, which a job reads as it is",
+    b"\xff\xfe": "text in UTF-16; convert it: `iconv -f UTF-16 -t UTF-8`",
     b"\x1f\x8b": f"compressed, and read so if its name ends in `{_GZIP}`",
 }
 #: Bytes of a line.
@@ -69,6 +70,12 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 #: With a header, and cells as they are.
 PLAIN = CsvFormat()
+
+
+def single_column_hint(columns: Sequence[str]) -> str:
+    """What to say of rows of one column whose name shows another delimiter; empty of others."""
+    other = next((one for one in ";\t|," if len(columns) == 1 and one in columns[0]), "")
+    return f"there is one column only; is its delimiter another one: --delimiter {other!r}?" if other else ""
 
 
 def csv_compression(url: str) -> str:
@@ -145,7 +152,16 @@ def open_csv(url: str, csv_format: CsvFormat) -> Iterator[CsvRows]:
             yield rows
         except (DataError, csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             begun = f"; its row begins in line {rows.row_line:,}" if rows.row_line < rows.line else ""
-            raise DataError(f"{url}:{rows.line}: {error}{begun}") from error
+            raise DataError(f"{url}:{rows.line}: {_in_words(error)}{begun}") from error
+
+
+def _in_words(error: Exception) -> str:
+    """An error of Python's readers, with what to do about it where they say what a programmer should do."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1} of the line is not UTF-8; convert the file: `iconv -f LATIN1 -t UTF-8`"
+    if "new-line character" in str(error):
+        return "a carriage return stands alone outside of quotes; end lines with LF or CR LF, or put the cell in quotes"
+    return str(error)
 
 
 def _require_text(first: bytes) -> None:

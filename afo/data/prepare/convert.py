@@ -11,7 +11,7 @@ import numpy as np
 
 from afo.data.example import Values, encode
 from afo.data.feature import Feature, Kind
-from afo.data.io.csv_file import CsvFormat, open_csv
+from afo.data.io.csv_file import CsvFormat, open_csv, single_column_hint
 from afo.data.io.csv_values import integer, number
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import Schema
@@ -116,7 +116,8 @@ class _Columns:
         if name in self._columns:
             return self._columns[name]
         near = difflib.get_close_matches(name, self._columns, n=1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
+        hint = single_column_hint(list(self._columns)) or (f"did you mean {near[0]!r}?" if near else "")
+        guess = f"{hint} " if hint else ""
         raise DataError(f"there is no column {name!r}; {guess}columns are: {', '.join(self._columns)}")
 
     def parse(self, cells: list[str]) -> dict[str, Values]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afo.data.io.csv_file import CsvFormat
+from afo.data.io.csv_file import CsvFormat, single_column_hint
 from afo.data.io.split_files import find_splits
 from afo.data.prepare.convert import Converted, convert_csv
 from afo.data.prepare.infer import infer_for_job, infer_schema, text_of
@@ -123,7 +123,8 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
     chosen = label or guessed.label
     if chosen is None or chosen not in names:
         what = f"--label {label}: no such feature in the data" if label else "no feature looks like the label"
-        raise UsageError(f"{what}; name one with --label; there are: {', '.join(names[:20])}")
+        hint = single_column_hint(names) or "name one with --label;"
+        raise UsageError(f"{what}; {hint} there are: {', '.join(names[:20])}")
     said = Data(train=tuple(train), label=chosen, sample_id=guessed.sample_id)
     schema, notes = infer_for_job(report.features, report.looked_at, said)
     notes += [report.unread] if report.unread else []

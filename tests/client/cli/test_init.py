@@ -69,6 +69,16 @@ def test_records_are_made_anew_by_a_changed_schema(folder: Path, capsys: pytest.
     assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) == 0
 
 
+def test_another_delimiter_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("day.csv").write_text("user;click\n1;0\n2;1\n")
+    for words in ([], ["--label", "click"]):
+        assert run(["init", "ctr", "--train", "day.csv", *words]) == 2
+        assert "there is one column only; is its delimiter another one: --delimiter ';'?" in capsys.readouterr().err
+    Path("schema.yaml").write_text("label: click\nfeatures: [{name: user, kind: categorical}]\n")
+    assert run(["data", "convert", "day.csv", "--schema", "schema.yaml", "--out", "out"]) != 0
+    assert "there is no column 'user'; there is one column only; is its delimiter" in capsys.readouterr().err
+
+
 def test_csv_files_that_are_not_right_leave_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{number},{number % 2}\n" for number in range(1200))
     (folder / "monday.csv").write_text(f"user,label\n{rows}x,1\n")

@@ -108,7 +108,7 @@ COMPRESSED = gzip.compress(HEADER.encode(), mtime=0)
         (HEADER + "1,j,1,\n", "in-0.csv:3: column 'income': the label is missing"),
         (HEADER + '1,"a\nb",1,0\n1,j,x,0\n', "in-0.csv:5: column 'city'"),
         (HEADER + '1,"j,1,0\n', "in-0.csv:3: unexpected end of data"),
-        (HEADER.encode() + b"1,\xff,1,0\n", "in-0.csv:.*utf-8"),
+        (HEADER.encode() + b"1,\xff,1,0\n", "in-0.csv:.*UTF-8"),
         ("age,jb,city,income\n1,j,1,0\n", "in-0.csv:1: there is no column 'job'; did you mean 'jb'"),
         ("age,job,job,city,income\n", "in-0.csv:1: column 'job' is there twice"),
         ("age,job,city,income\n", "hold no rows"),
@@ -229,8 +229,13 @@ def test_weights_stay_with_their_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        (b"age,job,city,income\n1,j,1,0\n1,\xe9,1,0\n", r":3: 'utf-8' codec"),
-        (b"\xff\xfea\0g\0e\0", r":1: 'utf-8' codec"),
+        (
+            b"age,job,city,income\n1,j,1,0\n1,\xe9,1,0\n",
+            ":3: byte 3 of the line is not UTF-8; convert the file: ",
+        ),
+        (b"\xff\xfea\0g\0e\0", ":1: this is no CSV; it is text in UTF-16; convert it: `iconv"),
+        (b"age,job,city,income\n1,j\r2,1,0\n", ":2: a carriage return stands alone outside of quotes; end lines"),
+        (b"age,job,city,income\r1,j,1,0\r", ":1: a carriage return stands alone outside of quotes; end lines"),
         (b"age,job,city,income\n" + b"x" * (MOST_LINE + 1), ":2: a line has more than"),
         (b'age,job,city,income\n1,j,1,0\n1,"j,1,0\n' + b"1,j,1,0\n" * 50, ":53: .*; its row begins in line 3$"),
     ],
