@@ -32,7 +32,7 @@ def describe_type(kind: inspect.Type) -> str:
         case inspect.CustomType():
             return _CUSTOM.get(kind.cls, kind.cls.__name__)
         case inspect.LiteralType():
-            return _alternatives(sorted(str(value) or "''" for value in kind.values))
+            return alternatives(sorted(str(value) or "''" for value in kind.values))
         case inspect.BoolType():
             return "true or false"
         case inspect.NoneType():
@@ -50,7 +50,7 @@ def describe_type(kind: inspect.Type) -> str:
 def _allowed_collection(kind: inspect.Type) -> str:
     match kind:
         case inspect.UnionType():
-            return _alternatives([describe_type(part) for part in kind.types])
+            return alternatives([describe_type(part) for part in kind.types])
         case inspect.ListType() | inspect.VarTupleType():
             item = f"list of {describe_type(kind.item_type)}"
             return item + _lengths(kind.min_length, kind.max_length, "item")
@@ -62,7 +62,8 @@ def _allowed_collection(kind: inspect.Type) -> str:
             return type(kind).__name__.removesuffix("Type").lower()
 
 
-def _alternatives(words: list[str]) -> str:
+def alternatives(words: list[str]) -> str:
+    """`a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from afo.errors import SpecError
-from afo.formats.type_text import bare, describe_type, type_at, type_info
+from afo.formats.type_text import alternatives, bare, describe_type, type_at, type_info
 from afo.formats.units import parse_quantity
 from afo.formats.yaml_tree import Document, Steps, Value, path_text
 
@@ -40,7 +40,7 @@ def _explain(error: str, document: Document, kind: type) -> str:
 
 def _sentence(what: str, steps: Steps, of_key: bool, document: Document, info: inspect.Type | None) -> str:
     if unknown := _UNKNOWN.fullmatch(what):
-        return _unknown_key(unknown[1], _keys(info), steps, document)
+        return _unknown_key(unknown[1], _keys(info), steps, document, _guess_section(unknown[1], info))
     if of_key and (bad := _KEY.fullmatch(what)) and isinstance(info, inspect.DictType):
         key_type = bare(info.key_type)
         names = [str(value) for value in key_type.values] if isinstance(key_type, inspect.LiteralType) else []
@@ -56,7 +56,7 @@ def _sentence(what: str, steps: Steps, of_key: bool, document: Document, info: i
         return f"{document.place(at)}: {path_text(at)}: {what}"
     head = f"{document.place(steps)}: {path_text(steps)}: "
     value, wanted = _value_at(document.value, steps), describe_type(info)
-    hint = guess(value, _words(info)) if isinstance(value, str) else ""
+    hint = guess(value, _words(info)) or _guess_form(value, info) if isinstance(value, str) else ""
     quote = "; put it in quotes" if wanted.startswith("text") and isinstance(value, int | float) else ""
     return f"{head}{_describe_value(value)} does not fit; {hint}allowed: {wanted}{quote}"
 
@@ -72,16 +72,35 @@ def _find_named_key(what: str, steps: Steps, root: Value) -> Steps:
     return steps
 
 
-def _unknown_key(key: str, names: list[str], steps: Steps, document: Document) -> str:
-    hint, at = guess(key, names), (*steps, key)
+def _unknown_key(key: str, names: list[str], steps: Steps, document: Document, hint: str = "") -> str:
+    hint, at = hint or guess(key, names), (*steps, key)
     return f"{document.place(at)}: {path_text(at)}: unknown key `{key}`; {hint}allowed: {', '.join(sorted(names))}"
 
 
 def guess(word: str, names: list[str]) -> str:
-    """A question about the nearest name, or the one that begins like the word; '' where there is none."""
+    """A question about the nearest name, the one that begins like the word or has it as its initials; else ''."""
     longer = [name for name in names if len(word) > 1 and (name.startswith(word) or word.startswith(name))]
-    near = difflib.get_close_matches(word, names, n=1) or longer
+    initials = [name for name in names if len(word) > 1 and "".join(part[:1] for part in name.split("_")) == word]
+    near = difflib.get_close_matches(word, names, n=1) or longer or initials
     return f"did you mean `{near[0]}`? " if near else ""
+
+
+def _guess_section(key: str, info: inspect.Type | None) -> str:
+    """Where a key belongs that stands above the sections, or choices, that have it; '' where none does."""
+    sections = []
+    for member in _members(info):
+        kind, name = bare(member.type), member.encode_name
+        if isinstance(kind, inspect.DictType):
+            kind, name = bare(kind.value_type), f"{name}.…"
+        if key in _keys(kind):
+            sections.append(f"`{name}`")
+    return f"it belongs under {alternatives(sections)}; " if sections else ""
+
+
+def _guess_form(word: str, info: inspect.Type) -> str:
+    """How a mapping is written of which somebody wrote the key alone: `adam` for `{adam: {}}`."""
+    is_section = any(member.encode_name == word and _keys(bare(member.type)) for member in _members(info))
+    return f"write `{{{word}: {{}}}}`; " if is_section else _guess_section(word, info)
 
 
 def _words(info: inspect.Type) -> list[str]:
@@ -92,9 +111,13 @@ def _words(info: inspect.Type) -> list[str]:
 
 
 def _keys(info: inspect.Type | None) -> list[str]:
+    return [member.encode_name for member in _members(info)]
+
+
+def _members(info: inspect.Type | None) -> list[inspect.Field]:
     if isinstance(info, inspect.UnionType):
-        return [key for part in info.types for key in _keys(bare(part))]
-    return [member.encode_name for member in info.fields] if isinstance(info, inspect.StructType) else []
+        return [member for part in info.types for member in _members(bare(part))]
+    return list(info.fields) if isinstance(info, inspect.StructType) else []
 
 
 def _describe_value(value: Value) -> str:
