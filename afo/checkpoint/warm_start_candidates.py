@@ -7,6 +7,7 @@ from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, parse_name, read_refusal
 from afo.errors import AfoError, DataError, NotFound
 from afo.job import WarmStart
+from afo.job.paths import is_job_id
 
 
 class Candidates(NamedTuple):
@@ -28,7 +29,8 @@ def candidates(source: str, own_url: str = "") -> Candidates:
         return Candidates((source,), ()) if storage.exists(source) else Candidates((), (f"{source} does not exist",))
     found: list[tuple[bool, float, tuple[int, int, bool], str]] = []
     passed_over: list[str] = []
-    for directory in _directories(source, own_url):
+    directories = _directories(source, own_url)
+    for directory in directories or ():
         refusal = read_refusal(directory)
         manifests = find_manifests(directory)
         if refusal is not None and manifests:
@@ -36,7 +38,7 @@ def candidates(source: str, own_url: str = "") -> Candidates:
         else:
             found += [_rank(manifest) for manifest in manifests]
     if not found and not passed_over:
-        passed_over.append(f"{source} holds no checkpoint")
+        passed_over.append(_nothing_at(source) if directories is None else f"{source} holds no checkpoint")
     return Candidates(tuple(ranked[-1] for ranked in sorted(found, reverse=True)), tuple(passed_over))
 
 
@@ -69,11 +71,18 @@ def nothing_found(passed_over: Iterable[str]) -> NotFound:
     )
 
 
-def _directories(source: str, own_url: str) -> list[str]:
+def _nothing_at(source: str) -> str:
+    """Of a path that is not there, which may be a job's id in place of one."""
+    hint = "; of a job name the directory of its checkpoints, e.g. `JOB_DIR/checkpoints`"
+    return f"{source} does not exist{hint if is_job_id(storage.name(source)) else ''}"
+
+
+def _directories(source: str, own_url: str) -> list[str] | None:
+    """The source and those in it; None where there is none."""
     try:
         inside = [entry.url for entry in storage.list_dir(source) if entry.is_dir]
     except NotFound:
-        return []
+        return None
     except AfoError as error:
         raise DataError(f"{source} is neither a directory nor a checkpoint's manifest: {error}") from error
     own = own_url.rstrip("/")

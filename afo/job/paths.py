@@ -10,9 +10,14 @@ _JOB_ID = re.compile(r"(application|local)_[0-9]+_[0-9]+")
 _NAME = re.compile(r"(?!\.*\Z)[^/\\\x00-\x1f\x7f]{1,255}")
 
 
+def is_job_id(text: str) -> bool:
+    """Whether a text is a job's id."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
 def check_job_id(text: str) -> str:
     """`text` if it is a job's id (`application_1700000000000_0001`, `local_…`). Raises `SpecError` otherwise."""
-    if not _JOB_ID.fullmatch(text):
+    if not is_job_id(text):
         raise SpecError(
             f"{text!r} is not a job id; one looks like application_1700000000000_0001 or local_1700000000000_0001"
         )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from afo import storage
 from afo.checkpoint.manifest import Manifest, read_manifest
 from afo.checkpoint.warm_start_candidates import newest
-from afo.errors import NotFound, SpecError
+from afo.errors import NotFound
 from afo.events.types import JobFinished
 from afo.formats import decoding
 from afo.job import ROW_TYPES, RowType
-from afo.job.paths import check_job_id
+from afo.job.paths import is_job_id
 from afo.site.config import Config
 from afo.storage.url import parse
 from afo.trainable.served import export_info
@@ -66,14 +66,14 @@ def read_export(place: str) -> Exported | None:
 def checkpoint_place(config: Config, named: str | None) -> str:
     """The directory of a job's checkpoints (of the last one if nothing is named), or what was named as one; a path as
     an absolute one."""
-    if named is None or is_job(named):
+    if named is None or is_job_id(named):
         return places(find_job(config, named))["checkpoints"]
     return _absolute(named)
 
 
 def _model_place(config: Config, named: str | None) -> str:
     """The same, but of a job that chose one of its checkpoints to export, that one's manifest."""
-    if named is None or is_job(named):
+    if named is None or is_job_id(named):
         ref = find_job(config, named)
         return _find_exported(ref) or places(ref)["checkpoints"]
     return _absolute(named)
@@ -99,12 +99,3 @@ def _is_of(ref: JobRef, manifest: str) -> bool:
     """A job's checkpoints lie in a directory of its name, wherever that is (`JobPaths.checkpoints`)."""
     steps = parse(manifest).path.split("/")
     return ref.job_id in steps and ".." not in steps
-
-
-def is_job(named: str) -> bool:
-    """Whether a text is a job's id."""
-    try:
-        check_job_id(named)
-    except SpecError:
-        return False
-    return True

@@ -131,8 +131,13 @@ def test_a_refused_model_is_no_source_unless_it_is_named_itself(tmp_path: Path) 
 
 
 def test_what_holds_no_checkpoint_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="holds no checkpoint"):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFound, match="empty holds no checkpoint"):
+        newest(str(tmp_path / "empty"))
+    with pytest.raises(NotFound, match=r"nothing does not exist$"):
         newest(str(tmp_path / "nothing"))
+    with pytest.raises(NotFound, match="local_1_2 does not exist; of a job name the directory of its checkpoints"):
+        newest(str(tmp_path / "local_1_2"))
     with pytest.raises(NotFound, match="does not exist"):
         newest(str(tmp_path / "manifest-g000001-s000000000001.json"))
     (tmp_path / "file").write_text("x")
@@ -203,7 +208,7 @@ def test_a_list_of_files_is_what_was_written(tmp_path: Path) -> None:
 
 def test_a_job_that_may_not_begin_anew_is_refused_before_anything_runs(tmp_path: Path) -> None:
     nothing, here = str(tmp_path / "nothing"), tmp_path / "day"
-    with pytest.raises(NotFound, match=r"^\$\.checkpoint\.warm_start: .*nothing holds no checkpoint; name another"):
+    with pytest.raises(NotFound, match=r"^\$\.checkpoint\.warm_start: .*nothing does not exist; name another"):
         first_of(WarmStart(sources=(nothing,)))
     assert first_of(WarmStart(sources=(nothing,), missing="fresh")) == ""
     manifest = write_checkpoint(here / "job_1", 10)

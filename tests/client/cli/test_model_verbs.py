@@ -197,11 +197,11 @@ def test_a_checkpoint_that_lacks_a_file_is_listed_with_it(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["lineage", "{folder}/nothing"], "holds no checkpoint; name a job, a directory of checkpoints, a manifest"),
+        (["lineage", "{folder}/nothing"], "does not exist; name a job, a directory of checkpoints, a manifest"),
         (["checkpoint", "ls", "{folder}/nothing"], "does not exist: nothing was saved there yet"),
         (["evaluate", "{folder}/day"], "was written by local_1_2, whose job and schema it takes to use it"),
         (["export", "{folder}/day", "--out", "{folder}/out"], "AFO_JOBS_ROOT"),
-        (["predict", "{folder}/nothing", "--data", "x", "--out", "{folder}/out"], "holds no checkpoint"),
+        (["predict", "{folder}/nothing", "--data", "x", "--out", "{folder}/out"], "nothing does not exist"),
     ],
 )
 def test_what_is_not_there(
