@@ -34,7 +34,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
     label: Annotated[Name | None, Meta(description="Feature that holds 0 or 1.")] = None
-    sample_id: Annotated[Name | None, Meta(description="Feature that names a sample, each number once.")] = None
+    sample_id: Annotated[Name | None, Meta(description="Names a sample; each number should occur once.")] = None
     stored: Annotated[
         dict[str, Literal["int64", "float"]],
         Meta(description="How labels and weight are stored where labels are not int64 or the weight is not float."),
