@@ -9,6 +9,9 @@ import click
 
 from afo import storage
 from afo.errors import NotFound, UsageError
+from afo.formats.yaml_file import guess
+from afo.job import ROLES
+from afo.job.paths import is_job_id
 from afo.site.config import load_config
 from afo_client.cli.job_argument import JobType, TaskType
 from afo_client.cli.options import examples
@@ -46,7 +49,8 @@ def command(
     """Print logs to stdout; with several of them each line begins with its task."""
     if follow and out:
         raise UsageError("--follow prints and --out copies; choose one")
-    if task is None and job is not None and is_task(job):
+    if task is None and job is not None and not is_job_id(job):
+        _require_task(job)
         job, task = None, job
     config = load_config()
     ref = find_job(config, job)
@@ -66,6 +70,15 @@ def command(
         printer.print_new(last=True)
     finally:
         watch.close()
+
+
+def _require_task(word: str) -> None:
+    """Raises `UsageError` for what is no job's id, if it is no task either."""
+    if not is_task(word):
+        hint = guess(word.partition(":")[0], [*ROLES, "am"])
+        raise UsageError(
+            f"{word!r} is not a job id, and no task; {hint}tasks are worker:0, ps (all of them), chief, evaluator, am"
+        )
 
 
 def _find_logs(

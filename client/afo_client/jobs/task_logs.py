@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afo import storage
@@ -16,6 +17,8 @@ _ATTEMPT = re.compile(r"\d{1,9}", re.ASCII)
 _ANCHOR = 2048
 #: Of a log no more is read, from its end. The Child keeps less of each; another one was put there by somebody else.
 _MOST_BYTES = 80 << 20
+#: Tasks that an error names.
+_MOST_NAMED = 20
 #: How the Child marks what it left out of a long log.
 _LEFT_OUT = b"\n[afo: bytes "
 
@@ -54,8 +57,17 @@ def find_logs(paths: JobPaths, task: str | None, attempt: int | None, *, all_att
         if task is None or task in (role, label):
             logs += _attempts(directory, label, attempt, all_attempts)
     if not logs and task is not None:
-        raise NotFound(f"there is no log of {task} in {paths.logs} yet; `afo status` shows the tasks")
+        raise NotFound(_nothing_of(task, attempt, paths, directories))
     return logs
+
+
+def _nothing_of(task: str, attempt: int | None, paths: JobPaths, names: Iterable[str]) -> str:
+    """What to say where a task has no log: which of them have, by the names of their directories."""
+    found = sorted(name.replace("_", ":") for name in names if _TASK_DIRECTORY.fullmatch(name))
+    shown = ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+    there = f"; there are logs of {shown}" if found else " yet"
+    what = task if attempt is None else f"attempt {attempt} of {task}"
+    return f"there is no log of {what} in {paths.logs}{there}; `afo status` shows the tasks"
 
 
 def _attempts(directory: str, label: str, attempt: int | None, all_attempts: bool) -> list[LogFile]:

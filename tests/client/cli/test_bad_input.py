@@ -232,6 +232,11 @@ def test_jobs_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str
         refused(capsys, 2, [verb, "../../etc"], "is not a job id")
 
 
+def test_a_task_that_is_none_is_not_taken_for_a_job(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "'werker:0' is not a job id, and no task; did you mean `worker`? tasks are worker:0, ps"
+    refused(capsys, 2, ["logs", "werker:0"], words)
+
+
 def test_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sbumit"]) == 2
     assert "sbumit" in capsys.readouterr().err

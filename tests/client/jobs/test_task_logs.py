@@ -39,8 +39,12 @@ def test_the_chief_of_a_job_without_one_is_its_first_worker(paths: JobPaths) -> 
 
 
 def test_what_is_not_there(paths: JobPaths) -> None:
-    with pytest.raises(NotFound, match="no log of worker:7"):
+    with pytest.raises(NotFound, match=r"no log of worker:7 in .*; there are logs of am, ps:0, worker:0, worker:1; "):
         find_logs(paths, "worker:7", None)
+    with pytest.raises(NotFound, match="no log of attempt 5 of worker:0 in "):
+        find_logs(paths, "worker:0", 5)
+    with pytest.raises(NotFound, match=r"no log of worker:0 in .* yet; `afo status`"):
+        find_logs(JobPaths(paths.root, "local_1_2"), "worker:0", None)
     with pytest.raises(UsageError, match="no task"):
         find_logs(paths, "wrker:0", None)
     assert not is_task("local_1_1")
