@@ -101,6 +101,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 return feature
         raise DataError(f"feature `{name}` is not in the schema; {nearest(name, self.names)}")
 
+    def stored_as(self, name: str, usual: ListKind) -> ListKind:
+        """How records hold a label, a weight or a sample id; a weight may be a feature as well."""
+        kinds = (feature.list_kind for feature in self.features if feature.name == name)
+        return next(kinds, self.stored.get(name, usual))
+
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
         tree = msgspec.to_builtins(self)
@@ -157,7 +162,8 @@ def read_schema(path: str | Path, data: Data | None = None) -> Schema:
 def parse_schema(text: str | bytes, source: str, data: Data | None = None) -> Schema:
     """The schema in a text that errors call `source`. Raises SpecError with its line.
 
-    With the `data` of a model's job, also for a label, or sample id, that is a feature: a model must not see it.
+    With the `data` of a model's job, also for a label, or sample id, that is a feature, which a model must not see, and
+    for a weight that is one of several values, or text.
     """
     return _schema_of(parse_yaml(text, source), data)
 
@@ -170,15 +176,21 @@ def _schema_of(document: Document, data: Data | None) -> Schema:
         )
     schema = convert(document, Schema)
     if data is not None:
-        _require_unseen(schema, data)
+        _check_outputs(schema, data)
     return schema
 
 
-def _require_unseen(schema: Schema, data: Data) -> None:
+def _check_outputs(schema: Schema, data: Data) -> None:
     for field, name in [*(("label", label) for label in data.labels), ("sample_id", data.sample_id)]:
         if name in schema.names:
             raise SpecError(
                 f"$.data.{field}: `{name}` is a feature of the schema, and a model must not see it; take it out"
+            )
+    for feature in schema.features:
+        if feature.name == data.weight and (feature.kind == "string" or feature.max_length or feature.size > 1):
+            raise SpecError(
+                f"$.data.weight: `{feature.name}` is a feature of the schema that is not one number; a weight is, in"
+                " every record"
             )
 
 

@@ -44,16 +44,16 @@ class RecordParser:
         self._inputs = {feature.name: _reading(feature) for feature in schema.features}
         #: The features by name as the model gets them, [B, values] each.
         self.specs = feature_specs(schema)
-        self._outputs = {name: _single_value(schema.stored.get(name, "int64")) for name in data.labels}
+        self._outputs = {name: _single_value(schema.stored_as(name, "int64")) for name in data.labels}
         if data.weight is not None:
-            self._outputs[data.weight] = _single_value(schema.stored.get(data.weight, "float"))
+            self._outputs[data.weight] = _single_value(schema.stored_as(data.weight, "float"))
         if data.sample_id is not None:
             self._outputs[data.sample_id] = _single_value("int64")
 
     def __call__(self, records: Any) -> Parsed:
         """`records`: string [B]."""
-        # The weight may be a feature as well; that decides on its shape then.
-        parsed = self._parse_records(records, self._outputs | self._inputs)
+        # The weight may be a feature as well; a record must hold it then, whatever the feature's default.
+        parsed = self._parse_records(records, self._inputs | self._outputs)
         return Parsed(self._select_inputs(parsed), *self._extract_outputs(records, parsed))
 
     def inputs(self, records: Any, by: Parse = parse_by_tensorflow) -> dict[str, Any]:

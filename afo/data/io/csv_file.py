@@ -43,6 +43,8 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     #: Column of the label; None: the one named as the schema's label.
     label: str | None = None
+    #: Column of the samples' weights, which a schema does not name; None: there is none.
+    weight: str | None = None
     #: Cells of the label column that mean 1, all others 0; empty: the cells are 0 or 1.
     positive: tuple[str, ...] = ()
 

@@ -69,7 +69,7 @@ def check_first(sets: Iterable[Sequence[SplitFile]], data: Data, schema: Schema)
             _require_outputs(records, data, url)
             validate_first(schema, records, data, url)
             if not data.max_bad_records:
-                _check_labels(records, data, url)
+                _check_outputs(records, data, url)
 
 
 def _first_records(urls: list[str], data: Data, schema: Schema) -> tuple[str, list[dict[str, Values]]]:
@@ -85,12 +85,8 @@ def _first_records(urls: list[str], data: Data, schema: Schema) -> tuple[str, li
 
 def _require_outputs(records: list[dict[str, Values]], data: Data, url: str) -> None:
     present = {name for record in records for name in record}
-    for key, name in (
-        *(("label", name) for name in data.labels),
-        ("weight", data.weight),
-        ("sample_id", data.sample_id),
-    ):
-        if name is not None and name not in present:
+    for key, name in _outputs(data):
+        if name not in present:
             known = ", ".join(sorted(present)[:20])
             raise DataError(
                 f"$.data.{key}: {url}: feature `{name}` is in none of the first {len(records)} records; "
@@ -98,12 +94,23 @@ def _require_outputs(records: list[dict[str, Values]], data: Data, url: str) -> 
             )
 
 
-def _check_labels(records: list[dict[str, Values]], data: Data, url: str) -> None:
+def _check_outputs(records: list[dict[str, Values]], data: Data, url: str) -> None:
     for number, record in enumerate(records):
-        for name in data.labels:
-            for value in record.get(name, ()):
-                if wrong := misfit_of_label(name, value):
-                    raise DataError(f"$.data.label: {url}: record {number}: {wrong}")
+        for key, name in _outputs(data):
+            if wrong := _misfit_of_output(key, name, record.get(name, [])):
+                raise DataError(f"$.data.{key}: {url}: record {number}: {wrong}")
+
+
+def _outputs(data: Data) -> Iterator[tuple[str, str]]:
+    """What the job reads of each record besides the features: key of the job file and name."""
+    yield from (("label", name) for name in data.labels)
+    yield from ((key, name) for key, name in (("weight", data.weight), ("sample_id", data.sample_id)) if name)
+
+
+def _misfit_of_output(key: str, name: str, values: Values) -> str:
+    if len(values) != 1:
+        return f"it holds {len(values)} values of `{name}` where one is needed"
+    return misfit_of_label(name, values[0]) if key == "label" else ""
 
 
 def _decode_records(

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from afo.data.example import decode, kind_of
+from afo.data.example import ListKind, decode, kind_of
 from afo.data.io.bad_records import BadRecords, misfit_of_label
 from afo.data.io.tfrecord import locate
 from afo.data.pipeline.batch_fragments import as_tensors
@@ -91,5 +91,5 @@ class Judge:
         return "it cannot be parsed"
 
     def _kinds(self, name: str) -> tuple[str, ...]:
-        usual = "float" if name == self._data.weight else "int64"
-        return (self._schema.stored.get(name, usual),)
+        usual: ListKind = "float" if name == self._data.weight else "int64"
+        return (self._schema.stored_as(name, usual),)

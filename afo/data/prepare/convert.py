@@ -107,6 +107,10 @@ class _Columns:
             self._features.append(
                 (self._position(schema.sample_id), Feature(name=schema.sample_id, kind="categorical"))
             )
+        self._weight = csv_format.weight
+        if self._weight is not None and self._weight not in schema.names:
+            kind: Kind = "categorical" if schema.stored.get(self._weight) == "int64" else "dense"
+            self._features.append((self._position(self._weight), Feature(name=self._weight, kind=kind)))
         self._label_name = schema.label
         self._label_column = csv_format.label or schema.label or ""
         self._label = self._position(self._label_column) if schema.label is not None else None
@@ -128,6 +132,8 @@ class _Columns:
         for position, feature in self._features:
             if found := self._values(cells[position], feature):
                 features[feature.name] = _PARSE[feature.kind](found, feature.name)
+        if self._weight is not None and self._weight not in features:
+            raise DataError(f"column {self._weight!r}: the weight is missing")
         if self._label is not None and self._label_name is not None:
             features[self._label_name] = np.array([self._label_value(cells[self._label])], np.int64)
         return features

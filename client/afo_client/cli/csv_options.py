@@ -29,8 +29,9 @@ def csv_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def csv_format(
     *, columns: str | None, delimiter: str | None, separator: str, skip_lines: int, strip: bool,
     missing: Sequence[str], positive: Sequence[str], label: str | None = None,
+    weight: str | None = None,
 ) -> CsvFormat:  # fmt: skip
-    """`label`: name of its column. Raises `UsageError`."""
+    """`label`, `weight`: names of their columns. Raises `UsageError`."""
     names = None if columns is None else tuple(name.strip() for name in columns.split(","))
     if names is not None and (not all(names) or len(set(names)) < len(names)):
         raise UsageError(f"--columns {columns!r}: a name is empty, or stands there twice")
@@ -45,4 +46,5 @@ def csv_format(
         missing=tuple(missing),
         positive=tuple(positive),
         label=label,
+        weight=weight,
     )

@@ -104,6 +104,7 @@ def with_progress(directory: str, parameters: SynthParameters, processes: int | 
 @click.option("--out", "directory", required=True, help="Directory for the TFRecord files.")
 @csv_options
 @click.option("--label", help="Column of the label; left out: the one named as the schema's label.")
+@click.option("--weight", help="Column of the samples' weights, for `data.weight`; every row must hold one.")
 @click.option("--files", "count", default=1, show_default=True, type=_POSITIVE, help="TFRecord files to write.")
 @click.option(
     "--compression", default="none", show_default=True, type=_COMPRESSION, help="Compression of the files written."
@@ -116,6 +117,7 @@ def convert(
     schema_path: str,
     directory: str,
     label: str | None,
+    weight: str | None,
     count: int,
     compression: Literal["none", "gzip", "zlib"],
     indexed: bool,
@@ -128,8 +130,8 @@ def convert(
         raise UsageError(f"--index and --compression {compression}: a compressed file is read from its start alone")
     urls = [split.url for split in find_splits(files)]
     written = convert_csv(
-        urls, directory, read_schema(schema_path), csv_format(label=label, **csv), count, compression, indexed=indexed,
-        overwrite=overwrite,
+        urls, directory, read_schema(schema_path), csv_format(label=label, weight=weight, **csv), count, compression,
+        indexed=indexed, overwrite=overwrite,
     )  # fmt: skip
     for cell in written.unmet:
         say(f"warning: no row has a label of {cell!r} (--positive)")

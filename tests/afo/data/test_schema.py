@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from afo.data.feature import Feature
 from afo.data.schema import Schema, parse_schema, read_schema
 from afo.errors import DataError, NotFound, SpecError
+from afo.job import Data
 
 TEXT = """\
 label: click
@@ -191,3 +192,22 @@ def test_without_records_every_feature_is_absent() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(DataError, match="did you mean `user_id`"):
         SCHEMA["user"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "wrong"),
+    [
+        ("kind: dense", False),
+        ("kind: categorical", False),
+        ("kind: dense, shape: [2]", True),
+        ("kind: dense, max_length: 1", True),
+        ("kind: string", True),
+    ],
+)
+def test_a_feature_that_is_the_weight_is_one_number(feature: str, wrong: bool) -> None:
+    text, data = f"features: [{{name: w, {feature}}}]", Data(train=("x",), weight="w")
+    if wrong:
+        with pytest.raises(SpecError, match=r"\$\.data\.weight: `w` is a feature of the schema that is not one number"):
+            parse_schema(text, "s", data)
+    else:
+        assert parse_schema(text, "s", data).names == ("w",)

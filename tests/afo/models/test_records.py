@@ -1,5 +1,7 @@
 """Parsing of records."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,6 +47,21 @@ def test_weight_and_identity_are_read_where_the_job_names_them() -> None:
     assert parsed.weight.numpy().tolist() == [0.5, 2.0]
     expected = hashing.hash_integers(tf.constant([7, 8], tf.int64)).numpy().view(np.int64)
     np.testing.assert_array_equal(parsed.identity.numpy(), expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "categorical"])
+@pytest.mark.parametrize("indicator", [False, True])
+def test_a_record_must_hold_its_weight_even_if_that_is_a_feature(kind: Any, indicator: bool) -> None:
+    value = 2.0 if kind == "dense" else 2
+    feature = Feature(name="w", kind=kind, default=value, missing_indicator=indicator and kind == "dense")
+    parser = RecordParser(Schema(features=(feature,)), Data(train=("x",), label="y", weight="w"))
+    weighed, not_weighed = encode({"y": [1], "w": [value]}), encode({"y": [1]})
+    assert parser(tf.constant([weighed])).features["w"].numpy().tolist() == [[2.0]]
+    assert parser.outputs(tf.constant([weighed])).weight.numpy().tolist() == [2.0]
+    for read in (parser, parser.outputs):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="w"):
+            read(tf.constant([weighed, not_weighed]))
+    assert len(parser.keyed_inputs(tf.constant([not_weighed]))[0]["w"]) == 1, "predictions need no weight"
 
 
 def test_a_weight_is_multiplied_by_that_of_the_class_and_of_what_was_sampled() -> None:

@@ -88,6 +88,16 @@ def test_columns_are_held_against_the_schema(folder: Path, columns: dict[str, li
         inspected(folder, train=pattern, eval=pattern)
 
 
+@pytest.mark.parametrize("key", ["weight", "sample_id"])
+def test_a_first_record_without_its_weight_or_sample_id_is_refused(folder: Path, key: str) -> None:
+    columns = {"x": [0.5, 1.5], "label": [0, 1], "w": pa.array([2, None], pa.int64())}
+    pq.write_table(pa.table(columns), folder / "b.parquet")
+    pattern = (str(folder / "b.parquet"),)
+    with pytest.raises(DataError, match=rf"data\.{key}: .*: record 1: it holds 0 values of `w` where one"):
+        inspected(folder, train=pattern, eval=pattern, **{key: "w"})
+    assert inspected(folder, train=pattern, eval=pattern, max_bad_records=0.5, **{key: "w"}).train
+
+
 def test_an_empty_file_before_the_others_is_passed_over(folder: Path) -> None:
     for name, values in (("b", []), ("c", [1])):
         columns = {"x": pa.array(map(float, values), pa.float32()), "label": pa.array(values, pa.int64())}

@@ -250,3 +250,12 @@ def test_many_columns_are_found_at_once() -> None:
     schema = Schema(features=tuple(Feature(name=each, kind="dense") for each in names[:30_000]))
     columns = _Columns(names, schema, PLAIN, set())
     assert len(columns.parse(["1"] * len(names))) == 30_000
+
+
+def test_a_column_of_weights_is_written_that_the_schema_does_not_list(tmp_path: Path) -> None:
+    schema = parse_schema("label: y\nfeatures:\n  - {name: a, kind: dense}\n", "s")
+    weighed = CsvFormat(weight="w")
+    convert(tmp_path, "a,w,y\n1,0.5,1\n,2,0\n", csv_format=weighed, schema=schema)
+    assert rows(tmp_path) == [{"a": [1.0], "w": [0.5], "y": [1]}, {"w": [2.0], "y": [0]}]
+    with pytest.raises(DataError, match=r"in-0.csv:3: column 'w': the weight is missing"):
+        convert(tmp_path, "a,w,y\n1,0.5,1\n1,,0\n", csv_format=weighed, schema=schema, overwrite=True)
