@@ -106,6 +106,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         kinds = (feature.list_kind for feature in self.features if feature.name == name)
         return next(kinds, self.stored.get(name, usual))
 
+    def complete(self, data: Data) -> Data:
+        """A job's section `data`, with this label and sample id where it names none."""
+        label = self.label if data.label is None else data.label
+        return msgspec.structs.replace(data, label=label, sample_id=data.sample_id or self.sample_id)
+
     def to_yaml(self) -> str:
         """The schema as a file's text, a feature a line; `parse_schema` reads it back."""
         tree = msgspec.to_builtins(self)

@@ -52,8 +52,12 @@ class Data(Section, frozen=True):
     ] = None
     compression: Literal["auto", "none", "gzip", "zlib"] = "auto"
     label: Annotated[
-        str | tuple[str, ...], Meta(description="Feature that holds 0 or 1; several for a model of several outputs.")
-    ] = "label"
+        str | tuple[str, ...] | None,
+        Meta(
+            description="Feature that holds 0 or 1; several for a model of several outputs. Left out: the schema's"
+            " `label`, or `label`."
+        ),
+    ] = None
     weight: Annotated[str | None, Meta(description="Feature that holds a sample's weight.")] = None
     class_weight: Annotated[
         dict[Literal["0", "1"], Annotated[float, Meta(gt=0)]],
@@ -61,7 +65,11 @@ class Data(Section, frozen=True):
              "in training, and biases predictions: the model no longer learns the rate of clicks."),
     ] = field(default_factory=dict)  # fmt: skip
     sample_id: Annotated[
-        str | None, Meta(description="Integer feature that identifies a sample; left out: its bytes.")
+        str | None,
+        Meta(
+            description="Integer feature that identifies a sample. Left out: the schema's `sample_id`, or the sample's"
+            " bytes."
+        ),
     ] = None
     batch_size: Annotated[
         PositiveInt, Meta(description="Samples in a step; a shorter batch moves the model by its share of this.")
@@ -74,6 +82,8 @@ class Data(Section, frozen=True):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels' names, one or more."""
+        if self.label is None:
+            return ("label",)
         return (self.label,) if isinstance(self.label, str) else self.label
 
     @property

@@ -33,7 +33,7 @@ def command(
     config = load_config(runtime)
     given = parse_variables(variables)
     job, source = read_job(job_file, settings=settings, variables=given, below=config.defaults)
-    found = check_job(config, job)
+    job, found = check_job(config, job)
     submitted = make_am_config(config, job, found, source)
     runtime_for(submitted.runtime, config).check(submitted, found.schema_text.decode())
     if trial:

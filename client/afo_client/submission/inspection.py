@@ -55,6 +55,14 @@ class Inspection(Struct, frozen=True):
     untried: str = ""
 
 
+def complete_job(job: Job) -> Job:
+    """The job with label and sample id of its schema where it names none. Raises as `inspect_job` about the schema."""
+    path = job.data.schema
+    if job.program or not path or (job.data.label is not None and job.data.sample_id is not None):
+        return job
+    return replace(job, data=parse_schema(_schema_text(path), path).complete(job.data))
+
+
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
     # Before the files, which take longer to list.

@@ -13,7 +13,7 @@ from afo.protocol.am_config import AmConfig
 from afo.site.config import Config, user_name
 from afo.site.user_state import UserState
 from afo_client.submission.first_rows import limit_records
-from afo_client.submission.inspection import Inspection, inspect_job
+from afo_client.submission.inspection import Inspection, complete_job, inspect_job
 from afo_client.submission.job_warnings import job_warnings
 from afo_client.submission.record_count import settle_steps
 from afo_client.submission.trial import try_job
@@ -36,15 +36,19 @@ class Plan:
         return self.inspection.schema_text.decode()
 
 
-def check_job(config: Config, job: Job) -> Inspection:
-    """Inspect all that the job names, within what the site allows. Raises what is wrong with the job."""
+def check_job(config: Config, job: Job) -> tuple[Job, Inspection]:
+    """Complete the job by its schema and inspect all that it names, within what the site allows.
+
+    Raises what is wrong with the job.
+    """
     config.limits.check(job, config.site)
     root, runtime = config.jobs_root(config.runtime.value), config.runtime.value
     UserState(config.state_dir).make_above(root)
+    job = complete_job(job)
     found = inspect_job(job, root)
     if job.program:
-        return found
-    return replace(found, warnings=tuple(job_warnings(job, found, local=runtime == "local")))
+        return job, found
+    return job, replace(found, warnings=tuple(job_warnings(job, found, local=runtime == "local")))
 
 
 def plan_job(
@@ -59,7 +63,7 @@ def plan_job(
     root = config.jobs_root(config.runtime.value)
     if limit is not None:
         job = smoke_job(job, limit)
-    found = check_job(config, job)
+    job, found = check_job(config, job)
     if trial and job.model.entry:
         found = try_job(job, found, local=config.runtime.value == "local")
     if limit is not None:

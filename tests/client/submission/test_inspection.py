@@ -21,7 +21,7 @@ from afo_client.cli.main import run
 from afo_client.cli.validate import plan_text
 from afo_client.submission.first_rows import limit_records
 from afo_client.submission.inspection import Inspection, check_writable, inspect_job
-from afo_client.submission.plan import make_am_config
+from afo_client.submission.plan import make_am_config, plan_job
 from fake_runtime import small_job, use_fake_runtime
 
 
@@ -104,6 +104,24 @@ def test_an_empty_file_before_the_others_is_passed_over(folder: Path) -> None:
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     pattern = (str(folder / "*.parquet"),)
     assert len(inspected(folder, train=pattern, eval=pattern).train) == 2
+
+
+def test_a_job_takes_label_and_sample_id_from_its_schema_where_it_names_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "schema.yaml").write_text("label: click\nsample_id: id\nfeatures: [{name: x, kind: dense}]\n")
+    with RecordWriter(str(folder / "a.tfrecord")) as writer:
+        for click in (0, 1):
+            writer.write(encode({"x": [0.5], "click": [click], "bought": [click], "id": [click]}))
+    config = load_config("local")
+    data = plan_job(config, job_of(folder)).am_config.job.data
+    assert (data.label, data.sample_id) == ("click", "id")
+    data = plan_job(config, job_of(folder, label="bought", sample_id="bought")).am_config.job.data
+    assert (data.label, data.sample_id) == ("bought", "bought")
+    assert run(["validate", str(folder / "job.yaml"), "--var", "dt=1", "--runtime", "local"]) == 0
+    with pytest.raises(DataError, match=r"data\.label: .*`label` is in none of"):
+        plan_job(config, job_of(folder, label="label"))
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_without_a_schema_one_is_inferred(folder: Path) -> None:
