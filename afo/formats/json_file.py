@@ -22,7 +22,7 @@ def encode(value: object) -> bytes:
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """The struct that `encode` wrote. Raises `SpecError` naming `where` and the field that does not fit."""
     try:
-        return require_bounded(msgspec.json.decode(data, type=kind, dec_hook=parse_quantity), data)
+        return require_bounded(msgspec.json.decode(data, type=kind, dec_hook=_quantity), data)
     except UNDECODABLE as error:
         raise SpecError(f"{where}: no {kind.__name__} that this version of afo understands: {reason(error)}") from error
 
@@ -44,6 +44,13 @@ def read(path: str | Path, kind: type[T]) -> T:
 def fetch(url: str, kind: type[T]) -> T:
     """As `read`, of a file by its URL. Raises what `decoding.whole` raises, and `SpecError`."""
     return decode(whole(url), kind, url)
+
+
+def _quantity(kind: type, value: object) -> object:
+    """As `parse_quantity`, of what `encode` wrote; jobs were stored with the seconds of an interval by time alone."""
+    if kind is Interval and isinstance(value, int | float):
+        value = str(Duration(value))
+    return parse_quantity(kind, value)
 
 
 def _plain(value: object) -> object:

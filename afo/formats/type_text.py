@@ -9,7 +9,7 @@ from afo.formats.units import Duration, Interval, Memory
 LEAST_FLOAT, MOST_FLOAT = 1e-30, 1e30
 _CUSTOM = {
     Memory: "memory, e.g. 8 GiB, 512m or 8192 (MiB)", Duration: "duration, e.g. 10m, 1h30m or 90s",
-    Interval: "duration, or e.g. 2000 steps, 500000 samples or 0.5 epochs",
+    Interval: "duration with its unit, or e.g. 2000 steps, 500000 samples or 0.5 epochs",
 }  # fmt: skip
 
 

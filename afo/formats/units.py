@@ -24,6 +24,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*(step|sample|epoch)s?")
 _MOST_STEPS = 1e15
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_OR_SECONDS = " or a number of seconds"
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*([+-]\s*\d+)?\s*(?:\.\.\s*(\w+)\s*([+-]\s*\d+)?\s*)?\}\}")
 
 #: That one may come to.
@@ -81,9 +82,7 @@ class Duration(float):
                 return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
             if re.fullmatch(r"\d+(\.\d+)?", text):
                 return float(text)
-        raise SpecError(
-            f"{_quote_value(value)} is not a duration; write e.g. '10m', '1h30m', '90s' or a number of seconds"
-        )
+        raise SpecError(f"{_quote_value(value)} is not a duration; write e.g. '10m', '1h30m', '90s'{_OR_SECONDS}")
 
     def __str__(self) -> str:
         rest, text = float(self), ""
@@ -100,7 +99,10 @@ class Interval(str):
 
     @classmethod
     def parse(cls, value: object) -> "Interval":
-        """Read a user's value. Raises `SpecError` on an unknown unit, none at all, or a part of a step or sample."""
+        """Read a user's value. Raises `SpecError` on an unknown unit, none at all, or a part of a step or sample.
+
+        A number without a unit is refused, too: by Keras one would mean epochs or steps, and not seconds.
+        """
         match = _INTERVAL.fullmatch(value.strip()) if isinstance(value, str) else None
         if match is None:
             return cls._by_time(value)
@@ -112,10 +114,19 @@ class Interval(str):
 
     @classmethod
     def _by_time(cls, value: object) -> "Interval":
+        if _is_bare(value):
+            number = str(value).strip()
+            counted = f"'{number} steps', '{number} samples', " if float(number).is_integer() else ""
+            raise SpecError(
+                f"{_quote_value(value)} has no unit; write '{number}m' or '{number}s' for a time, or {counted}"
+                f"'{number} epochs'"
+            )
         try:
             return cls(Duration(round(Duration.parse(value), 3)))
         except SpecError as error:
-            raise SpecError(f"{error}; or '2000 steps', '500000 samples', '0.5 epochs'") from error
+            # Seconds need their unit here.
+            said = str(error).removesuffix(_OR_SECONDS)
+            raise SpecError(f"{said}; or '2000 steps', '500000 samples', '0.5 epochs'") from error
 
     @property
     def seconds(self) -> float | None:
@@ -159,6 +170,13 @@ class Interval(str):
     @property
     def _amount(self) -> re.Match[str] | None:
         return _INTERVAL.fullmatch(self)
+
+
+def _is_bare(value: object) -> bool:
+    """Whether it is a number alone."""
+    if isinstance(value, str):
+        return re.fullmatch(r"\d+(\.\d+)?", value.strip()) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _quote_value(value: object) -> str:

@@ -14,7 +14,7 @@ from afo.formats.units import Bound, Interval
     ("written", "text", "numbers"),
     [
         ("10m", "10m", (600.0, None, None, None)),
-        (90, "1m30s", (90.0, None, None, None)),
+        ("90s", "1m30s", (90.0, None, None, None)),
         ("2000 steps", "2000 steps", (None, 2000, None, None)),
         (" 1 step ", "1 step", (None, 1, None, None)),
         ("500000 samples", "500000 samples", (None, None, 500_000, None)),
@@ -41,6 +41,14 @@ def test_as_users_write_it(written: object, text: str, numbers: tuple[float | No
 def test_what_is_none_is_refused(written: object, why: str) -> None:
     with pytest.raises(SpecError, match=why):
         Interval.parse(written)
+
+
+@pytest.mark.parametrize("written", [0.5, "0.5", " 0.5 ", 5, "5", 0])
+def test_a_number_without_a_unit_is_refused_with_those_that_there_are(written: object) -> None:
+    number = str(written).strip()
+    with pytest.raises(SpecError, match=rf"has no unit; write '{number}m' or .* or .*'{number} epochs'") as error:
+        Interval.parse(written)
+    assert ("steps" in str(error.value)) == ("." not in number), "half a step is none"
 
 
 @given(st.text(alphabet="0123456789. estpochaml+-", max_size=20) | st.integers() | st.floats())
