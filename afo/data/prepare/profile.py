@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -32,6 +33,8 @@ _SMOOTH = 0.5
 #: From where on a population stability index is usually called a large shift.
 DRIFTED = 0.25
 _NAN = math.nan
+#: Below it a float is a whole number of its own.
+_EXACT = 2**53
 
 
 class TopValue(msgspec.Struct, frozen=True):
@@ -100,7 +103,8 @@ class _Column:
     def __init__(self, name: str) -> None:
         self.name = name
         self.kind: ListKind | None = None
-        self._numbers: list[NDArray[np.float64]] = []
+        #: As they came: a float cannot hold every id of 64 bits.
+        self._numbers: list[NDArray[np.int64] | NDArray[np.float32]] = []
         self._bytes: list[bytes] = []
         self._records: list[int] = []
         self._lengths: list[int] = []
@@ -113,7 +117,7 @@ class _Column:
         if kind_of(values) != self.kind:
             raise DataError(f"{url}: feature `{self.name}` holds {kind_of(values)} values here and {self.kind} before")
         if isinstance(values, np.ndarray):
-            self._numbers.append(values.astype(np.float64))
+            self._numbers.append(values)
         else:
             self._bytes += values
         self._records.append(record)
@@ -134,6 +138,10 @@ class _Column:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
+        return self._stored.astype(np.float64)
+
+    @cached_property
+    def _stored(self) -> NDArray[Any]:
         return np.concatenate(self._numbers) if self._numbers else np.empty(0)
 
     @cached_property
@@ -143,7 +151,7 @@ class _Column:
     @cached_property
     def values(self) -> Sequence[float | bytes]:
         """One NaN for all, which are different ones to a dict."""
-        return self._bytes or [number if number == number else _NAN for number in self.numbers.tolist()]
+        return self._bytes or [number if number == number else _NAN for number in self._stored.tolist()]
 
     @property
     def not_finite(self) -> float:
@@ -229,7 +237,7 @@ def _profile_feature(
         mean=float(numbers.mean()) if numbers.size else None, std=float(numbers.std()) if numbers.size else None,
         min=float(numbers.min()) if numbers.size else None, max=float(numbers.max()) if numbers.size else None,
         quantiles=tuple(np.quantile(numbers, QUANTILES).tolist()) if numbers.size else (),
-        top=tuple(TopValue(_text(value), count / column.count) for value, count in counts.most_common(TOP)),
+        top=tuple(TopValue(value_text(value), count / column.count) for value, count in counts.most_common(TOP)),
         correlation=None if at is None else _correlation(column.numbers, at),
         label_info=None if at is None else _information(bins.of(column), at),
         drift=None if other is None or compared is None else bins.drift(column, table.records, compared, other.records),
@@ -305,5 +313,9 @@ def _entropy(shares: NDArray[np.float64]) -> float:
     return float(-np.sum(some * np.log(some)))
 
 
-def _text(value: float | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else f"{value:.6g}"
+def value_text(value: float | bytes) -> str:
+    """A value of a feature as it is shown: whole numbers whole, as ids differ in their last digits."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    is_whole = isinstance(value, int) or (value.is_integer() and abs(value) < _EXACT)
+    return str(int(value)) if is_whole else f"{value:.6g}"

@@ -13,6 +13,7 @@ from afo.data.io.split_files import find_splits
 from afo.data.prepare.convert import convert_csv
 from afo.data.prepare.infer import infer_schema, text_of
 from afo.data.prepare.inspect import FeatureReport, Report, inspect_files
+from afo.data.prepare.profile import value_text
 from afo.data.schema import read_schema
 from afo.data.synthetic.clicks import Answer, SynthParameters, synthesize
 from afo.data.synthetic.teacher import TeacherSpec
@@ -198,6 +199,6 @@ def _cells(feature: FeatureReport, looked_at: int) -> tuple[str, ...]:
         f"{feature.present / looked_at:.1%}",
         str(shortest) if shortest == longest else f"{shortest}-{longest}",
         str(feature.distinct),
-        "" if feature.min is None else f"{feature.min:g}",
-        "" if feature.max is None else f"{feature.max:g}",
+        "" if feature.min is None else value_text(feature.min),
+        "" if feature.max is None else value_text(feature.max),
     )

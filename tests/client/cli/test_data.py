@@ -111,3 +111,10 @@ def test_names_of_columns_are_looked_at(tmp_path: Path, options: tuple[str, ...]
     (tmp_path / "a.csv").write_text("1,2,3\n")
     with pytest.raises(UsageError, match=words):
         run("inspect", tmp_path / "a.csv", *options)
+
+
+def test_the_least_and_largest_id_are_shown_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,label\n1000000000001,1\n1000000000022,0\n")
+    shown = run("inspect", tmp_path / "a.csv").stdout
+    assert "1000000000001" in shown
+    assert "1000000000022" in shown

@@ -8,7 +8,7 @@ import pytest
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.prepare import profile
-from afo.data.prepare.profile import FeatureProfile, Profile, profile_files
+from afo.data.prepare.profile import FeatureProfile, Profile, profile_files, value_text
 from afo.errors import DataError, NotFound
 
 N = 4000
@@ -152,3 +152,20 @@ def test_what_is_not_finite_is_told_and_is_a_bin_of_its_own(tmp_path: Path) -> N
     assert [each.share for each in found.top] == [0.25] * 4
     assert found.drift is not None
     assert found.drift > 0.25
+
+
+def test_ids_that_differ_in_their_last_digits_are_told_apart(tmp_path: Path) -> None:
+    ids = [10**12 + 1] * 3 + [10**12 + 2] * 2 + [2**62, 2**62 + 1]
+    with RecordWriter(str(tmp_path / "a")) as writer:
+        for each in ids:
+            writer.write(encode({"id": [each], "price": [1e6 if each % 2 else 0.1]}))
+    found = profile_files([f"{tmp_path}/a"])
+    assert of(found, "id").distinct == 4
+    assert {value.value for value in of(found, "id").top} == {str(each) for each in ids}
+    assert {value.value for value in of(found, "price").top} == {"1000000", "0.1"}
+    assert of(found, "id").max == 2.0**62
+
+
+def test_values_as_they_are_shown() -> None:
+    shown = {1.5: "1.5", 1e300: "1e+300", float("nan"): "nan", float("-inf"): "-inf", -3.0: "-3", b"a": "a", 7: "7"}
+    assert [value_text(value) for value in shown] == [*shown.values()]
