@@ -83,7 +83,7 @@ def _numbers(view: JobView) -> list[str]:
     if not verdict.train_seconds:  # it never came to that, or it ran a program, whose steps nobody counts
         return [f"{span_text(verdict.seconds)} in all, {pluralize(verdict.restarts, 'restart')}"]
     lines = [
-        f"{verdict.samples:,} samples, {verdict.step:,} steps; {span_text(verdict.seconds)} in all, "
+        f"{verdict.samples:,} samples, {_steps(verdict.step, view.warm_steps)}; {span_text(verdict.seconds)} in all, "
         f"{span_text(verdict.train_seconds)} training",
         f"{_rate(view):,.0f} samples/s, {wait_text(verdict.input_wait, verdict.input_bound)}, "
         f"{pluralize(verdict.restarts, 'restart')}",
@@ -97,6 +97,13 @@ def _numbers(view: JobView) -> list[str]:
         cores, memory = ratio(verdict.core_hours, millions), ratio(verdict.memory_gb_hours, millions)
         lines.append(f"{cores:.3g} core-hours and {memory:.3g} GB-hours per million samples")
     return lines
+
+
+def _steps(step: int, before: int) -> str:
+    """The job's own steps, as the samples are its own, beside those of the model that it began with."""
+    if not 0 < before <= step:  # it began anew, or ended before its model was there
+        return f"{step:,} steps"
+    return f"{step - before:,} steps ({step:,} with the earlier model's)"
 
 
 def _rate(view: JobView) -> float:

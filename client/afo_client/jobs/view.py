@@ -78,6 +78,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     splits_done: int = 0
     splits_total: int = 0
     generation: int = 1
+    #: Steps of the earlier model that the training began with; `step` counts on from there.
+    warm_steps: int = 0
     #: Attempts after an end, and processes started anew in place; a request that is only made again is none.
     restarts: int = 0
     #: What a person should know of how the model came about (`afo.events.model_notes`).
@@ -200,6 +202,8 @@ class ViewFold:
                 self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
                              input_wait=event.input_wait, loss=event.loss, progress=event.progress,
                              seconds_left=event.seconds_left)  # fmt: skip
+            case ev.WarmStarted() if event.source:
+                self._change(warm_steps=event.step)
             case ev.Evaluated():
                 self._change(metrics=event.metrics)
             case ev.ExportDecided() if event.metrics:

@@ -8,7 +8,7 @@ from afo.events import types as ev
 from afo.events.event_tail import EventTail
 from afo.events.model_notes import notes_of
 from afo_client.jobs.summary import summary_json, summary_text
-from afo_client.jobs.view import ViewFold
+from afo_client.jobs.view import JobView, ViewFold
 from job_writer import DONE, JobWriter, task_id
 
 
@@ -33,6 +33,7 @@ def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_sai
         "quality gate refused (step 188): auc 0.6 is not within >=0.7",
     ]
     assert summary_json(log.view, {"model": "/m"}, 1)["notes"] == notes
+    assert log.view.warm_steps == 94
     assert all(f"\n{note}\n" in summary_text(log.view, {"logs": "/l"}) for note in notes)
 
 
@@ -64,3 +65,13 @@ def test_a_model_that_was_saved_before_its_job_ended_is_called_that() -> None:
     assert notes_of(begun) == (
         f"warm start from {begun.source}, saved before the end of its job, at step 9: 0 parts kept",
     )
+
+
+@pytest.mark.parametrize(("before", "words"), [(0, " samples, 687 steps; "), (647, " samples, 40 steps (687 with ")])
+def test_a_warm_started_job_tells_its_own_steps_beside_all(before: int, words: str) -> None:
+    verdict = ev.JobFinished(
+        state="SUCCEEDED", cause="succeeded", diagnostics="", metrics={}, samples=20_000, step=687, seconds=2.0,
+        train_seconds=1.0, core_hours=1.0, memory_gb_hours=1.0, restarts=0,
+    )  # fmt: skip
+    view = JobView(job_id="local_1_1", state="SUCCEEDED", step=687, warm_steps=before, verdict=verdict)
+    assert words in summary_text(view, {})

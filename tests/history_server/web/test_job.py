@@ -381,9 +381,10 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
             made_new=("device: new",), dropped=("liked: not in this model",), passed_over=("m-39: refused",),
         ),
         ev.ExportDecided(manifest="m-80", step=80, allowed=False, checks=checks),
+        ev.Sample(step=80, samples=9, samples_per_s=1.0, input_wait=0.4, loss=0.5),
     )  # fmt: skip
     found = words(page(client, running))
-    for part in ("Initialized from hdfs://a/manifest-40 , step 40: 2 parts kept, ",
+    for part in ("Step 80, 40 of them of this job", "Initialized from hdfs://a/manifest-40 , step 40: 2 parts kept, ",
                  "newly initialized device: new, dropped liked: not", "Skipped: m-39: refused",
                  "Not exported: m-80 , step 80.", "auc 0.61 is not within"):  # fmt: skip
         assert part in found
