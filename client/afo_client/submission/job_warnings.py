@@ -21,7 +21,8 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     """`found`: what it will read; `local`: all of it runs on this machine."""
     data = job.data
     yield from _idle_workers(job, len(found.splits))
-    yield from _few_steps(job, found.records)
+    # A model that was trained before learns from a few steps, too: of a day, or an hour.
+    yield from () if found.warm_start else _few_steps(job, found.records)
     yield from _cooldown(job, found.records)
     yield from _evaluations(job, found.records)
     for key, files in (("train", found.train), ("eval", found.eval)):

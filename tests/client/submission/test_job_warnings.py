@@ -31,7 +31,7 @@ def write(path: Path, count: int, label: Callable[[int], int] = lambda number: n
 
 def warned(
     train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, entry: str = "x.py:f",
-    steps: int | None = None, every: str = "10m", **data: Any,
+    steps: int | None = None, every: str = "10m", warm_start: str = "", **data: Any,
 ) -> list[str]:  # fmt: skip
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
     given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
@@ -42,7 +42,7 @@ def warned(
     files = find_splits(given.train)
     found = Inspection(
         b"", files, find_splits(given.eval) if evaluation else (), files * splits,
-        records=trained_records(files, given),
+        records=trained_records(files, given), warm_start=warm_start,
     )  # fmt: skip
     return list(job_warnings(job, found, local=local))
 
@@ -65,6 +65,12 @@ def test_few_steps_are_counted_by_the_length_of_the_first_records(tmp_path: Path
     assert warned(str(tmp_path / "a.gz"), batch_size=256) == [], "how many records it holds is not known"
     (warning,) = warned(str(tmp_path / "a.gz"), entry="")
     assert "the learning rate stays as it is to the end" in warning
+
+
+def test_a_warm_start_may_be_of_few_steps(tmp_path: Path) -> None:
+    train = write(tmp_path / "train", 1000)
+    assert warned(train, batch_size=256, warm_start="models/manifest-1.json") == []
+    assert len(warned(train, batch_size=256)) == 1
 
 
 def test_steps_that_are_said_and_are_not_those_that_will_be_made(tmp_path: Path) -> None:
