@@ -15,6 +15,8 @@ FEW_STEPS = 100
 LABEL_RECORDS = (200, 20_000)
 #: Processes of a local job on one core, above which they mostly wait for each other.
 PROCESSES_PER_CORE = 4
+#: Share of `decay_steps` that a job should make: by an exponential decay the rate falls a little in each.
+_LEAST_DECAY = {"exponential": 0.1, "linear": 0.5, "cosine": 0.5}
 
 
 def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
@@ -24,6 +26,8 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     # A model that was trained before learns from a few steps, too: of a day, or an hour.
     yield from () if found.warm_start else _few_steps(job, found.records)
     yield from _cooldown(job, found.records)
+    # The decay counts from the earlier model's steps on, and those are not known here.
+    yield from () if found.warm_start else _decay(job, found.records)
     yield from _evaluations(job, found.records)
     for key, files in (("train", found.train), ("eval", found.eval)):
         if files:
@@ -65,6 +69,18 @@ def _cooldown(job: Job, records: int | None) -> Iterator[str]:
     made = steps_of(job, records)
     if schedule.cooldown and schedule.steps and made is not None and not 0.9 <= schedule.steps / max(made, 1) <= 1.1:
         yield f"`optimizer.schedule.steps` is {schedule.steps:,}, and the job will make about {pluralize(made, 'step')}"
+
+
+def _decay(job: Job, records: int | None) -> Iterator[str]:
+    schedule, made = job.optimizer.schedule, steps_of(job, records)
+    if schedule.decay == "none" or made is None:
+        return
+    passed = max(0, made - schedule.warmup_steps) / schedule.decay_steps
+    if passed < _LEAST_DECAY[schedule.decay]:
+        yield (
+            f"`optimizer.schedule.decay_steps` is {schedule.decay_steps:,}, and the job will make about"
+            f" {pluralize(made, 'step')}: {passed:.1%} of its {schedule.decay} decay; take fewer `decay_steps`"
+        )
 
 
 def _evaluations(job: Job, records: int | None) -> Iterator[str]:

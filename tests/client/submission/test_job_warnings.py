@@ -31,13 +31,13 @@ def write(path: Path, count: int, label: Callable[[int], int] = lambda number: n
 
 def warned(
     train: str, evaluation: str = "", *, workers: Any = 1, local: bool = False, splits: int = 1, entry: str = "x.py:f",
-    steps: int | None = None, every: str = "10m", warm_start: str = "", **data: Any,
+    steps: int | None = None, every: str = "10m", warm_start: str = "", schedule: Schedule | None = None, **data: Any,
 ) -> list[str]:  # fmt: skip
     roles: Any = {"ps": RoleSpec(), "worker": RoleSpec(instances=workers)}
     given = Data(train=(train,), eval=(evaluation,) if evaluation else (), label="click", **data)
     job = Job(
         name="x", roles=roles, data=given, model=Model(entry=entry), train=Train(eval_every=Interval.parse(every)),
-        optimizer=Optimizer(schedule=Schedule(steps=steps)),
+        optimizer=Optimizer(schedule=schedule or Schedule(steps=steps)),
     )  # fmt: skip
     files = find_splits(given.train)
     found = Inspection(
@@ -78,6 +78,24 @@ def test_steps_that_are_said_and_are_not_those_that_will_be_made(tmp_path: Path)
     assert warned(train, batch_size=5, entry="", steps=210) == []
     (warning,) = warned(train, batch_size=5, entry="", steps=500)
     assert warning == "`optimizer.schedule.steps` is 500, and the job will make about 200 steps"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "share"),
+    [
+        (Schedule(decay="linear"), "0.2%"), (Schedule(decay="cosine", decay_steps=401), "49.9%"),
+        (Schedule(decay="exponential", decay_steps=1000, warmup_steps=150), "5.0%"),
+        (Schedule(decay="exponential", decay_steps=1000), ""), (Schedule(decay="linear", decay_steps=200), ""),
+        (Schedule(), ""),
+    ],
+)  # fmt: skip
+def test_a_decay_that_is_longer_than_the_job(tmp_path: Path, schedule: Schedule, share: str) -> None:
+    train = write(tmp_path / "train", 1000)
+    found = warned(train, batch_size=5, schedule=schedule)
+    assert [f"will make about 200 steps: {share} of its {schedule.decay} decay" in each for each in found] == (
+        [True] if share else []
+    )
+    assert warned(train, batch_size=5, schedule=schedule, warm_start="models/manifest-1.json") == []
 
 
 def test_evaluations_farther_apart_than_the_job_is_long(tmp_path: Path) -> None:
