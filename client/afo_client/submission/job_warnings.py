@@ -13,6 +13,8 @@ from afo_client.terminal.console import pluralize
 FEW_STEPS = 100
 #: Records that are looked through for both classes of a label: so many at once, and so many where those held one.
 LABEL_RECORDS = (200, 20_000)
+#: Memory below which a task, with TensorFlow, and an Application Master cannot run, and what may be meant as GiB.
+LEAST_MIB, LEAST_MASTER_MIB, MOST_GUESSED_GIB = 256, 64, 64
 #: Processes of a local job on one core, above which they mostly wait for each other.
 PROCESSES_PER_CORE = 4
 #: Share of `decay_steps` that a job should make: by an exponential decay the rate falls a little in each.
@@ -22,6 +24,7 @@ _LEAST_DECAY = {"exponential": 0.1, "linear": 0.5, "cosine": 0.5}
 def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     """`found`: what it will read; `local`: all of it runs on this machine."""
     data = job.data
+    yield from small_containers(job)
     yield from _idle_workers(job, len(found.splits))
     # A model that was trained before learns from a few steps, too: of a day, or an hour.
     yield from () if found.warm_start else _few_steps(job, found.records)
@@ -35,6 +38,15 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     processes, cores = sum(spec.count for spec in job.roles.values()), len(os.sched_getaffinity(0))
     if local and processes > PROCESSES_PER_CORE * cores:
         yield f"{processes} processes on {pluralize(cores, 'core')} of this machine; take fewer, or --runtime yarn"
+
+
+def small_containers(job: Job) -> Iterator[str]:
+    """Containers that cannot hold their process: a number without a unit is MiB, as Hadoop has it."""
+    sizes = {f"roles.{role}.memory": (spec.memory, LEAST_MIB) for role, spec in job.roles.items()}
+    for key, (memory, least) in {**sizes, "am.memory": (job.am.memory, LEAST_MASTER_MIB)}.items():
+        if memory < least:
+            guess = f"did you mean {int(memory)} GiB?" if memory <= MOST_GUESSED_GIB else f"give it {least} MiB or more"
+            yield f"`{key}` is {int(memory)} MiB, less than its process takes; {guess}"
 
 
 def _idle_workers(job: Job, splits: int) -> Iterator[str]:

@@ -12,12 +12,12 @@ import pytest
 from afo.data.example import encode
 from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import RecordWriter
-from afo.formats.units import Interval
-from afo.job import Data, Elastic, Job, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.formats.units import Interval, Memory
+from afo.job import Data, Elastic, Job, MasterSpec, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
 from afo_client.cli.main import run
 from afo_client.submission import job_warnings as module
 from afo_client.submission.inspection import Inspection
-from afo_client.submission.job_warnings import job_warnings
+from afo_client.submission.job_warnings import job_warnings, small_containers
 from afo_client.submission.record_count import trained_records
 from fake_runtime import small_job
 
@@ -141,6 +141,21 @@ def test_more_processes_than_this_machine_can_run(tmp_path: Path, monkeypatch: p
     (warning,) = warned(train, workers=50, splits=50, batch_size=5, local=True)
     assert warning.startswith("51 processes on 2 cores of this machine")
     assert warned(train, workers=50, splits=50, batch_size=5) == [], "a cluster has other cores"
+
+
+def test_memory_without_its_unit() -> None:
+    def of(worker: object, master: object = "1 GiB") -> list[str]:
+        roles: Any = {"worker": RoleSpec(memory=Memory.parse(worker)), "ps": RoleSpec()}
+        return list(
+            small_containers(Job(name="x", roles=roles, am=MasterSpec(memory=Memory.parse(master)), program="a"))
+        )
+
+    assert of("256m", "64m") == []
+    assert of(2) == ["`roles.worker.memory` is 2 MiB, less than its process takes; did you mean 2 GiB?"]
+    assert of(200, 2) == [
+        "`roles.worker.memory` is 200 MiB, less than its process takes; give it 256 MiB or more",
+        "`am.memory` is 2 MiB, less than its process takes; did you mean 2 GiB?",
+    ]
 
 
 def test_validate_shows_them(
