@@ -12,6 +12,7 @@ from afo.events.job_costs import Costs
 from afo.events.types import JobFinished
 from afo.job.paths import JobPaths
 from afo.job_dir import forced_end
+from afo.job_dir.last_words import MOST_BYTES, end_words
 from afo.job_dir.local_job import state_of
 from afo.yarn.resource_manager import Application
 from afo_history_server.model.job_history import JobHistory
@@ -36,19 +37,27 @@ class Cluster(Protocol):
 
 
 class ThisMachine:
-    """Local jobs, by the locks of their processes. `paths`: of a job."""
+    """Local jobs, by the locks of their processes."""
 
-    def __init__(self, paths: Callable[[str], JobPaths]) -> None:
-        self._paths = paths
+    def __init__(self, store: JobStore) -> None:
+        self._store = store
 
     def application(self, application_id: str) -> Application:
-        """One job; its `Application` says no more than whether it is over. Raises `StorageError`."""
-        state = state_of(self._paths(application_id))
+        """One job; its `Application` says no more than whether it is over, and why. Raises `StorageError`."""
+        paths = self._store.paths(application_id)
+        state = state_of(paths)
         final = {"KILLED": "KILLED", "ENDED": "FAILED"}.get(state, "")
         return Application(
             id=application_id, user="", name="", queue="", state=final or "RUNNING", final_status=final,
-            diagnostics="its process is gone from this machine",
+            diagnostics="ended by force" if final == "KILLED" else end_words(self._end_of_log(paths)) if final else "",
         )  # fmt: skip
+
+    def _end_of_log(self, paths: JobPaths) -> bytes:
+        """What its client would show of it."""
+        try:
+            return self._store.files.read_end(f"{paths.am_log(1)}/stderr", MOST_BYTES)
+        except AfoError as error:
+            return str(error).encode()
 
 
 class LostJobs:
@@ -63,7 +72,7 @@ class LostJobs:
         """The jobs that were closed. Raises `ClusterUnreachable`; a job that cannot be closed is passed over."""
         silent = list(self._silent(self._store.jobs().jobs))
         local, yarn = ([job.job_id for job in silent if job.runtime == name] for name in ("local", "yarn"))
-        machine = ThisMachine(self._store.paths)
+        machine = ThisMachine(self._store)
         closed = [job_id for job_id in local if self._closes(job_id, machine)]
         cluster = self._cluster() if yarn else None
         return closed + [job_id for job_id in yarn if cluster and self._closes(job_id, cluster)]

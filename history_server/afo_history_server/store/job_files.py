@@ -4,6 +4,7 @@ Users own the directories of their jobs. On local disks a link in one could lead
 another user's job as well, so none is followed: a link has no job, no directory and no file behind it.
 """
 
+import os
 from typing import BinaryIO
 
 from afo import storage
@@ -62,6 +63,12 @@ class JobFiles:
     def read(self, url: str, limit: int) -> bytes:
         """The first `limit` bytes of a plain file."""
         with self.open(url) as file:
+            return file.read(limit)
+
+    def read_end(self, url: str, limit: int) -> bytes:
+        """The last `limit` bytes of a plain file."""
+        with self.open(url) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
             return file.read(limit)
 
     def create(self, url: str, data: bytes) -> None:

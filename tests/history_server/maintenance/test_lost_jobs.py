@@ -80,12 +80,20 @@ def test_what_yarn_says_is_the_verdict(
     assert yarn.asked == 1
 
 
-@pytest.mark.parametrize(("mark", "state"), [("", "FAILED"), (KILLED, "KILLED")])
+@pytest.mark.parametrize(
+    ("mark", "state", "words"),
+    [
+        ("", "FAILED", "the Application Master ended without a verdict: error: line 35: the event log is damaged"),
+        (KILLED, "KILLED", "the Application Master ended without a verdict: ended by force"),
+    ],
+)
 def test_a_local_job_is_over_once_its_processes_are_gone(
     lost: LostJobs, store: JobStore, yarn: Yarn, clock: list[float], writer: Callable[..., JobWriter],
-    mark: str, state: str,
+    mark: str, state: str, words: str,
 ) -> None:  # fmt: skip
     job = writer(LOCAL, "gone", runtime="local").begin().task(task_id("worker"))
+    Path(job.paths.am_log(1)).mkdir(parents=True)
+    Path(job.paths.am_log(1), "stderr").write_text("INFO one\nerror: line 35: the event log is damaged\n")
     supervisor, container = am_lock(job.paths), am_dir(job.paths).parent / "containers" / "worker-0-0" / LOCK
     for lock in (supervisor, container):
         lock.parent.mkdir(parents=True)
@@ -103,7 +111,7 @@ def test_a_local_job_is_over_once_its_processes_are_gone(
     clock[0] += 10
     found, _ = store.job(LOCAL)
     assert (found.state, found.ended, found.cause) == (state, True, "killed_by_user" if mark else "master_lost")
-    assert "its process is gone from this machine" in found.diagnostics
+    assert found.diagnostics == words
 
 
 def test_restarts_of_one_that_vanished_are_those_of_its_tasks(store: JobStore, gone: JobWriter) -> None:

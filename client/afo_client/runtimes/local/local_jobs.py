@@ -13,6 +13,8 @@ from afo.events.types import JobFinished
 from afo.formats import json_file
 from afo.formats.decoding import MOST_BYTES
 from afo.job.paths import JobPaths
+from afo.job_dir.last_words import MOST_BYTES as LOG_BYTES
+from afo.job_dir.last_words import end_words, last_words
 from afo.job_dir.local_job import KILLED, am_dir, am_lock, container_locks, state_of
 from afo.process import pidfile
 from afo.protocol.am_config import AmConfig
@@ -26,11 +28,6 @@ from afo_client.runtimes.local import run
 #: Longer than containers have to end by themselves (see `afo_am.runtime.local`).
 _GRACE_S = 25.0
 _POLL_S = 0.05
-_LAST_LINES = 15
-#: How an AM begins the line that says why it ends.
-_ERROR = "error: "
-#: Of which they are taken: a log may be of any size.
-_LAST_BYTES = 64 << 10
 
 
 class LocalJobs:
@@ -64,7 +61,8 @@ class LocalJobs:
             return known
         if state == "ORPHANED":
             words = "its Application Master is gone; `afo kill` ends its tasks now, they do so themselves before long"
-            return replace(known, state="ORPHANED", diagnostics=f"{words}; its last words: {_last_error(paths)}")
+            said = last_words(_end_of_log(paths))
+            return replace(known, state="ORPHANED", diagnostics=f"{words}; its last words: {said}" if said else words)
         return _describe_end(known, paths, folder)
 
     def applications(self) -> list[Application]:
@@ -130,25 +128,16 @@ def _describe_end(known: Application, paths: JobPaths, folder: Path) -> Applicat
     if killed.exists():
         words = "ended by force, without its Application Master"
         return replace(known, state="KILLED", final="KILLED", diagnostics=words, ended=killed.stat().st_mtime)
-    error = _last_error(paths)
-    told = error if error.startswith(_ERROR) else f"the end of its log:\n{_last_lines(paths)}"
-    words = f"the Application Master ended without a verdict; {told}"
+    words = f"the Application Master ended without a verdict: {end_words(_end_of_log(paths))}"
     return replace(known, state="FAILED", final="FAILED", diagnostics=words)
 
 
-def _last_error(paths: JobPaths) -> str:
-    """The reason that it gave for its end, else its last line."""
-    lines = _last_lines(paths).splitlines()
-    return next((line for line in reversed(lines) if line.startswith(_ERROR)), lines[-1] if lines else "none")
-
-
-def _last_lines(paths: JobPaths) -> str:
+def _end_of_log(paths: JobPaths) -> bytes:
     log = Path(parse(paths.am_log(1)).path, "stderr")
     try:
-        lines = read_end(log, _LAST_BYTES).decode(errors="replace").splitlines()
+        return read_end(log, LOG_BYTES)
     except OSError as error:
-        lines = [f"cannot read {log}: {error.strerror}"]
-    return "\n".join(lines[-_LAST_LINES:])
+        return f"cannot read {log}: {error.strerror}".encode()
 
 
 def _await(condition: Callable[[], bool], what: str) -> None:
