@@ -80,12 +80,14 @@ def _numbers(view: JobView) -> list[str]:
     verdict = view.verdict
     if verdict is None:
         return []
-    if not verdict.train_seconds:  # it never came to that, or it ran a program, whose steps nobody counts
+    # It never came to that, or it ran a program, whose steps nobody counts. A clock that stepped back leaves the rest.
+    if not (verdict.train_seconds or verdict.samples or verdict.metrics):
         return [f"{span_text(verdict.seconds)} in all, {pluralize(verdict.restarts, 'restart')}"]
     lines = [
         f"{verdict.samples:,} samples, {_steps(verdict.step, view.warm_steps)}; {span_text(verdict.seconds)} in all, "
-        f"{span_text(verdict.train_seconds)} training",
-        f"{_rate(view):,.0f} samples/s, {wait_text(verdict.input_wait, verdict.input_bound)}, "
+        + (f"{span_text(verdict.train_seconds)} training" if verdict.train_seconds else "training for an unknown time"),
+        (f"{_rate(view):,.0f} samples/s, " if verdict.train_seconds else "")
+        + f"{wait_text(verdict.input_wait, verdict.input_bound)}, "
         f"{pluralize(verdict.restarts, 'restart')}",
     ]
     if verdict.bad_records:

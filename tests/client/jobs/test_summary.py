@@ -75,3 +75,15 @@ def test_a_warm_started_job_tells_its_own_steps_beside_all(before: int, words: s
     )  # fmt: skip
     view = JobView(job_id="local_1_1", state="SUCCEEDED", step=687, warm_steps=before, verdict=verdict)
     assert words in summary_text(view, {})
+
+
+def test_a_clock_that_stepped_back_takes_no_samples_and_metrics_from_the_summary(tmp_path: Path) -> None:
+    job = JobWriter(str(tmp_path), DONE, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.75)
+    log = ViewFold(DONE)
+    log.take(EventTail(job.paths.events).poll())
+    assert log.view.verdict is not None
+    assert log.view.verdict.train_seconds == 0
+    text = summary_text(log.view, {})
+    assert "123,456 samples, 789 steps; 12 min 34 s in all, training for an unknown time" in text
+    assert "\nauc 0.75\n" in text
+    assert "samples/s" not in text
