@@ -2,11 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import cast
 
 import click
 
-from afo.errors import NotFound
+from afo.errors import ClusterUnreachable, NotFound
 from afo.site.config import load_config
 from afo.site.history import LOOPBACK
 from afo.site.user_state import UserState, read_token
@@ -16,6 +17,8 @@ from afo_client.history.rest_client import HistoryApi, ListedJob
 from afo_client.terminal.console import iso, print_json, print_result, say, span_text, table
 
 _PORT = 18089
+#: How long `status` waits for an answer.
+_STATUS_S = 3.0
 
 
 @click.group(help="Show jobs in a browser: the history server of this machine.")
@@ -85,13 +88,18 @@ def login(foreground: bool, port: int) -> None:
     print_result(server_process.sign_in_address(config.history.browser_address or server.address, token))
 
 
-@command.command(help="Say where the history server runs; exit code 5 if it does not.")
+@command.command(help="Say where the history server runs; exit code 5 if it does not, 6 if it does not answer.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def status(as_json: bool) -> None:
     """Print the address on stdout."""
-    server = server_process.running(load_config().state_dir)
+    state_dir = load_config().state_dir
+    server = server_process.running(state_dir)
     if server is None:
         raise NotFound("no history server runs here; `afo history start` starts one")
+    try:
+        _own_api(server, state_dir).check_answers(_STATUS_S)
+    except ClusterUnreachable as error:
+        raise ClusterUnreachable(f"{error}; it is process {server.pid}, which `afo history stop` ends") from error
     if as_json:
         print_json({"address": server.address, "pid": server.pid, "root": server.root})
     else:
@@ -155,7 +163,11 @@ def _api(server: str | None) -> HistoryApi:
     own = server_process.running(state_dir)
     if own is None:
         raise NotFound("no history server runs here; `afo history start` starts one, --server names another")
-    return HistoryApi(own.address, read_token(UserState(state_dir).token_file()))
+    return _own_api(own, state_dir)
+
+
+def _own_api(server: server_process.HistoryServer, state_dir: Path) -> HistoryApi:
+    return HistoryApi(server.address, read_token(UserState(state_dir).token_file()))
 
 
 def _title(column: str) -> str:

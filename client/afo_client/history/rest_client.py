@@ -1,6 +1,7 @@
 """Client of a history server's REST interface."""
 
 import http
+import http.client
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,7 +13,8 @@ from msgspec import Struct
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
 from afo.formats.decoding import UNDECODABLE
 
-_TIMEOUT_S = 60.0
+#: For a list, which may take a first look at many jobs; and for any answer at all, without which no list is asked for.
+_TIMEOUT_S, ANSWER_S = 60.0, 10.0
 _KINDS: dict[int, type[AfoError]] = {
     http.HTTPStatus.BAD_REQUEST: UsageError, http.HTTPStatus.UNAUTHORIZED: PermissionDenied,
     http.HTTPStatus.FORBIDDEN: PermissionDenied, http.HTTPStatus.NOT_FOUND: NotFound,
@@ -55,8 +57,18 @@ class HistoryApi:
         handlers = (urllib.request.ProxyHandler({}),) if token else ()
         self._open = urllib.request.build_opener(*handlers).open
 
+    def check_answers(self, within_s: float = ANSWER_S) -> None:
+        """Raises `ClusterUnreachable` if it takes longer; whatever it says will do."""
+        try:
+            self._open(self._address + "/api/v1/openapi.json", timeout=within_s).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(error) from error
+
     def jobs(self, asked: Mapping[str, object]) -> tuple[bytes, JobsPage]:
         """The answer as it came, and what it says. Raises `AfoError` with the server's words."""
+        self.check_answers()
         query = {name: value for name, value in asked.items() if value not in (None, "", ())}
         body = self._get(f"/api/v1/jobs?{urllib.parse.urlencode(query, doseq=True)}")
         try:
@@ -73,9 +85,12 @@ class HistoryApi:
         except urllib.error.HTTPError as error:
             with error:
                 raise _translate_error(self._address, error) from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise ClusterUnreachable(f"the history server at {self._address} does not answer: {reason}") from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: Exception) -> ClusterUnreachable:
+        reason = getattr(error, "reason", error)
+        return ClusterUnreachable(f"the history server at {self._address} does not answer: {reason}")
 
 
 def _translate_error(address: str, error: urllib.error.HTTPError) -> AfoError:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,6 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from afo.formats import json_file
+from afo.site.user_state import UserState
+from afo_client.cli import history as history_verbs
+from afo_client.cli.main import run
+from afo_client.history.rest_client import HistoryApi
+from afo_client.history.server_process import HistoryServer
 from job_writer import DONE, FAILED, JobWriter
 from refusing_proxy import refusing_proxy
 
@@ -118,6 +125,27 @@ def test_one_s_own_server_is_asked_directly(history: History) -> None:
         listed = history("ls")
         assert listed.returncode == 0, listed.stderr
         assert proxy.visits() == []
+
+
+@pytest.mark.parametrize("verb", ["status", "ls"])
+def test_one_that_stands_still_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """It takes connections, as the kernel does for a process that was stopped, and is silent."""
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(history_verbs, "_STATUS_S", 0.1)
+    monkeypatch.setattr(HistoryApi.check_answers, "__defaults__", (0.1,))
+    UserState(tmp_path).make_token()
+    me = psutil.Process()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        note = HistoryServer(pid=me.pid, born=me.create_time(), address=f"{address}/", root="", command=[])
+        (tmp_path / "history" / "server.json").write_bytes(json_file.encode(note))
+        assert run(["history", verb]) == 6
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"the history server at {address} does not answer: timed out" in told.err
+    assert (f"it is process {me.pid}, which `afo history stop` ends" in told.err) is (verb == "status")
 
 
 def test_which_directory_it_shows(history: History, tmp_path: Path) -> None:
