@@ -1,5 +1,6 @@
 """Liveness of a job of the `local` runtime, by the locks in its directory (see `afo.process.pidfile`)."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,15 @@ def am_lock(paths: JobPaths) -> Path:
 def container_locks(paths: JobPaths) -> list[Path]:
     """Held by the processes of its containers."""
     return sorted(am_dir(paths).parent.glob(f"containers/*/{LOCK}"))
+
+
+def live_containers(paths: JobPaths, named: Collection[str]) -> set[str]:
+    """Those of `named` that live. Raises as `am_dir`.
+
+    A container is in its job's events once its lock is taken: to test the lock of another could get in the way of that.
+    """
+    locks = (lock for lock in container_locks(paths) if lock.parent.name in named)
+    return {lock.parent.name for lock in locks if pidfile.alive(lock)}
 
 
 def state_of(paths: JobPaths) -> State:

@@ -12,12 +12,13 @@ from afo.events.job_costs import Costs
 from afo.events.types import JobFinished
 from afo.formats import decoding, json_file
 from afo.job_dir import forced_end
+from afo.job_dir.local_job import live_containers
 from afo.protocol.am_config import AmConfig
 from afo.rpc.client import AmClient, read_address
 from afo.rpc.master import Master
 from afo.storage.url import LOCAL, parse
 from afo_client.jobs.ref import JobRef
-from afo_client.jobs.view import FINAL, RUNNING, JobView, ViewFold, from_status
+from afo_client.jobs.view import FINAL, RUNNING, JobView, TaskView, ViewFold, from_status
 from afo_client.runtimes.application import Application, ClientRuntime
 
 #: Free bytes of a disk on which a job can write no event any more.
@@ -169,7 +170,18 @@ class JobWatch:
             message = message or "the application ended without a verdict and without diagnostics"
             return _end_view(view, state="FAILED" if state == "SUCCEEDED" else state, message=message)
         message = view.message or self._silence(application) or application.diagnostics
-        return structs.replace(view, state=application.state, message=message)
+        return structs.replace(view, state=application.state, message=message, tasks=self._tasks_now(view))
+
+    def _tasks_now(self, view: JobView) -> tuple[TaskView, ...]:
+        """Tasks of the event log; of a local job those without a container have ended, though no event says so."""
+        if self.ref.runtime != "local":
+            return view.tasks
+        named = {task.container for task in view.tasks if task.container and task.state in RUNNING}
+        try:
+            gone = named - live_containers(self.ref.paths, named)
+        except AfoError:
+            return view.tasks
+        return tuple(structs.replace(task, state="ended") if task.container in gone else task for task in view.tasks)
 
     def _read_forced_end(self) -> str:
         """Who had it ended without its AM, and why; '' where nobody did, or nobody could keep it."""

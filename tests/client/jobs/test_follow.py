@@ -1,6 +1,7 @@
 """Following a job through a fake Application Master, its files, and a fake runtime."""
 
 import contextlib
+import fcntl
 import json
 import shutil
 import socket
@@ -8,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -210,6 +211,23 @@ def test_a_master_that_is_not_reached_from_here_does_not_hold_up(
             watch.master.scale(m.ScaleRequest(user="ann", workers=2))
         assert time.monotonic() - began < 6 * CALL_S
     assert runtime.killed == [JOB]
+
+
+def test_tasks_of_a_local_job_whose_containers_are_gone_have_ended(ref: JobRef, runtime: FakeRuntime) -> None:
+    """Nobody writes that down while the Application Master waits for room on a full disk."""
+    for index in range(2):
+        task, container = m.TaskId(role="worker", index=index, attempt=0), f"worker-{index}-0"
+        log(ref, ev.ContainerRunning(task=task, handle=container, container=container, host="h"), first=index)
+    locks = [Path(ref.paths.dir, "containers", f"worker-{index}-0", "lock") for index in range(2)]
+    for lock in locks:
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+    runtime.answer = Application(job_id=JOB, state="RUNNING")
+    with closing(JobWatch(JobRef(JOB, "local", ref.paths, ""), runtime)) as watch, locks[1].open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        view = watch.look()
+    assert [task.state for task in view.tasks] == ["ended", "allocated"]
+    assert view.containers == (1, 2)
 
 
 def test_before_the_master_the_runtime_is_asked(watch: JobWatch, runtime: FakeRuntime) -> None:
