@@ -19,7 +19,11 @@ TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native")
 class Export(Section, frozen=True):
     """Where the SavedModel goes when training ends."""
 
-    dir: Annotated[str, Meta(description="Left out: in the job's own directory.")] = ""
+    dir: Annotated[
+        str,
+        Meta(description="Left out: in the job's own directory. Jobs with the same one replace each other's models, "
+             "and each succeeds."),
+    ] = ""  # fmt: skip
     checkpoint: Annotated[
         Literal["last", "best"] | None,
         Meta(description="Checkpoint to export; `best` by the evaluator's `metric`. Left out: `best` if there is "

@@ -9,8 +9,8 @@ from msgspec import structs
 from afo import storage
 from afo.errors import AfoError, NotFound, in_words
 from afo.hadoop import conf
-from afo.job.paths import check_job_id
 from afo.site.config import RUNTIMES, Config, RuntimeName, load_config
+from afo_client.jobs.newest_jobs import newest_jobs
 from afo_client.jobs.ref import job_ref
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
@@ -85,7 +85,7 @@ def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
     except NotFound:
         return []  # no cluster is configured
     known = {listed.job_id: listed for listed in runtime_for(runtime, config).applications()}
-    views = {job_id: _view(config, job_id) for job_id in _newest(root, limit)}
+    views = {job_id: _view(config, job_id) for job_id in newest_jobs(root, limit)}
     for job_id, application in known.items():
         state, words = application.final or application.state, application.diagnostics
         view = views.get(job_id, JobView(job_id=job_id, state=state, message=words))
@@ -93,23 +93,6 @@ def _jobs(config: Config, runtime: RuntimeName, limit: int) -> list[JobView]:
         filled = {field: getattr(view, field) or value for field, value in blank.items()}
         views[job_id] = structs.replace(view, **filled, submitted=view.submitted or application.started)
     return list(views.values())
-
-
-def _newest(root: str, limit: int) -> list[str]:
-    try:
-        directories = [info for info in storage.list_dir(root) if info.is_dir]
-    except NotFound:
-        return []
-    found = [storage.name(info.url) for info in sorted(directories, key=lambda info: info.modified, reverse=True)]
-    return [name for name in found if _is_job_id(name)][:limit]
-
-
-def _is_job_id(name: str) -> bool:
-    try:
-        check_job_id(name)
-    except AfoError:
-        return False
-    return True
 
 
 def _view(config: Config, job_id: str) -> JobView:

@@ -16,6 +16,7 @@ from afo_client.submission.first_rows import limit_records
 from afo_client.submission.inspection import Inspection, complete_job, inspect_job
 from afo_client.submission.job_warnings import job_warnings, small_containers
 from afo_client.submission.record_count import settle_steps
+from afo_client.submission.shared_export import export_warnings
 from afo_client.submission.trial import try_job
 
 
@@ -46,8 +47,10 @@ def check_job(config: Config, job: Job) -> tuple[Job, Inspection]:
     UserState(config.state_dir).make_above(root)
     job = complete_job(job)
     found = inspect_job(job, root)
-    warnings = small_containers(job) if job.program else job_warnings(job, found, local=runtime == "local")
-    return job, replace(found, warnings=tuple(warnings))
+    if job.program:
+        return job, replace(found, warnings=tuple(small_containers(job)))
+    warnings = (*job_warnings(job, found, local=runtime == "local"), *export_warnings(job, root))
+    return job, replace(found, warnings=warnings)
 
 
 def plan_job(
