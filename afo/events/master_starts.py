@@ -27,7 +27,8 @@ class MasterStarts:
         if again:
             self.last = MasterStart(
                 number=self.last.number + 1 if self.last else 1, attempt=event.am_attempt, host=event.host,
-                was_on=self._host, time=time, tasks=self._ended, why=event.previous_end,
+                was_on=self._host, time=time, tasks=self._ended,
+                why=", ".join(filter(None, (event.waited_for, event.previous_end))),
             )  # fmt: skip
         self._host, self._ended = event.host, 0
         return self.last if again else None

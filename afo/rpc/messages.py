@@ -372,8 +372,8 @@ class TaskStatus(Message, frozen=True):
 class MasterStart(Message, frozen=True):
     """The Application Master began again, `time` in seconds since 1970: in its container, or as the next attempt.
 
-    `number`: of such losses, from 1; `was_on`: the host of the one before; `tasks`: how many ended with it; `why`: how
-    it ended itself, '' where nobody saw that.
+    `number`: of such losses, from 1; `was_on`: the host of the one before; `tasks`: how many ended with it; `why`: the
+    cause for which this one had to wait, and how the one before ended itself, as far as that is known.
     """
 
     number: int

@@ -178,7 +178,7 @@ class HistoryFold:
         if again is not None and isinstance(event, ev.AmStarted):
             what = f"Application Master, attempt {event.am_attempt}, start {event.incarnation}"
             tasks = f"; tasks that ended with the one before: {again.tasks}" if again.tasks else ""
-            end = f"; the one before: {event.previous_end}" if event.previous_end else ""
+            end = f"; the one before: {again.why}" if again.why else ""
             self._restarts.append(_restart(time, what, f"on {event.host}{tasks}{end}"))
 
     def _of_training(self, event: ev.AnyEvent, time: float) -> None:
