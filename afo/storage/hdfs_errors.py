@@ -23,6 +23,9 @@ _RPC = re.compile(r'^(?:Fatal)?RPCError\("(?P<java>[\w.$]+)", "(?P<text>(?:[^"\\
 _NOT_SERVING = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "Kerberos", "gssapi")
 _NO_DATANODE = ("DataTransferError", "All DataNodes failed")
+#: Rust's debug text of a protobuf message, and the host that one of a DataNode names.
+_STRUCTURE = re.compile(r"\b(\w+)Proto \{")
+_HOST = re.compile(r'\bhost_name: \\?"([^"\\]+)')
 _LEASE = ("lease", "is already being created", "ALREADY_BEING_CREATED")
 
 
@@ -92,4 +95,24 @@ def _remote(java: str, text: str, what: str, url: str, address: str) -> AfoError
 
 def _first_line(text: str) -> str:
     # Rust's debug form writes a line break as backslash-n; Java's stack trace follows it.
-    return text.replace("\\n", "\n").replace('\\"', '"').split("\n", 1)[0].strip()
+    return _shorten(text).replace("\\n", "\n").replace('\\"', '"').split("\n", 1)[0].strip()
+
+
+def _shorten(text: str) -> str:
+    """A message with the protobuf structures in it cut to their kinds, and to the hosts that they name."""
+    while begin := _STRUCTURE.search(text):
+        end = _end_of_structure(text, begin.end())
+        host = _HOST.search(text, begin.end(), end)
+        named = f"{begin[1]}({host[1]})" if host else begin[1]
+        text = f"{text[: begin.start()]}{named}{text[end:]}"
+    return text
+
+
+def _end_of_structure(text: str, start: int) -> int:
+    """Behind its closing brace; the end of a text that has none."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)

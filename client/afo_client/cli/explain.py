@@ -83,7 +83,7 @@ def _lines(cause: Cause, budget: str) -> tuple[str, ...]:
 def _print_job(config: Config, named: str | None, as_json: bool) -> None:
     ref = find_job(config, named)
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
-        found = explain(watch.look(), EventTail(ref.paths.events).poll())
+        found = explain(watch.look_without_runtime(), EventTail(ref.paths.events).poll())
     submitted = submitted_config(config, ref)
     job = submitted.job if submitted else None
     if as_json:

@@ -24,7 +24,7 @@ def command(job: str | None, as_json: bool) -> None:
     ref = find_job(config, job)
     watch = JobWatch(ref, runtime_for(ref.runtime, config))
     try:
-        view = watch.look()
+        view = watch.look_without_runtime()
     finally:
         watch.close()
     where = places(ref)

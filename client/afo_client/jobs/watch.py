@@ -114,6 +114,17 @@ class JobWatch:
             metrics=verdict.metrics, step=verdict.step, samples=verdict.samples,
         )  # fmt: skip
 
+    def look_without_runtime(self) -> JobView:
+        """As `look`, but where the runtime does not answer, what the event log says. Raises what `look` raises."""
+        try:
+            return self.look()
+        except ClusterUnreachable as error:
+            view = self._read_log()
+            if not view.name:  # nothing was written yet
+                raise
+            message = "; ".join(filter(None, (f"{error}; this is what its event log says", view.message)))
+            return view if view.ended else structs.replace(view, message=message)
+
     def glance(self) -> JobView:
         """As `look`, but of an ended job only what two small files say: for lists of many jobs."""
         verdict, config = self._verdict(), self._read_config()

@@ -11,7 +11,7 @@ from afo.yarn.submission import mark_tag
 from afo_client.cli.main import run
 from afo_client.runtimes.yarn.yarn_jobs import YarnJobs
 from fake_resource_manager import FakeResourceManager
-from job_writer import JobWriter
+from job_writer import JobWriter, task_id
 
 JOB = "application_1_0001"
 
@@ -73,6 +73,25 @@ def test_a_job_that_was_killed_while_it_waited_is_known_when_yarn_has_forgotten_
     ended = json.loads(capsys.readouterr().out)
     assert (ended["state"], ended["cause"]) == ("KILLED", "killed_by_user")
     assert ended["diagnostics"].endswith("before it had an Application Master: too long")
+
+
+def test_while_the_resource_manager_is_down_a_job_is_shown_as_its_event_log_has_it(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
+    job = JobWriter(str(tmp_path / "jobs"), JOB, "clicks", runtime="yarn")
+    manager.stop()
+    assert run(["status", JOB]) == 6, "nothing is known of it yet"
+    job.begin().task(task_id("worker"))
+    capsys.readouterr()
+    for verb in ("status", "explain"):
+        assert run([verb, JOB]) == 0
+        text = capsys.readouterr().out
+        assert "does not answer" in text
+        assert "; this is what its event log says" in text
+    assert run(["status", JOB, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["tasks"][0]["host"]) == ("RUNNING", "node-1")
 
 
 def test_kill_without_a_master(
