@@ -65,13 +65,16 @@ class Outage(Struct, frozen=True, kw_only=True):
 class Downtime(Struct, frozen=True, kw_only=True):
     """`still_s`: seconds that the training stood still; `task_s`: those that tasks were away, added up.
 
-    Both are None where the log does not say. Times in seconds since 1970: `began` is that of the job, `ended` 0 while
-    it runs, `still_since` 0 while the training goes on.
+    Both are None where the log does not say. `restarts` counts rows; `masters` of them are losses of the Application
+    Master, with which `with_master` tasks ended that have no rows of their own. Times in seconds since 1970: `began` is
+    that of the job, `ended` 0 while it runs, `still_since` 0 while the training goes on.
     """
 
     still_s: float | None = 0.0
     task_s: float | None = 0.0
     restarts: int = 0
+    masters: int = 0
+    with_master: int = 0
     began: float = 0.0
     ended: float = 0.0
     still_since: float = 0.0
@@ -80,6 +83,11 @@ class Downtime(Struct, frozen=True, kw_only=True):
     def known(self) -> bool:
         """Whether the log tells when tasks are at work."""
         return self.still_s is not None
+
+    @property
+    def task_restarts(self) -> int:
+        """Of tasks, as a verdict counts them, but for the end that decided it."""
+        return self.restarts - self.masters + self.with_master
 
     def close(self, time: float) -> "Downtime":
         """That of a job that ended without a word at `time`, if it had not ended before."""

@@ -237,7 +237,11 @@ class DowntimeFold:
         self._rows[self._newest] = row
         while len(self._rows) > KEPT:
             del self._rows[next(iter(self._rows))]
-        self._sum = structs.replace(self._sum, restarts=self._sum.restarts + 1)
+        told = self._sum
+        self._sum = structs.replace(
+            told, restarts=told.restarts + 1, masters=told.masters + (row.what == MASTER),
+            with_master=told.with_master + row.tasks,
+        )  # fmt: skip
         return self._newest
 
     def _update(self, task: TaskId, **fields: object) -> None:

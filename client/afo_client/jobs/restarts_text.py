@@ -21,7 +21,9 @@ def restart_lines(outages: tuple[Outage, ...], downtime: Downtime, now: float) -
 
 def downtime_text(downtime: Downtime, now: float) -> str:
     """How long the training stood still, and tasks were away."""
-    restarts = pluralize(downtime.restarts, "restart")
+    restarts = pluralize(downtime.task_restarts, "restart")
+    if downtime.masters:
+        restarts += f", and the Application Master was lost {pluralize(downtime.masters, 'time')}"
     still, share = downtime.seconds(now), downtime.share(now)
     if still is None:
         return f"unknown: the event log of an older afo does not record it; {restarts}"
@@ -35,7 +37,7 @@ def restart_fields(outages: tuple[Outage, ...], downtime: Downtime, now: float) 
     return {
         "downtime": {
             "seconds": downtime.seconds(now), "share": downtime.share(now), "tasks_away_seconds": downtime.task_s,
-            "restarts": downtime.restarts,
+            "restarts": downtime.restarts, "task_restarts": downtime.task_restarts, "masters_lost": downtime.masters,
         },
         "restarts": [_fields(outage) for outage in outages],
     }  # fmt: skip

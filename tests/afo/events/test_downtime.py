@@ -145,7 +145,9 @@ def test_a_lost_application_master_is_one_row_from_its_last_word() -> None:
     row = log.only()
     assert (row.what, row.host, row.now_on, row.tasks, row.away) == (MASTER, "node-9", "node-8", 3, 60.0)
     assert row.redone == Redone(steps=10, samples=None), "how far it had come is known by its step alone"
-    assert log.fold.downtime().seconds(2000.0) == 60.0
+    told = log.fold.downtime()
+    assert told.seconds(2000.0) == 60.0
+    assert (told.restarts, told.masters, told.task_restarts) == (1, 1, 3)
 
 
 def test_an_application_master_that_waited_for_room_says_so() -> None:

@@ -101,7 +101,10 @@ def test_restarts_say_how_long_each_took_and_what_they_cost_in_all(
     for part in ("node_lost", "node-1  node-2", phases, "30 steps, 3,000 samples"):
         assert part in row
     fields = json.loads(out(capsys, "explain", "--json"))
-    assert fields["downtime"] == {"seconds": 5.0, "share": 5 / 18, "tasks_away_seconds": 6.0, "restarts": 1}
+    assert fields["downtime"] == {
+        "seconds": 5.0, "share": 5 / 18, "tasks_away_seconds": 6.0, "restarts": 1, "task_restarts": 1,
+        "masters_lost": 0,
+    }  # fmt: skip
     assert (fields["restarts"][0]["what"], fields["restarts"][0]["redone"]["steps"]) == ("ps:0", 30)
     assert fields["restarts"][0]["trained"].endswith("Z")
 
@@ -188,6 +191,7 @@ def test_the_loss_of_the_application_master_is_told_once(job: JobWriter, capsys:
     job.end("SUCCEEDED", "succeeded")
     text = out(capsys, "explain")
     assert "the Application Master was lost 2 times:\n" in text
+    assert "in all; 3 restarts, and the Application Master was lost 2 times\n" in text
     assert "attempt 2 on node-7 goes on, before on h; 3 tasks ended with the one before\n" in text
     assert "attempt 2 on node-7 goes on; the one before: silent for 60 s, in state T, and killed\n" in text
     words = "attempt 2 on node-7 goes on; the one before: silent for 60 s, in state T, and killed"
