@@ -183,6 +183,13 @@ def commit(checkpoint_url: str, manifest: Manifest) -> tuple[str, bool]:
     return url, True
 
 
+def require_files(checkpoint_url: str, directory: str, names: Collection[str]) -> None:
+    """Raises NotFound unless all lie there still: who takes a writer for dead removes what it began."""
+    url = storage.join(checkpoint_url, directory)
+    if missing := sorted(set(names) - {storage.name(entry.url) for entry in storage.list_dir(url)}):
+        raise NotFound(f"{url}: {missing[0]} has been removed since it was saved; this is no checkpoint")
+
+
 def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) -> list[str]:
     """Delete all but the newest `keep` checkpoints, those whose manifests are `protected`, and what both stand on.
 
@@ -204,8 +211,23 @@ def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) 
             storage.delete(_evaluation_url(found.url))
             storage.delete(storage.join(checkpoint_url, manifest.directory), recursive=True)
     if legible and not problems:
-        _remove_unfinished(urls, legible[-1][0].generation, named)
+        # A try of the newest generation may still be under way.
+        _remove_unnamed(_tries(urls, legible[-1][0].generation - 1), named)
     return problems
+
+
+def remove_unfinished(checkpoint_url: str, generation: int) -> None:
+    """Delete what tries of this generation and earlier ones left, for their one writer, before its first.
+
+    Nothing goes where a manifest cannot be read, as in `remove_old`.
+    """
+    urls = _urls(checkpoint_url)
+    tries = _tries(urls, generation)
+    if not tries:
+        return
+    legible, problems = _legible(_manifests(urls))
+    if not problems:
+        _remove_unnamed(tries, {manifest.directory for _, manifest in legible})
 
 
 def _legible(manifests: list[Found]) -> tuple[list[tuple[Found, Manifest]], list[str]]:
@@ -239,10 +261,12 @@ def _with_bases(left: list[Manifest], by_directory: Mapping[str, Manifest]) -> s
     return named
 
 
-def _remove_unfinished(urls: list[str], newest: int, named: Collection[str]) -> None:
-    """Of what lay there, the directories that no manifest that is left names."""
-    # A try of the newest generation may still be under way.
-    tries = [url for url in urls if (match := _DIRECTORY.fullmatch(storage.name(url))) and int(match[1]) < newest]
+def _tries(urls: list[str], newest: int) -> list[str]:
+    """The directories of checkpoints, whole or not, of generations up to the `newest`."""
+    return [url for url in urls if (match := _DIRECTORY.fullmatch(storage.name(url))) and int(match[1]) <= newest]
+
+
+def _remove_unnamed(tries: list[str], named: Collection[str]) -> None:
     for url in tries:
         if storage.name(url) not in named:
             storage.delete(url, recursive=True)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ from afo.checkpoint.manifest import Manifest, Part
 from afo.checkpoint.metadata import Origin
 from afo.embedding.checkpoint import TableSaver
 from afo.embedding.save_times import SaveTimes
-from afo.logs.task_log import LOG
+from afo.errors import AfoError
+from afo.logs.task_log import LOG, one_line
 from afo.params.parameters import Parameter, Parameters
 from afo.params.variables import PsVariable, VariableIo
 from afo.rpc.messages import HashTables, ServerPart
@@ -85,17 +86,19 @@ class CheckpointWriter:
         return f"g{self._generation:06d}-{secrets.token_hex(6)}"
 
     def save(self, directory: str, *, final: bool) -> Saved:
-        """Write a checkpoint into `directory`."""
+        """Write a checkpoint into `directory`, of which nothing is left where that fails."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
         began, times = time.monotonic(), SaveTimes()
-        counters = [(variable, self._read(variable, times)) for variable in reversed(self._parameters.counters)]
-        by_name = {variable.name: value for variable, value in counters}
-        step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
-        parts = self._send(directory, counters, times)
-        evicted = self._evict(step)
-        saved_tables, base = self._save_tables(directory, incremental=not final, times=times)
-        (keys, sizes), servers = self._sizes(), times.parts()
+        with self._removed_if_broken(directory):
+            counters = [(variable, self._read(variable, times)) for variable in reversed(self._parameters.counters)]
+            by_name = {variable.name: value for variable, value in counters}
+            step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
+            parts = self._send(directory, counters, times)
+            evicted = self._evict(step)
+            saved_tables, base = self._save_tables(directory, incremental=not final, times=times)
+            (keys, sizes), servers = self._sizes(), times.parts()
+            manifest.require_files(self._url, directory, [part.file for part in parts])
         url, ours = manifest.commit(
             self._url,
             Manifest(
@@ -121,6 +124,21 @@ class CheckpointWriter:
             self._tables.forget()
         tables = None if self._tables is None else HashTables(rows=sum(keys.values()), bytes=sizes, evicted=evicted)
         return Saved(url, step, positions, tables, servers)
+
+    @contextmanager
+    def _removed_if_broken(self, directory: str) -> Iterator[None]:
+        """Leaves nothing of a try that fails: its files would take the room that the next one needs.
+
+        Not around the manifest, which may be there though writing it failed.
+        """
+        try:
+            yield
+        except Exception:
+            try:
+                storage.delete(storage.join(self._url, directory), recursive=True)
+            except AfoError as error:
+                LOG.warning("what there is of a checkpoint stays: %s", one_line(str(error)))
+            raise
 
     def _sizes(self) -> tuple[dict[str, int], int]:
         """How many keys each hash table has now, and the bytes of all."""

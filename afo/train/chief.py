@@ -5,11 +5,12 @@ import time
 
 from msgspec import structs
 
-from afo.checkpoint.manifest import find_manifests, remove_old
+from afo.checkpoint.manifest import find_manifests, remove_old, remove_unfinished
 from afo.checkpoint.metadata import Origin
 from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.save import CheckpointWriter
 from afo.checkpoint.warm_start import rules_of
+from afo.errors import AfoError
 from afo.logs.task_log import LOG, one_line
 from afo.params.parameters import Parameters
 from afo.params.position import list_positions
@@ -51,6 +52,7 @@ class Chief:
 
     def prepare(self, reply: m.ReadyReply) -> int:
         """Give the variables their first values and tell the AM; returns the step that the job itself began with."""
+        self._remove_unfinished()
         self._setup.master.report_ready(begin(self._setup, self._parameters, self._origin, reply))
         self._saved_at = time.monotonic()
         self._find_eval_step()
@@ -58,8 +60,16 @@ class Chief:
 
     def resume(self, first_step: int) -> None:
         """The variables were prepared before, by an earlier process of this task."""
+        self._remove_unfinished()
         self._origin.resume(first_step)
         self._find_eval_step()
+
+    def _remove_unfinished(self) -> None:
+        """What a chief that was killed while it saved has begun: nobody else removes it while the generation lasts."""
+        try:
+            remove_unfinished(self._setup.task.checkpoint_url, self._setup.task.generation)
+        except AfoError as error:
+            LOG.warning("what there is of unfinished checkpoints stays: %s", one_line(str(error)))
 
     def _find_eval_step(self) -> None:
         if self._eval_every is None:

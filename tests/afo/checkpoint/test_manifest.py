@@ -77,6 +77,37 @@ def test_what_an_earlier_generation_did_not_finish_goes(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_writer_that_begins_removes_what_one_before_it_did_not_finish(tmp_path: Path) -> None:
+    kept, newest = save(tmp_path, 7), save(tmp_path, 5, generation=3)
+    for name in ("g000001-torn", "g000003-torn", "g000004-another", "gate"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "deep.0.npy").touch()
+    manifest.remove_unfinished(str(tmp_path), generation=3)
+    named = {manifest.read_manifest(url).directory for url in (kept, newest)}
+    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert left == named | {"g000004-another", "gate"}
+
+
+def test_what_nobody_finished_stays_beside_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
+    damaged = Path(save(tmp_path, 7))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    (tmp_path / "g000001-torn").mkdir()
+    manifest.remove_unfinished(str(tmp_path), generation=1)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    manifest.remove_unfinished(str(tmp_path / "nothing"), generation=1)
+
+
+def test_files_that_were_removed_under_their_writer_are_missed(tmp_path: Path) -> None:
+    made = manifest.read_manifest(save(tmp_path, 7))
+    names = [part.file for part in made.parts]
+    manifest.require_files(str(tmp_path), made.directory, names)
+    (tmp_path / made.directory / names[0]).unlink()  # the writer has gone on since, with the other
+    with pytest.raises(NotFound, match=names[0]):
+        manifest.require_files(str(tmp_path), made.directory, names)
+    with pytest.raises(NotFound):
+        manifest.require_files(str(tmp_path), "g000001-gone", names)
+
+
 def test_what_is_protected_outlives_newer_ones_and_evaluations_go_with_their_checkpoints(tmp_path: Path) -> None:
     urls = [save(tmp_path, step) for step in range(5)]
     for url in urls:

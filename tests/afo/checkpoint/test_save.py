@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from afo import storage
+from afo.checkpoint import manifest
 from afo.checkpoint.manifest import Part
 from afo.checkpoint.save import CheckpointWriter
 from afo.embedding.save_times import SaveTimes
-from afo.errors import ClusterUnreachable
+from afo.errors import ClusterUnreachable, NoSpaceLeft, NotFound, StorageError
 
 pytestmark = pytest.mark.tensorflow
 
@@ -44,3 +46,50 @@ def test_after_one_that_cannot_be_sent_no_more_are_begun(monkeypatch: pytest.Mon
     with pytest.raises(ClusterUnreachable, match="g1/3 cannot be written"):
         sending._send("g1", [], SaveTimes())
     assert len(begun) < 100
+
+
+def saver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, send: Any) -> CheckpointWriter:
+    """Of a model of nothing but its counters, whose files `send` writes."""
+    counters = [SimpleNamespace(name=name) for name in ("afo/step", "afo/positions")]
+    monkeypatch.setattr(CheckpointWriter, "_read", lambda *_: 3)
+    monkeypatch.setattr(CheckpointWriter, "_send", send)
+    parameters: Any = SimpleNamespace(counters=counters, embeddings=None, tables=())
+    origin: Any = SimpleNamespace(
+        rules={}, sections=(), lineage=lambda *_: None, clock=SimpleNamespace(ticks=(), tick=lambda *_: None)
+    )
+    return CheckpointWriter(parameters, str(tmp_path), tmp_path / "scratch", 1, origin)
+
+
+def test_files_that_were_removed_meanwhile_make_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(_: Any, directory: str, *__: Any) -> tuple[Part, ...]:
+        storage.write_bytes(storage.join(str(tmp_path), directory, "t.0.npy"), b"1")
+        manifest.remove_unfinished(str(tmp_path), 1)  # of a chief that takes this one for dead
+        storage.write_bytes(storage.join(str(tmp_path), directory, "t.1.npy"), b"1")
+        return tuple(Part("t", f"t.{part}.npy", part, 2, 1, 7) for part in range(2))
+
+    saving = saver(tmp_path, monkeypatch, send)
+    directory = saving.begin()
+    with pytest.raises(NotFound, match=r"t\.0\.npy has been removed"):
+        saving.save(directory, final=False)
+    assert manifest.find_manifests(str(tmp_path)) == []
+    assert not (tmp_path / directory).exists()
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_try_that_fails_leaves_nothing_and_says_why_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: bool
+) -> None:
+    def send(_: Any, directory: str, *__: Any) -> None:
+        storage.write_bytes(storage.join(str(tmp_path), directory, "t.0.npy"), b"1")
+        raise NoSpaceLeft("the disk is full")
+
+    def delete(url: str, **_: Any) -> None:
+        raise StorageError(f"cannot delete {url}")
+
+    if not deleted:
+        monkeypatch.setattr(storage, "delete", delete)
+    saving = saver(tmp_path, monkeypatch, send)
+    directory = saving.begin()
+    with pytest.raises(NoSpaceLeft, match="the disk is full"):
+        saving.save(directory, final=False)
+    assert (tmp_path / directory).exists() is not deleted

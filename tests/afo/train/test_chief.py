@@ -1,0 +1,55 @@
+"""The chief's duties beside training, without servers."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from afo import storage
+from afo.errors import StorageError
+from afo.rpc import messages as m
+from afo.train import chief as module
+from afo.train.chief import Chief
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture
+def chief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chief:
+    """Of generation 2, whose checkpoints lie in `tmp_path`."""
+    task = SimpleNamespace(checkpoint_url=str(tmp_path), generation=2)
+    setup = SimpleNamespace(task=task, master=SimpleNamespace(report_ready=lambda _: None))
+    begun = object.__new__(Chief)
+    vars(begun).update(_setup=setup, _parameters=None, _eval_every=None)
+    vars(begun).update(_origin=SimpleNamespace(first_step=7, resume=lambda _: None))
+    monkeypatch.setattr(module, "begin", lambda *_: m.ReadyReport(task=m.TaskId("worker", 0, 1), generation=2))
+    for name in ("g000001-torn", "g000002-torn"):
+        storage.write_bytes(f"{tmp_path}/{name}/deep.0.npy", b"1")
+    return begun
+
+
+def start(chief: Chief, resumes: bool) -> None:
+    if resumes:
+        chief.resume(7)
+    else:
+        reply: Any = None
+        assert chief.prepare(reply) == 7
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_it_removes_what_one_before_it_had_begun_to_save(tmp_path: Path, chief: Chief, resumes: bool) -> None:
+    start(chief, resumes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_it_begins_where_that_cannot_be_removed(
+    tmp_path: Path, chief: Chief, monkeypatch: pytest.MonkeyPatch, resumes: bool
+) -> None:
+    def delete(url: str, **_: Any) -> None:
+        raise StorageError(f"cannot delete {url}")
+
+    monkeypatch.setattr(storage, "delete", delete)
+    start(chief, resumes)
+    assert len(list(tmp_path.iterdir())) == 2
