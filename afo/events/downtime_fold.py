@@ -149,8 +149,7 @@ class DowntimeFold:
             self._end_row(key, time, trained=False)
             return
         elif event.cause not in NO_RESTART:
-            idle = max(0.0, event.idle_s) if isinstance(event, ev.TaskEnded) else 0.0
-            since = max(0.0, time - idle)  # the log may claim anything
+            since = max(0.0, time - max(0.0, event.idle_s))  # the log may claim anything
             self._lose(event.task, event.cause, event.message, since, noticed=time * (since != time),
                        in_place=isinstance(event, ev.ProcessEnded))  # fmt: skip
         if key[0] in ("chief", "worker"):

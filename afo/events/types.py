@@ -296,6 +296,8 @@ class ProcessEnded(Event, frozen=True):
     tail: str = ""
     #: Of such ends in this attempt, the first, second, …
     number: int = 0
+    #: Seconds before this event in which it had been gone already.
+    idle_s: float = 0.0
 
 
 class TaskStalled(Event, frozen=True):

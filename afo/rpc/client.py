@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import cast
 
 import grpc
@@ -103,13 +104,18 @@ class AmClient:
             if self._address != published:
                 self._drop()
 
-    def call(self, method: str, request: m.Message, *, patience_s: float | None = None) -> m.Message:
-        """Send `request`, return the reply of the method's type. Raises the `AfoError` the AM raised."""
+    def call(
+        self, method: str, request: m.Message | Callable[[], m.Message], *, patience_s: float | None = None
+    ) -> m.Message:
+        """Send `request`, return the reply of the method's type. Raises the `AfoError` the AM raised.
+
+        Of one that changes while nobody answers, a function makes each try's.
+        """
         deadline = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
         delay = 0.1
         while True:
             try:
-                return self._call_once(method, request)
+                return self._call_once(method, request() if callable(request) else request)
             except ClusterUnreachable as error:
                 if time.monotonic() + delay > deadline:
                     raise _no_answer_error(error, self._url) from error

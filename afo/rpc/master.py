@@ -1,6 +1,9 @@
 """The calls of the protocol as methods; what a Child, a trainer and the client use."""
 
+import time
 from typing import cast
+
+from msgspec.structs import replace
 
 from afo.rpc import messages as m
 from afo.rpc.client import AmClient
@@ -29,8 +32,13 @@ class Master:
         return cast(m.TokensReply, self._client.call("Tokens", request, patience_s=0.0))
 
     def report_exit(self, report: m.ExitReport) -> m.ExitReply:
-        """The TensorFlow process ended; the reply says whether its Child goes on."""
-        return cast(m.ExitReply, self._client.call("ReportExit", report))
+        """The TensorFlow process ended; the reply says whether its Child goes on. `idle_s` grows with each try."""
+        began = time.monotonic()
+
+        def grown() -> m.ExitReport:
+            return replace(report, idle_s=report.idle_s + time.monotonic() - began)
+
+        return cast(m.ExitReply, self._client.call("ReportExit", grown))
 
     def next_split(self, request: m.SplitRequest) -> m.SplitReply:
         """A file to read, or `wait`, or `end`."""

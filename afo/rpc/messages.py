@@ -15,7 +15,7 @@ from afo.protocol.train_task import Progress
 from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 9
+PROTOCOL = 10
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,6 +160,8 @@ class ExitReport(Message, frozen=True):
     stays: bool = False
     #: Of such ends in this attempt, the first, second, …
     number: int = 0
+    #: Seconds that it had been gone when this was sent: an Application Master that was away hears of it late.
+    idle_s: float = 0.0
 
 
 class ExitReply(Message, frozen=True):

@@ -38,6 +38,8 @@ _NEED_ANOTHER_CONTAINER = MEMORY_CAUSES | OF_THE_HOST | {
 MAX_IN_PLACE = 3
 #: Characters of an exception's line that are repeated wherever the task's end is told.
 _EXCEPTION_CHARACTERS = 500
+#: A Child gives up reporting an end long before.
+_LONGEST_IDLE_S = 86_400.0
 
 
 class Lifecycle:
@@ -83,7 +85,7 @@ class Lifecycle:
         self._context.record(
             ev.ProcessEnded(
                 task=task.id, cause=report.cause, code=report.code, message=message, tail=report.tail,
-                number=report.number,
+                number=report.number, idle_s=_idle_s(report),
             )
         )  # fmt: skip
         self._start_again(task, report.cause, message)
@@ -110,7 +112,7 @@ class Lifecycle:
                 task=task.id, cause=cause, code=code, message=message,
                 tail=report.tail if report else "",
                 progress=report.progress if report else task.progress,
-                usage=report.usage if report else task.usage, idle_s=round(idle_s, 3),
+                usage=report.usage if report else task.usage, idle_s=_idle_s(report) if report else round(idle_s, 3),
             )
         )  # fmt: skip
         self._orders.task_ended(task.id, cause)
@@ -152,6 +154,11 @@ class Lifecycle:
         task.last_seen = self._context.now
         task.waiting_since = task.waiting_since or self._context.now
         self._context.command(c.RequestContainer(task_id, more_memory=memory_ends(task) > 0))
+
+
+def _idle_s(report: m.ExitReport) -> float:
+    """NaN and infinity, which a Child could send, could not stand in the journal."""
+    return round(min(max(0.0, report.idle_s), _LONGEST_IDLE_S), 3)
 
 
 def without_frames(diagnostics: str) -> str:

@@ -240,16 +240,22 @@ class Agent:
             cause, tail = "storage_unreachable", self._model_dir.failure
         may_stay = self._may_stay and not leaves
         self._ends += may_stay
-        self._stays = self._report(code, cause or self._trainer.cause, tail, stays=may_stay)
+        self._stays = self._report(
+            code, cause or self._trainer.cause, tail, stays=may_stay, since=self._trainer.ended_at
+        )
         self._reported = True
 
-    def _report(self, code: int, cause: str, tail: str, *, stays: bool = False) -> bool:
-        """Tell the AM about the end; True if this Child is to stay. An AM that is gone must not keep the Child."""
+    def _report(self, code: int, cause: str, tail: str, *, stays: bool = False, since: float | None = None) -> bool:
+        """Tell the AM about the end, which was at `since` or is now; True if this Child is to stay.
+
+        An AM that is gone must not keep the Child.
+        """
         _LOG.info("end of the task: %s (%d)", cause, code)
         self._deliver()  # the AM takes nothing more of an attempt that has ended
         report = m.ExitReport(
             task=self._task, generation=self._directive.generation, code=code, cause=cause, tail=tail,
             progress=self._trainer.progress, usage=self._meter.sample(), stays=stays, number=self._ends if stays else 0,
+            idle_s=0.0 if since is None else time.monotonic() - since,
         )  # fmt: skip
         try:
             return self._master.report_exit(report).stays

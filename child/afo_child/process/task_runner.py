@@ -51,6 +51,8 @@ class TaskRunner:
         self.code: int | None = None
         #: Why it ended, a name of `afo.failures.causes.CAUSES`.
         self.cause = ""
+        #: When that was taken up, by the monotonic clock.
+        self.ended_at = 0.0
         #: Starts in place in this generation.
         self.restarts = 0
         #: What the process was given; empty before the first start.
@@ -117,6 +119,7 @@ class TaskRunner:
     def note_end(self) -> None:
         """Take up what became of a process that ended by itself."""
         if self._process is not None and self.over:
+            self.ended_at = time.monotonic()
             self.code = self._process.finish()
             self._process = None
             _LOG.info("process of generation %d ended with %d", self.generation, self.code)

@@ -167,6 +167,20 @@ def test_a_process_that_fails_again_and_ends_the_job_was_away_until_then() -> No
     assert log.fold.downtime().restarts == 1, "the end that decided is no restart"
 
 
+def test_an_end_while_no_application_master_was_there_counts_from_the_end() -> None:
+    log = Log().at(50, ev.AmStarted(am_attempt=1, incarnation=1, address="", host="h", pid=1))
+    log.incarnation = 2
+    log.at(90, ev.AmStarted(am_attempt=1, incarnation=2, address="", host="h", pid=2))
+    log.at(91, *(
+        ev.ProcessEnded(task=task, cause="killed_by_signal", code=-9, message="", idle_s=idle_s)
+        for task, idle_s in ((WORKER, 31.0), (OTHER, 0.0))
+    ))  # fmt: skip
+    log.at(95, _work(OTHER, 1)).at(96, _work(WORKER, 1))
+    _, row, other = log.fold.outages()
+    assert (row.lost, row.noticed, row.away, other.lost, other.noticed) == (1060.0, 1091.0, 36.0, 1091.0, 0.0)
+    assert dict(row.phases)["detection"] == 31.0
+
+
 def test_an_older_log_does_not_tell() -> None:
     log = Log(version=2).at(10, _end(PS, "container_lost"))
     log.at(10, ev.GenerationEnded(generation=1, reason="gone", manifest="m"))

@@ -1,5 +1,6 @@
 """Processes of a model that fail and start anew in their containers."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -79,6 +80,21 @@ def test_an_end_that_is_told_twice_counts_once(make_cluster: Make) -> None:
     assert reply == m.ExitReply(stays=True)
     assert len(cluster.events(ev.ProcessEnded)) == 1
     assert cluster.run() == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize(("told", "kept"), [(41.25, 41.25), (-1.0, 0.0), (math.nan, 0.0), (math.inf, 86_400.0)])
+def test_how_long_ago_it_ended_is_written_down(make_cluster: Make, stays: bool, told: float, kept: float) -> None:
+    cluster = started(make_cluster(make_config(files=30)))
+    worker = child(cluster, "worker:1")
+    report = m.ExitReport(
+        task=worker.id, generation=worker.generation, code=-11, cause="segmentation_fault", tail="", stays=stays,
+        number=int(stays), idle_s=told,
+    )  # fmt: skip
+    cluster.tell(report)
+    (ended,) = cluster.events(ev.ProcessEnded if stays else ev.TaskEnded)
+    assert isinstance(ended, ev.ProcessEnded | ev.TaskEnded)
+    assert (str(ended.task), ended.idle_s) == ("worker:1", kept)
 
 
 def test_the_pause_is_kept_in_place_too(make_cluster: Make) -> None:

@@ -118,6 +118,7 @@ def test_a_failed_process_starts_anew_in_its_container_when_called_for(container
         os.kill(pid, signal.SIGKILL)
         until(lambda number=number: len(master.exits) == number, "the end is reported")
         assert (master.exits[-1].stays, master.exits[-1].number, master.exits[-1].code) == (True, number, -9)
+        assert 0 < master.exits[-1].idle_s < 60
         master.next_heartbeats(3)
         assert not master.heartbeats[-1].process_alive
         master.say("run", ps=("h1:1",), starts=number)
