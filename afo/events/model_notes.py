@@ -14,17 +14,34 @@ class Notes:
 
     _said: dict[str, None] = field(default_factory=dict)
     _not_evaluated: int = 0
+    #: Of each split, its first pass: count, xor and unread, which are those of every pass.
+    _passes: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    _differing: int = 0
+    _first_differing: str = ""
 
     def take(self, event: ev.AnyEvent) -> None:
         """Add an event, in their order."""
         self._said |= dict.fromkeys(notes_of(event))
         if isinstance(event, ev.Evaluated):
             self._not_evaluated += event.passed_over
+        elif isinstance(event, ev.SplitDone):
+            self._compare(event)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """In the order in which they became known; what still grows comes last."""
-        return (*self._said, *not_evaluated(self._not_evaluated))
+        differing = _differ(self._differing, self._first_differing)
+        return (*self._said, *differing, *not_evaluated(self._not_evaluated))
+
+    def _compare(self, event: ev.SplitDone) -> None:
+        applied = event.count, event.xor, event.unread
+        first = self._passes.setdefault(event.split, applied)
+        if applied == first:
+            return
+        self._differing += 1
+        self._first_differing = self._first_differing or (
+            f"split {event.split} in epoch {event.epoch + 1}, {event.count:,} records after {first[0]:,}"
+        )
 
 
 def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -49,6 +66,16 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
             )
         case _:
             return ()
+
+
+def _differ(passes: int, first: str) -> tuple[str, ...]:
+    if not passes:
+        return ()
+    were = f"{passes:,} passes over files" if passes > 1 else "a pass over a file"
+    return (
+        f"{were} applied other records than an earlier one ({first}): two workers read the file at a time, or it was "
+        "changed; `afo check` compares what was applied with the files",
+    )
 
 
 def not_evaluated(checkpoints: int) -> tuple[str, ...]:

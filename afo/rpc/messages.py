@@ -174,12 +174,14 @@ class SplitRequest(Message, frozen=True):
     """A worker wants a file to read.
 
     `holding` are the splits it has and did not acknowledge yet: one that it should have and does not name (its process
-    was started anew in place, or the reply was lost) is given to it again.
+    was started anew in place, or the reply was lost) is given to it again. `epochs` are theirs: one that it names and
+    that is free, since a disk lost the end of the journal, stays its own.
     """
 
     task: TaskId
     generation: int
     holding: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
 
 
 class SplitReply(Message, frozen=True):

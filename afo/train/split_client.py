@@ -32,8 +32,10 @@ class Splits:
 
     def next_split(self) -> Lease | Literal["wait", "end"]:
         """Ask the AM what to read. A split that another process began goes on where the model stands."""
-        task = self._setup.task
-        request = m.SplitRequest(task=self._setup.id, generation=task.generation, holding=tuple(self._holding.copy()))
+        generation, held = self._setup.task.generation, self._holding.copy()
+        request = m.SplitRequest(
+            task=self._setup.id, generation=generation, holding=tuple(held), epochs=tuple(held.values())
+        )
         reply = self._setup.master.next_split(request)
         if reply.state != "lease":
             return reply.state

@@ -37,6 +37,7 @@ class TrainingRpc:
         task = self._current(request.task, request.generation)
         if self._context.state.splits.finished or self._context.state.evaluations.stopping or self._out_of_steps():
             return m.SplitReply(state="end")
+        self._keep_held(task, request)
         if task.leaving:
             return m.SplitReply(state="wait")
         lease = self._context.state.splits.forgotten(task.id, request.holding)
@@ -53,6 +54,12 @@ class TrainingRpc:
             state="lease", split=lease.split, epoch=lease.epoch, url=config.train_files[lease.split],
             resume=lease.resume, part=config.part(lease.split),
         )  # fmt: skip
+
+    def _keep_held(self, task: Task, request: m.SplitRequest) -> None:
+        """What a worker reads nobody else is given, also where a disk lost the lines that the journal ended with."""
+        for split, epoch in zip(request.holding, request.epochs, strict=False):
+            if self._context.state.ready and self._context.state.splits.is_free(split, epoch):
+                self._context.record(ev.SplitLeased(task=task.id, split=split, epoch=epoch, resume=True))
 
     def _out_of_steps(self) -> bool:
         limit, state = self._context.state.config.job.train.max_steps, self._context.state

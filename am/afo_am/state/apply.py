@@ -99,6 +99,7 @@ def _split_leased(state: JobState, event: ev.SplitLeased, time: float) -> None:
 
 def _split_done(state: JobState, event: ev.SplitDone, time: float) -> None:
     state.splits.complete(event.split, event.epoch, event.count, event.xor, event.bad, event.unread)
+    state.evaluations.notes.take(event)
     state.train_ended = time
     manual_repair.note_training(state, event.task)
 

@@ -75,6 +75,10 @@ class SplitQueue:
                 return Lease(split, self.completed[split], resume=True)
         return None
 
+    def is_free(self, split: int, epoch: int) -> bool:
+        """Nobody has read `split` to its end in this epoch, or does so now, and it was in the epochs before."""
+        return 0 <= split < self.number and epoch == self.completed[split] < self.epochs and split not in self.leases
+
     def lease(self, split: int, task: TaskId) -> None:
         """`task` reads `split` from now on."""
         if split in self.leases or self.completed[split] >= self.epochs:

@@ -227,6 +227,29 @@ def test_a_worker_started_anew_in_place_is_given_its_split_again(make_cluster: M
     assert other.split != split
 
 
+@pytest.mark.parametrize("epochs", [(0,), (1,), ()])
+def test_a_file_whose_lease_the_journal_lost_stays_with_the_worker_that_names_it(
+    make_cluster: Make, epochs: tuple[int, ...]
+) -> None:
+    cluster = make_cluster()
+    while not cluster.core.state.splits.leases:
+        cluster.turn()
+    split, task = next(iter(cluster.core.state.splits.leases.items()))
+    cluster.log = [line for line in cluster.log if not isinstance(line[0], ev.SplitLeased)]
+    cluster.start_am()
+    assert not cluster.core.state.splits.leases
+    before = len(cluster.events(ev.SplitLeased))
+    cluster.tell(m.SplitRequest(task=task, generation=1, holding=(split,), epochs=epochs))
+    leased = cluster.events(ev.SplitLeased)[before:]
+    kept = ev.SplitLeased(task=task, split=split, epoch=0, resume=True)
+    if epochs == (0,):
+        assert leased[0] == kept
+        assert cluster.core.state.splits.leases[split] == task
+    else:  # what the worker reads is not known to be this
+        assert kept not in leased
+    assert len(leased) == 1 + (epochs == (0,))
+
+
 def test_a_request_that_the_cluster_lost_is_made_again(make_cluster: Make) -> None:
     cluster = make_cluster()
     lost = next(child for child in cluster.children.values() if str(child.id) == "ps:1")

@@ -56,6 +56,15 @@ def test_a_file_that_its_reader_does_not_know_of_is_given_to_it_again() -> None:
     assert queue.forgotten(A, (2,)) == Lease(0, 0, resume=True)
 
 
+def test_a_file_is_free_in_its_present_epoch_while_nobody_reads_it() -> None:
+    queue = SplitQueue(2, 2, 1, shuffled=False)
+    assert [queue.is_free(split, 0) for split in (-1, 0, 1, 2)] == [False, True, True, False]
+    split, epoch = take(queue, A)
+    assert not queue.is_free(split, epoch)
+    queue.complete(split, epoch, 3, 5)
+    assert [queue.is_free(split, each) for each in range(3)] == [False, True, False]
+
+
 def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:
     queue = SplitQueue(2, 2, 1, shuffled=True)
     split, epoch = take(queue, A)
