@@ -8,16 +8,50 @@ from afo.events import types as ev
 _NAMED = 8
 
 
+#: A log may name any number of them.
+MOST_SPLITS = 200_000
+
+
+@dataclass
+class PassComparison:
+    """Passes over the same file, each of which applies the same records. Of `MOST_SPLITS` files at most."""
+
+    #: Of each split, its first pass: count, xor and unread.
+    _first: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    _differing: int = 0
+    _example: str = ""
+
+    def take(self, event: ev.SplitDone) -> None:
+        """The next pass."""
+        if len(self._first) >= MOST_SPLITS and event.split not in self._first:
+            return
+        applied = event.count, event.xor, event.unread
+        first = self._first.setdefault(event.split, applied)
+        if applied == first:
+            return
+        self._differing += 1
+        words = f"split {event.split} in epoch {event.epoch + 1}, {event.count:,} records after {first[0]:,}"
+        self._example = self._example or words
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One where some differ."""
+        if not self._differing:
+            return ()
+        were = f"{self._differing:,} passes over files" if self._differing > 1 else "a pass over a file"
+        return (
+            f"{were} applied other records than an earlier one ({self._example}): two workers read the file at a time, "
+            "or it was changed; `afo check` compares what was applied with the files",
+        )
+
+
 @dataclass
 class Notes:
     """What was said of a job so far, each sentence once: what is said again after a restart is no news."""
 
     _said: dict[str, None] = field(default_factory=dict)
     _not_evaluated: int = 0
-    #: Of each split, its first pass: count, xor and unread, which are those of every pass.
-    _passes: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    _differing: int = 0
-    _first_differing: str = ""
+    _passes: PassComparison = field(default_factory=PassComparison)
 
     def take(self, event: ev.AnyEvent) -> None:
         """Add an event, in their order."""
@@ -25,23 +59,12 @@ class Notes:
         if isinstance(event, ev.Evaluated):
             self._not_evaluated += event.passed_over
         elif isinstance(event, ev.SplitDone):
-            self._compare(event)
+            self._passes.take(event)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """In the order in which they became known; what still grows comes last."""
-        differing = _differ(self._differing, self._first_differing)
-        return (*self._said, *differing, *not_evaluated(self._not_evaluated))
-
-    def _compare(self, event: ev.SplitDone) -> None:
-        applied = event.count, event.xor, event.unread
-        first = self._passes.setdefault(event.split, applied)
-        if applied == first:
-            return
-        self._differing += 1
-        self._first_differing = self._first_differing or (
-            f"split {event.split} in epoch {event.epoch + 1}, {event.count:,} records after {first[0]:,}"
-        )
+        return (*self._said, *self._passes.sentences, *not_evaluated(self._not_evaluated))
 
 
 def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -66,16 +89,6 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
             )
         case _:
             return ()
-
-
-def _differ(passes: int, first: str) -> tuple[str, ...]:
-    if not passes:
-        return ()
-    were = f"{passes:,} passes over files" if passes > 1 else "a pass over a file"
-    return (
-        f"{were} applied other records than an earlier one ({first}): two workers read the file at a time, or it was "
-        "changed; `afo check` compares what was applied with the files",
-    )
 
 
 def not_evaluated(checkpoints: int) -> tuple[str, ...]:

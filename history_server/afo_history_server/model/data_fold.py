@@ -3,6 +3,7 @@
 from collections import deque
 
 from afo.events import types as ev
+from afo.events.model_notes import PassComparison
 from afo.job_dir.lineage import NO_EPOCH
 from afo_history_server.model.job_history import DataProgress, FileProgress
 from afo_history_server.model.text import truncate
@@ -28,6 +29,7 @@ class DataFold:
         #: Of those in `_done`.
         self._kept = 0
         self._undone = 0
+        self._comparison = PassComparison()
 
     def take(self, event: ev.AnyEvent, time: float) -> None:
         """The next event; most are of no interest here."""
@@ -39,6 +41,7 @@ class DataFold:
                 while sum(len(positions) for _, positions in self._manifests) > KEPT_POSITIONS:
                     self._manifests.popleft()
             case ev.SplitDone():
+                self._comparison.take(event)
                 self._add(
                     FileProgress(
                         split=event.split, epoch=event.epoch, count=event.count, bad=event.bad,
@@ -54,8 +57,9 @@ class DataFold:
         """The sums."""
         files, epochs = self._shape
         return DataProgress(
-            files=files, epochs=epochs, passes=self._passes, records=self._records, bad=self._bad, undone=self._undone
-        )
+            files=files, epochs=epochs, passes=self._passes, records=self._records, bad=self._bad, undone=self._undone,
+            differing=self._comparison.sentences,
+        )  # fmt: skip
 
     def files(self) -> dict[int, FileProgress]:
         """Row → its newest pass."""

@@ -131,6 +131,8 @@ class DataProgress(Struct, frozen=True, kw_only=True):
     bad: int = 0
     #: Records that were applied, undone by a return to a checkpoint, and read again.
     undone: int = 0
+    #: A sentence on passes over the same file that applied other records, if there are any.
+    differing: tuple[str, ...] = ()
 
 
 class Beginning(Struct, frozen=True, kw_only=True):

@@ -225,6 +225,16 @@ def done_split(row: int, epoch: int, count: int = 10, bad: int = 0) -> ev.SplitD
                         first_bad="file:///a at 77" if bad else "")  # fmt: skip
 
 
+def test_a_pass_that_applied_other_records_than_one_before_is_told(
+    client: FlaskClient, writer: Callable[..., JobWriter]
+) -> None:
+    job = writer(RUNNING, files=("a", "b"), epochs=2).begin().log(done_split(0, 0), done_split(1, 0))
+    assert "other records" not in words(page(client, job))
+    job.log(done_split(0, 1, count=15))
+    told = "a pass over a file applied other records than an earlier one (split 0 in epoch 2, 15 records after 10)"
+    assert told in words(page(client, job))
+
+
 def test_data_that_a_return_has_undone_are_not_counted(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     job = writer(RUNNING, files=("hdfs://n/a", "hdfs://n/<b>"), epochs=3).begin()
     job.log(done_split(0, 0), done_split(1, 0, 20), done_split(0, 1, bad=3))
