@@ -6,6 +6,7 @@ process is signalled only if it has the lock file open as one that was started h
 local disk.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -67,8 +68,7 @@ def alive(lock: Path) -> bool:
     Raises `StorageError` for what is no lock file.
     """
     try:
-        # What is no lock is not waited for, nor is a link followed to what opening may change.
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = _open_to_test(lock)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -80,6 +80,17 @@ def alive(lock: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _open_to_test(lock: Path) -> int:
+    # What is no lock is not waited for, nor is a link followed to what opening may change.
+    safely = os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(lock, os.O_RDWR | safely)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return os.open(lock, os.O_RDONLY | safely)  # enough for a lock on a local disk
 
 
 def pid_of(lock: Path) -> int | None:

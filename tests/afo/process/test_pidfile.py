@@ -1,5 +1,6 @@
 """Processes that are found again by a locked file."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -115,3 +116,22 @@ def test_the_lock_reaches_the_process_where_its_descriptor_would_be_the_first_fr
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert said.endswith(", 3)]\n")
     assert said != "[(3, 3)]\n"
+
+
+def test_it_is_seen_on_a_file_system_that_turned_read_only(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_file, tried = os.open, list[int]()
+
+    def open_read_only(path: Path, flags: int, *mode: int) -> int:
+        if path == lock and flags & os.O_ACCMODE != os.O_RDONLY:
+            tried.append(flags)
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return open_file(path, flags, *mode)
+
+    pid = start(lock)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_read_only)
+        assert pidfile.alive(lock)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        assert not pidfile.alive(lock)
+    assert len(tried) == 2
