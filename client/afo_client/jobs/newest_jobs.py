@@ -1,8 +1,8 @@
 """Newest jobs of a directory of jobs, by the times of their own directories."""
 
 from afo import storage
-from afo.errors import NotFound, SpecError
-from afo.job.paths import check_job_id
+from afo.errors import NotFound
+from afo.job.paths import is_job_id
 
 
 def newest_jobs(root: str, limit: int) -> list[str]:
@@ -12,12 +12,4 @@ def newest_jobs(root: str, limit: int) -> list[str]:
     except NotFound:
         return []
     found = [storage.name(info.url) for info in sorted(directories, key=lambda info: info.modified, reverse=True)]
-    return [name for name in found if _is_job_id(name)][:limit]
-
-
-def _is_job_id(name: str) -> bool:
-    try:
-        check_job_id(name)
-    except SpecError:
-        return False
-    return True
+    return [name for name in found if is_job_id(name)][:limit]
