@@ -7,7 +7,7 @@ judges.
 """
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Sized
 from typing import NamedTuple
 
 from afo.errors import DataError
@@ -77,6 +77,11 @@ def too_many(bad: int, records: int, allowed: float, source: str) -> str:
         f"{bad:,} of {records:,} records of {source} are bad, and `data.max_bad_records` allows a share of"
         f" {allowed:g}; the tasks' logs name them: write those files again or allow more"
     )
+
+
+def misfit_of_count(name: str, values: Sized) -> str:
+    """What is wrong with a label, weight or sample id that is not one value; '' if nothing."""
+    return "" if len(values) == 1 else f"it holds {len(values)} values of `{name}` where one is needed"
 
 
 def misfit_of_label(name: str, value: object) -> str:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from afo import storage
 from afo.data.example import Values, decode
-from afo.data.io.bad_records import misfit_of_label
+from afo.data.io.bad_records import misfit_of_count, misfit_of_label
 from afo.data.io.compression import Compression
 from afo.data.io.formats import is_parquet
 from afo.data.io.split_files import SplitFile
@@ -108,9 +108,7 @@ def _outputs(data: Data) -> Iterator[tuple[str, str]]:
 
 
 def _misfit_of_output(key: str, name: str, values: Values) -> str:
-    if len(values) != 1:
-        return f"it holds {len(values)} values of `{name}` where one is needed"
-    return misfit_of_label(name, values[0]) if key == "label" else ""
+    return misfit_of_count(name, values) or (misfit_of_label(name, values[0]) if key == "label" else "")
 
 
 def _decode_records(

@@ -9,7 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from afo.data.example import ListKind, decode, kind_of
-from afo.data.io.bad_records import BadRecords, misfit_of_label
+from afo.data.io.bad_records import BadRecords, misfit_of_count, misfit_of_label
 from afo.data.io.tfrecord import locate
 from afo.data.pipeline.batch_fragments import as_tensors
 from afo.data.pipeline.split_reader import Lease
@@ -81,8 +81,8 @@ class Judge:
             return wrong
         data = self._data
         for name in (*data.labels, data.weight, data.sample_id):
-            if name is not None and len(features.get(name, ())) != 1:
-                return f"it holds {len(features.get(name, ()))} values of `{name}` where one is needed"
+            if name is not None and (wrong := misfit_of_count(name, features.get(name, ()))):
+                return wrong
             if name is not None and (kind := kind_of(features[name])) not in self._kinds(name):
                 return f"`{name}` holds {kind} values where {' or '.join(self._kinds(name))} is needed"
         for name in data.labels:
