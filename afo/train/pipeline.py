@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from afo.data.pipeline.batcher import Batch
+from afo.errors import TrainingError
 from afo.params.position import Origin, positions_after
 from afo.params.variables import client_device
 from afo.train.step import StepResult, Turns
@@ -25,7 +26,7 @@ class Applied(NamedTuple):
     result: StepResult | None
 
 
-class StepFailed(Exception):
+class StepFailed(TrainingError):
     """A step that TensorFlow ended by an error, and its batch."""
 
     def __init__(self, batch: Batch, error: tf.errors.OpError) -> None:
