@@ -267,6 +267,9 @@ def test_training_stops_at_max_steps(
     run.start_servers()
     run.finish(run.start("worker", 0))
     assert run.master.checkpoints[-1].step == max_steps
+    stale = run.progress["worker:0"].staleness
+    assert stale is not None
+    assert (stale > 0) == (max_steps > WARM_UP), "its own updates that it did not see, once several are in flight"
 
 
 def test_bad_data_end_the_worker_with_one_message(job: Job, schema_file: Path, run_job: RunJob) -> None:
