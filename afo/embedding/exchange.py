@@ -1,12 +1,13 @@
 """An exchange with the embedding servers: the keys of all features of a batch, their rows, and later the gradients."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
 from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
+from afo.embedding.pull_push import Narrowed, push
 from afo.ops.library import load
 
 
@@ -70,7 +71,7 @@ class Run(NamedTuple):
 
 
 class Exchange:
-    """Asks each server once for the rows of all keys, whatever the number of tables and features."""
+    """The rows of all keys, whatever the number of tables and features: a request (`afo.embedding.pull_push`)."""
 
     def __init__(
         self, group: TableGroup, tables: Sequence[int], keys: Keys, runs: Sequence[Run], *, insert: bool,
@@ -81,18 +82,37 @@ class Exchange:
         `wire`: bfloat16 halves what rows and gradients cost on the network; both sides compute in float32.
         """
         self._ops = load()
-        self._wire = wire
+        self.wire = tf.as_dtype(wire)
         self._group = group
         self._numbers = list(tables)
         self._runs = list(runs)
         self._keys = keys
         self._splits = [splits[: len(self._numbers) + 1] for splits in keys.splits]
         self._handles = [group.handle(server) for server in range(group.servers)]
-        self._there = [self._send_keys(keys, server) for server in range(group.servers)]
-        answers = [self._lookup(server, insert) for server in range(group.servers)]
-        #: What each server answered, flat: what gradients are taken of.
-        self.values = [values for values, _ in answers]
-        self._rows = [rows for _, rows in answers]
+        self._insert = insert
+        #: On each server: keys, splits and counts, and the numbers of the rows that it found.
+        self._there: dict[int, tuple[Any, Any, Any]] = {}
+        self._rows: dict[int, Any] = {}
+        #: What each server answered, flat: what gradients are taken of. Once it was pulled.
+        self.values: list[Any] = []
+
+    def asked_of(self, server: int) -> list[Any]:
+        """Keys, where each set of them begins, and how often each was among the ids."""
+        keys = self._keys
+        return [keys.keys[server], keys.splits[server], keys.counts[server]]
+
+    def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
+        """The rows, as they are on the network; their numbers stay."""
+        self._there[server] = keys, splits, _ = self._first_sets(*asked)
+        found = self._ops.afo_lookup_rows(
+            self._handles[server], keys, splits, numbers=self._numbers, insert=self._insert
+        )
+        self._rows[server] = found.rows
+        return [Narrowed(found.values, self.wire)]
+
+    def take(self, answers: Sequence[Sequence[Any]]) -> None:
+        """They are `values`."""
+        self.values = [values for (values,) in answers]
 
     def pool(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
@@ -110,7 +130,7 @@ class Exchange:
         bags = {number: run.bags for number, run in enumerate(self._runs) if run.bags is not None}
         weights = {number: run.weights for number, run in enumerate(self._runs) if run.weights is not None}
         pooled = self._ops.afo_pool(
-            [tf.cast(values, tf.float32) for values in self.values],
+            self.values,
             self._splits,
             self._keys.places,
             self._keys.lengths,
@@ -131,26 +151,15 @@ class Exchange:
 
         `step` of the training goes into the rows; `schedule` multiplies the learning rates.
         """
-        operations = []
-        for server, gradient in enumerate(gradients):
-            if gradient is None:
-                continue
-            keys, splits, counts = self._there[server]
-            with tf.device(self._group.devices[server]):
-                operations.append(
-                    self._ops.afo_apply_rows(
-                        self._handles[server],
-                        keys,
-                        splits,
-                        self._rows[server],
-                        counts,
-                        tf.cast(gradient, tf.float32),
-                        tf.cast(schedule, tf.float32),
-                        tf.cast(step, tf.int64),
-                        numbers=self._numbers,
-                    )
-                )
-        return operations
+        return push(self._group.as_servers, [table_update(self, gradients, step=step, schedule=schedule)])
+
+    def apply_on(self, server: int, gradient: Any, schedule: Any, step: Any) -> Any:
+        """The operation that applies a gradient of the server's `values`."""
+        keys, splits, counts = self._there[server]
+        return self._ops.afo_apply_rows(
+            self._handles[server], keys, splits, self._rows[server], counts, gradient, schedule, step,
+            numbers=self._numbers,
+        )  # fmt: skip
 
     def by_table(self, flat: Sequence[Any]) -> dict[str, Any]:
         """What lies as `values` do, by the name of the table: float32 [keys, dim], server by server."""
@@ -171,21 +180,45 @@ class Exchange:
             for splits, values in zip(self._splits, flat, strict=True)
         ]
 
-    def _send_keys(self, keys: Keys, server: int) -> tuple[Any, Any, Any]:
-        """Keys, splits and counts as the server is to read them. Sent once, also where it is asked for fewer sets."""
-        splits = keys.splits[server]
-        if len(self._numbers) == keys.sets:
-            return keys.keys[server], splits, keys.counts[server]
-        with tf.device(self._group.devices[server]):
-            end = splits[len(self._numbers)]
-            return keys.keys[server][:end], splits[: len(self._numbers) + 1], keys.counts[server][:end]
+    def _first_sets(self, keys: Any, splits: Any, counts: Any) -> tuple[Any, Any, Any]:
+        """What lies on a server, of the sets that are asked for. Sent once, also where others want more of them."""
+        sets = len(self._numbers)
+        if sets == self._keys.sets:
+            return keys, splits, counts
+        end = splits[sets]
+        return keys[:end], splits[: sets + 1], counts[:end]
 
-    def _lookup(self, server: int, insert: bool) -> tuple[Any, Any]:
-        """Values, as they are on the network, and what the server has to know of them."""
-        keys, splits, _ = self._there[server]
-        with tf.device(self._group.devices[server]):
-            found = self._ops.afo_lookup_rows(self._handles[server], keys, splits, numbers=self._numbers, insert=insert)
-            return tf.cast(found.values, self._wire), found.rows
+
+class _Applicable(Protocol):
+    """`Exchange`, or `afo.embedding.pooled_exchange.PooledExchange`."""
+
+    @property
+    def wire(self) -> Any: ...
+    def apply_on(self, server: int, gradient: Any, schedule: Any, step: Any) -> Any: ...
+
+
+class TableUpdate(NamedTuple):
+    """Gradients of an exchange's `values` by server, None where one has none: an update (`pull_push`)."""
+
+    exchange: _Applicable
+    gradients: Sequence[Any]
+    schedule: Any
+    step: Any
+
+    def given_to(self, server: int) -> list[Any]:
+        """The gradient, the learning rates' factor and the step."""
+        gradient = self.gradients[server]
+        return [] if gradient is None else [Narrowed(gradient, self.exchange.wire), self.schedule, self.step]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """By the rule of each table."""
+        return [self.exchange.apply_on(server, *given)] if given else []
+
+
+def table_update(exchange: _Applicable, gradients: Sequence[Any], *, step: Any, schedule: Any) -> TableUpdate:
+    """The fields as tensors."""
+    dense = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+    return TableUpdate(exchange, dense, tf.cast(schedule, tf.float32), tf.cast(step, tf.int64))
 
 
 def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire: Any = tf.float32) -> Exchange:

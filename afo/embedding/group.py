@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from msgspec.structs import replace
 
+from afo.embedding.pull_push import servers_of
 from afo.embedding.server_tables import Place, ServerTables, Table
 from afo.errors import SpecError
 from afo.job import Eviction
@@ -38,6 +39,8 @@ class TableGroup:
         self.name = name
         self.tables: list[Table] = []
         self._client = client
+        #: As `afo.embedding.pull_push` knows them.
+        self.as_servers = servers_of(devices, client)
         self._servers: list[ServerTables] = []
         self._ops = load()
         for table in tables:

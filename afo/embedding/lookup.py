@@ -7,8 +7,10 @@ import tensorflow as tf
 
 from afo.embedding import tape
 from afo.embedding.exchange import Asked, Exchange, exchange_of
+from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
 from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
+from afo.embedding.pull_push import pull
 from afo.embedding.variable import EmbeddingVariable, keys_of
 from afo.errors import ModelError
 
@@ -21,7 +23,8 @@ def embedding_lookup(variable: EmbeddingVariable, ids: Any, max_norm: float | No
         return ids.with_flat_values(embedding_lookup(variable, ids.flat_values, max_norm))
     ids = tf.convert_to_tensor(ids)
     asked = Asked(variable.number, tf.reshape(keys_of(ids), [-1]), max_norm=max_norm)
-    [rows] = _record_on_tape(exchange_of(variable.group, [asked], insert=tape.active() is not None)).pool()
+    group = variable.group
+    [rows] = _ask(exchange_of(group, [asked], insert=tape.active() is not None), group).pool()
     shape = tf.concat([tf.shape(ids), [variable.embedding_dim]], axis=0)
     return tf.ensure_shape(tf.reshape(rows, shape), [*ids.shape, variable.embedding_dim])
 
@@ -71,9 +74,9 @@ def group_embedding_lookup_sparse(
     asked = [_make_asked(*arguments) for arguments in zip(variables, sp_ids, weights, combiners, norms, strict=True)]
     group, insert = variables[0].group, tape.active() is not None
     if distributed_aggregation:
-        pooled = _record_on_tape(pooled_exchange_of(group, asked, insert=insert, wire=wire)).pool()
+        pooled = _ask(pooled_exchange_of(group, asked, insert=insert, wire=wire), group).pool()
         return tf.concat(pooled, axis=1) if concat else pooled
-    exchange = _record_on_tape(exchange_of(group, asked, insert=insert, wire=wire))
+    exchange = _ask(exchange_of(group, asked, insert=insert, wire=wire), group)
     return exchange.concat() if concat else exchange.pool()
 
 
@@ -97,8 +100,9 @@ def embedding_lookup_sparse_with_distributed_aggregation(
     return pooled
 
 
-def _record_on_tape(exchange: _Exchange) -> _Exchange:
-    """The same, which the innermost tape has been told of: to be done before anything is made of it."""
+def _ask(exchange: _Exchange, group: TableGroup) -> _Exchange:
+    """The same with its answers, which the innermost tape has been told of before anything is made of them."""
+    pull(group.as_servers, [exchange])
     recording = tape.active()
     if recording is not None:
         recording.record(exchange)

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.embedding.exchange import Asked, Keys, Run, unique_keys
+from afo.embedding.exchange import Asked, Keys, Run, table_update, unique_keys
 from afo.embedding.group import TableGroup
+from afo.embedding.pull_push import push
 from afo.ops.library import load
 
 
@@ -63,7 +64,7 @@ def server_bags(keys: Keys, runs: Sequence[Run]) -> ServerBags:
 
 
 class PooledExchange:
-    """For bags of many ids, where the rows would be more bytes than the sums. Each server is asked once.
+    """For bags of many ids, where the rows would be more bytes than the sums: a request (`afo.embedding.pull_push`).
 
     Weights have no gradient here: their rows never come to the worker.
     """
@@ -86,15 +87,35 @@ class PooledExchange:
             "max_norms": [run.max_norm or 0.0 for run in runs],
         }
         self._handles = [group.handle(server) for server in range(group.servers)]
-        answers = []
-        for server, device in enumerate(group.devices):
-            with tf.device(device):
-                answers.append(
-                    self._ops.afo_pool_rows(*self._inputs(server), insert=insert, T=wire, **self._attributes)
-                )
-        #: What each server answered, flat: what gradients are taken of.
-        self.values = [answer.pooled for answer in answers]
-        self._rows = [answer.rows for answer in answers]
+        self._insert, self.wire = insert, tf.as_dtype(wire)
+        #: On each server what it was asked, without the counts, these, and the numbers of the rows that it found.
+        self._there: dict[int, tuple[Any, ...]] = {}
+        self._counts: dict[int, Any] = {}
+        self._rows: dict[int, Any] = {}
+        #: What each server answered, flat: what gradients are taken of. Once it was pulled.
+        self.values: list[Any] = []
+
+    def asked_of(self, server: int) -> list[Any]:
+        """Keys and bags, and how often each key was among the ids."""
+        keys, bags = self._keys, self._bags
+        return [
+            keys.keys[server], keys.splits[server], bags.samples, bags.lengths[server], bags.near[server],
+            bags.far[server], bags.weights[server], keys.counts[server],
+        ]  # fmt: skip
+
+    def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
+        """The sums, as they are on the network; the rows' numbers stay."""
+        *there, self._counts[server] = asked
+        self._there[server] = tuple(there)
+        found = self._ops.afo_pool_rows(
+            self._handles[server], *there, insert=self._insert, T=self.wire, **self._attributes
+        )
+        self._rows[server] = found.rows
+        return [found.pooled]
+
+    def take(self, answers: Sequence[Sequence[Any]]) -> None:
+        """They are `values`."""
+        self.values = [values for (values,) in answers]
 
     def pool(self) -> list[Any]:
         """What the samples of each run see: float32 [samples, dim]."""
@@ -117,30 +138,13 @@ class PooledExchange:
 
     def apply(self, gradients: Sequence[Any], *, step: Any, schedule: Any) -> list[Any]:
         """As `afo.embedding.exchange.Exchange.apply`."""
-        operations = []
-        for server, gradient in enumerate(gradients):
-            if gradient is None:
-                continue
-            with tf.device(self._group.devices[server]):
-                operations.append(
-                    self._ops.afo_apply_pooled(
-                        *self._inputs(server),
-                        self._rows[server],
-                        self._keys.counts[server],
-                        gradient,
-                        tf.cast(schedule, tf.float32),
-                        tf.cast(step, tf.int64),
-                        **self._attributes,
-                    )
-                )
-        return operations
+        return push(self._group.as_servers, [table_update(self, gradients, step=step, schedule=schedule)])
 
-    def _inputs(self, server: int) -> tuple[Any, ...]:
-        """What both operations of a server begin with."""
-        keys, bags = self._keys, self._bags
-        return (
-            self._handles[server], keys.keys[server], keys.splits[server], bags.samples, bags.lengths[server],
-            bags.near[server], bags.far[server], bags.weights[server],
+    def apply_on(self, server: int, gradient: Any, schedule: Any, step: Any) -> Any:
+        """The operation that applies a gradient of the server's `values`."""
+        return self._ops.afo_apply_pooled(
+            self._handles[server], *self._there[server], self._rows[server], self._counts[server], gradient, schedule,
+            step, **self._attributes,
         )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Positions: how far each training file has been applied, kept beside the model, so that both belong together."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -8,7 +9,7 @@ from afo.data.pipeline.batch_fragments import Origins
 from afo.models.hashing import xor_by_group
 from afo.params.initialize import NO_EPOCH
 from afo.params.parameters import Parameters
-from afo.params.variables import PsVariable, gather_rows, ps_device, read_value
+from afo.params.variables import PsVariable, gather_rows, read_value
 
 
 class Origin(NamedTuple):
@@ -44,55 +45,93 @@ def positions_after(before: Any, origin: Origin) -> Any:
 
 
 class Position:
-    """Builds the part of a step that reads and writes positions, step and the model's state.
+    """Builds the part of a step that reads and writes positions, step and the model's state: a request, and an update
+    for when the servers have applied all others.
 
     Only the worker that holds a file's lease writes its row, so reading, changing and writing it in one step is safe.
     A worker with several steps in flight knows what its rows will be, and says so by `after`.
     """
 
     def __init__(self, parameters: Parameters, origin: Origin, after: Any = None) -> None:
-        self._origin = origin
+        self._origin, self._after = origin, after
         self._parameters = parameters
         everything = (*parameters.counters, *parameters.copies.values())
         self._handles = {variable.name: variable.handle() for variable in everything}
-        with tf.device(ps_device(0)):
-            before = gather_rows(self._handle(parameters.positions), origin.files, "int64") if after is None else None
-            #: Steps applied so far.
-            self.step = read_value(self._handle(parameters.step), "int64")
-            #: The model's state, in the order of `Parameters.state`.
-            self.state = tuple(read_value(self._handle(variable), variable.dtype) for variable in parameters.state)
-        #: Of the batch's files once it is applied. Known from the start, so the end of a step waits for no answer.
-        self._new = positions_after(before, origin) if after is None else after
+        self._files: dict[int, Any] = {}
+        self._added: tuple[Any, ...] = ()
+        self._step_there: Any = None
+        #: Steps applied so far, and the model's state, in the order of `Parameters.state`. Once they were pulled.
+        self.step: Any = None
+        self.state: tuple[Any, ...] = ()
+        #: Of the batch's files once it is applied, [R, 3]. Known from then on: no step waits for an answer at its end.
+        self.new: Any = None
+        #: int64 [2]: the steps applied when this one began, and with it. Once it is applied.
+        self.steps: Any = None
 
-    def advance(self, added: tuple[Any, ...]) -> tuple[Any, Any, list[Any]]:
-        """Count the batch and add to the state.
+    def asked_of(self, server: int) -> list[Any]:
+        """The batch's files."""
+        return [self._origin.files] if self._holds_positions(server) else []
 
-        Returns int64 [2] (the steps applied when this one began, and with it), the new positions [R, 3], and the
-        operations that write.
-        """
-        after, parameters = self._new, self._parameters
-        with tf.device(ps_device(0)):
-            written = [
+    def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
+        """Steps, state and positions; they are the first server's."""
+        self._files[server] = asked[0] if asked else None
+        if server:
+            return []
+        parameters = self._parameters
+        values = [
+            read_value(self._handle(variable), variable.dtype) for variable in (parameters.step, *parameters.state)
+        ]
+        if self._after is None:
+            values.append(gather_rows(self._handle(parameters.positions), self._files[0], "int64"))
+        self._step_there = values[0]
+        return values
+
+    def take(self, answers: Sequence[Sequence[Any]]) -> None:
+        """They are the first server's."""
+        step, *state = answers[0]
+        before = None if self._after is not None else state.pop()
+        self.step, self.state = step, tuple(state)
+        self.new = self._after if before is None else positions_after(before, self._origin)
+
+    def add(self, added: tuple[Any, ...]) -> None:
+        """What the variables of the model's state grow by."""
+        self._added = added
+
+    def given_to(self, server: int) -> list[Any]:
+        """Positions, and what is added to the state."""
+        positions = [self.new] if self._holds_positions(server) else []
+        return positions if server else [*positions, *self._added]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """Count the batch, write its positions, add to the state."""
+        parameters, written = self._parameters, []
+        if server == 0:
+            positions, *added = given
+            written += [
                 tf.raw_ops.AssignAddVariableOp(resource=self._handle(variable), value=value)
                 for variable, value in zip(parameters.state, added, strict=True)
             ]
-            written.append(self._write(parameters.positions))
+            written.append(self._write(parameters.positions, server, positions))
             step = self._handle(parameters.step)
             written.append(tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64)))
-            steps = tf.stack([self.step, read_value(step, "int64")])
-        written += [self._advance_copy(copy) for copy in parameters.copies.values()]
-        return steps, after, written
+            self.steps = tf.stack([self._step_there, read_value(step, "int64")])
+        for copy in parameters.copies.values():
+            if copy.task == server:
+                written.append(self._advance_copy(copy, server, given))
+        return written
 
-    def _advance_copy(self, copy: PsVariable) -> Any:
-        with tf.device(copy.device):
-            if copy in self._parameters.places(self._parameters.positions):
-                return self._write(copy)
-            return tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
+    def _advance_copy(self, copy: PsVariable, server: int, given: Sequence[Any]) -> Any:
+        if copy in self._parameters.places(self._parameters.positions):
+            return self._write(copy, server, given[0])
+        return tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
 
-    def _write(self, positions: PsVariable) -> Any:
+    def _write(self, positions: PsVariable, server: int, new: Any) -> Any:
         return tf.raw_ops.ResourceScatterUpdate(
-            resource=self._handle(positions), indices=self._origin.files, updates=self._new
+            resource=self._handle(positions), indices=self._files[server], updates=new
         )
+
+    def _holds_positions(self, server: int) -> bool:
+        return any(variable.task == server for variable in self._parameters.places(self._parameters.positions))
 
     def _handle(self, variable: PsVariable) -> Any:
         return self._handles[variable.name]

@@ -1,11 +1,13 @@
-"""Exchange of a step with the parameter servers: its rows go to those that hold them."""
+"""Exchange of a step with the parameter servers: what it pulls, and what it pushes to those that hold it."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from afo.embedding.pull_push import Request, Servers, Update, pull, push
 from afo.params.parameters import Parameter, Parameters, Shard
-from afo.params.variables import gather_rows, ps_device, read_value
+from afo.params.variables import client_device, gather_rows, ps_device, read_value
 
 
 class Route(NamedTuple):
@@ -38,82 +40,156 @@ class RowGradient(NamedTuple):
 
 
 class Exchange:
-    """Builds the operations of one traced function on one set of handles, so that they keep their order."""
+    """Builds the operations of one traced function on one set of handles, so that they keep their order.
+
+    What is known before is asked by `ask`, all at once by `pull`; what changes goes by `push`.
+    """
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
+        devices = tuple(ps_device(task) for task in range(parameters.servers))
+        group = parameters.embeddings
+        # Only jobs with hash tables need the native operations, and have them everywhere.
+        self._servers = Servers(devices, client_device(), carries=group is not None and group.as_servers.carries)
         self._handles = {
             variable.name: variable.handle()
             for parameter in parameters.trained
             for shard in parameter.shards
             for variable in (shard.weights, *shard.slots)
         }
+        self._requests: list[Request] = []
         #: Every table and values that were asked for, in this order.
         self.gathered: list[tuple[Parameter, Any]] = []
+        #: All dense weights, on the worker, once they were pulled.
+        self.vector: Any = None
+
+    def ask(self, request: Request) -> None:
+        """Have it answered by `pull`."""
+        self._requests.append(request)
+
+    def pull(self, *others: Request) -> None:
+        """Get the answers to everything that was asked, to `others`, and the dense weights."""
+        vector = _DenseWeights(self)
+        pull(self._servers, [*self._requests, *others, vector])
+        self.vector = vector.whole
+
+    def push(self, updates: Sequence[Update], last: Sequence[Update]) -> list[Any]:
+        """Have the servers apply `updates`, then `last`; returns the operations that are the end of it."""
+        return push(self._servers, updates, last)
 
     def rows(self, table: Parameter, rows: tuple[Any, ...]) -> Any:
-        """Rows of a table on the worker, [n, width]: those of the first server first. One question a server."""
+        """Rows of a table on the worker, [n, width]: those of the first server first. Asked at once."""
         parts = []
         for task, shard in enumerate(table.shards):
             with tf.device(ps_device(task)):
-                parts.append(gather_rows(self._handles[shard.weights.name], rows[task]))
+                parts.append(gather_rows(self.handle(shard), rows[task]))
         values = tf.concat(parts, axis=0)
         self.gathered.append((table, values))
         return values
 
-    def vector(self) -> Any:
-        """All dense weights, on the worker."""
-        parts = []
-        for task, shard in enumerate(self.parameters.dense.shards):
-            with tf.device(ps_device(task)):
-                parts.append(read_value(self._handles[shard.weights.name], shard.weights.dtype))
-        return tf.concat(parts, axis=0)
+    def handle(self, shard: Shard) -> Any:
+        """Of its weights."""
+        return self._handles[shard.weights.name]
 
-    def apply_rows(self, gradient: RowGradient, rate: Any) -> list[Any]:
-        """Have the servers apply a table's gradient; returns the operations that do it."""
-        table = gradient.table
-        parts = tf.split(gradient.values, [tf.size(rows) for rows in gradient.rows])
-        operations = []
-        for task, shard in enumerate(table.shards):
-            weights, slots = self._handles_of(shard)
-            with tf.device(ps_device(task)):
-                operations.append(table.rule.apply_sparse(weights, slots, parts[task], gradient.rows[task], rate))
-        return operations
+    def slots(self, shard: Shard) -> tuple[Any, ...]:
+        """The handles of its slots."""
+        return tuple(self._handles[slot.name] for slot in shard.slots)
 
-    def move_vector(self, change: Any) -> list[Any]:
-        """Add to the dense weights what is no gradient; returns the operations that do it."""
-        dense = self.parameters.dense
-        parts = tf.split(change, [shard.weights.shape[0] for shard in dense.shards])
-        operations = []
-        for task, shard in enumerate(dense.shards):
-            with tf.device(ps_device(task)):
-                operations.append(
-                    tf.raw_ops.AssignAddVariableOp(resource=self._handles[shard.weights.name], value=parts[task])
-                )
-        return operations
 
-    def move_rows(self, change: RowGradient) -> list[Any]:
-        """The same of a table's rows."""
-        parts = tf.split(change.values, [tf.size(rows) for rows in change.rows])
-        operations = []
-        for task, shard in enumerate(change.table.shards):
-            with tf.device(ps_device(task)):
-                handle = self._handles[shard.weights.name]
-                operations.append(
-                    tf.raw_ops.ResourceScatterAdd(resource=handle, indices=change.rows[task], updates=parts[task])
-                )
-        return operations
+class _DenseWeights:
+    """A request for them."""
 
-    def apply_vector(self, gradient: Any, rate: Any) -> list[Any]:
-        """The same for the dense weights."""
-        dense = self.parameters.dense
-        parts = tf.split(gradient, [shard.weights.shape[0] for shard in dense.shards])
-        operations = []
-        for task, shard in enumerate(dense.shards):
-            weights, slots = self._handles_of(shard)
-            with tf.device(ps_device(task)):
-                operations.append(dense.rule.apply_dense(weights, slots, parts[task], rate))
-        return operations
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.whole: Any = None
 
-    def _handles_of(self, shard: Shard) -> tuple[Any, tuple[Any, ...]]:
-        return self._handles[shard.weights.name], tuple(self._handles[slot.name] for slot in shard.slots)
+    def asked_of(self, server: int) -> list[Any]:
+        return []
+
+    def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
+        shard = self._exchange.parameters.dense.shards[server]
+        return [read_value(self._exchange.handle(shard), shard.weights.dtype)]
+
+    def take(self, answers: Sequence[Sequence[Any]]) -> None:
+        self.whole = tf.concat([part for (part,) in answers], axis=0)
+
+
+class RowsUpdate:
+    """Has the servers apply a table's gradient."""
+
+    def __init__(self, exchange: Exchange, gradient: RowGradient, rate: Any) -> None:
+        self._exchange, self._gradient, self._rate = exchange, gradient, rate
+        self._parts = tf.split(gradient.values, [tf.size(rows) for rows in gradient.rows])
+
+    def given_to(self, server: int) -> list[Any]:
+        """Its part of the gradient, and what multiplies the learning rate."""
+        return [self._parts[server], *_tensors(self._rate)]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """By the table's rule."""
+        table, (part, *rate) = self._gradient.table, given
+        shard, rows = table.shards[server], self._gradient.rows[server]
+        handle, slots = self._exchange.handle(shard), self._exchange.slots(shard)
+        return [table.rule.apply_sparse(handle, slots, part, rows, *(rate or [self._rate]))]
+
+
+class RowsMove:
+    """Adds to rows of a table what is no gradient."""
+
+    def __init__(self, exchange: Exchange, change: RowGradient) -> None:
+        self._exchange, self._change = exchange, change
+        self._parts = tf.split(change.values, [tf.size(rows) for rows in change.rows])
+
+    def given_to(self, server: int) -> list[Any]:
+        """Its part of the change."""
+        return [self._parts[server]]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """Add it."""
+        handle, rows = self._exchange.handle(self._change.table.shards[server]), self._change.rows[server]
+        return [tf.raw_ops.ResourceScatterAdd(resource=handle, indices=rows, updates=given[0])]
+
+
+class VectorUpdate:
+    """Has the servers apply the gradient of the dense weights."""
+
+    def __init__(self, exchange: Exchange, gradient: Any, rate: Any) -> None:
+        self._exchange, self._rate = exchange, rate
+        self._parts = _dense_parts(exchange, gradient)
+
+    def given_to(self, server: int) -> list[Any]:
+        """Its part of the gradient, and what multiplies the learning rate."""
+        return [self._parts[server], *_tensors(self._rate)]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """By their rule."""
+        dense, (part, *rate) = self._exchange.parameters.dense, given
+        shard = dense.shards[server]
+        handle, slots = self._exchange.handle(shard), self._exchange.slots(shard)
+        return [dense.rule.apply_dense(handle, slots, part, *(rate or [self._rate]))]
+
+
+class VectorMove:
+    """Adds to the dense weights what is no gradient."""
+
+    def __init__(self, exchange: Exchange, change: Any) -> None:
+        self._exchange = exchange
+        self._parts = _dense_parts(exchange, change)
+
+    def given_to(self, server: int) -> list[Any]:
+        """Its part of the change."""
+        return [self._parts[server]]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        """Add it."""
+        handle = self._exchange.handle(self._exchange.parameters.dense.shards[server])
+        return [tf.raw_ops.AssignAddVariableOp(resource=handle, value=given[0])]
+
+
+def _dense_parts(exchange: Exchange, values: Any) -> list[Any]:
+    return list(tf.split(values, [shard.weights.shape[0] for shard in exchange.parameters.dense.shards]))
+
+
+def _tensors(rate: Any) -> list[Any]:
+    """A rate that is computed; one that is a number is known to whoever builds the operations."""
+    return [rate] if tf.is_tensor(rate) else []

@@ -53,7 +53,9 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
 
     def look(batch: Any) -> list[dict[str, Any]]:
         exchange, position = Exchange(parameters), Position(parameters, batch.origin)
-        pulled = Pulled(model.ask(batch.inputs, exchange), exchange.vector(), position.state, position.step)
+        asked_for = model.ask(batch.inputs, exchange)
+        exchange.pull(position)
+        pulled = Pulled(asked_for, exchange.vector, position.state, position.step)
         computed = model.compute(batch.inputs, pulled, exchange)
         inputs = {f"input `{name}`": value for name, value in model.numbers(batch.inputs).items()}
         tables = {f"table `{table.name}`": values for table, values in exchange.gathered}

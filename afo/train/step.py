@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
+from afo.embedding.exchange import table_update
+from afo.embedding.pull_push import Update
 from afo.models.parser import RecordParser
 from afo.params.parameters import Parameters
 from afo.params.position import Origin, Position, origin_of
-from afo.params.step_exchange import Exchange
+from afo.params.step_exchange import Exchange, RowsMove, RowsUpdate, VectorMove, VectorUpdate
 from afo.params.variables import client_device, on_client
 from afo.train import nan_check
 from afo.trainable.model_protocol import Computed, Model, Pulled
@@ -72,7 +74,9 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
 
     def step(batch: Prepared, first_step: Any) -> StepResult:
         exchange, position = Exchange(parameters), Position(parameters, batch.origin)
-        pulled = Pulled(model.ask(batch.inputs, exchange), exchange.vector(), position.state, position.step)
+        asked = model.ask(batch.inputs, exchange)
+        exchange.pull(position)
+        pulled = Pulled(asked, exchange.vector, position.state, position.step)
         computed = nan_check.require_finite(model.compute(batch.inputs, pulled, exchange))
         result, _ = _push(model, exchange, position, computed, batch.origin, first_step)
         return result
@@ -90,7 +94,8 @@ def overlapping_step_function(model: Model, parameters: Parameters, prepare: Any
     def step(batch: Prepared, first_step: Any, after: Any, turns: Turns) -> StepResult:
         exchange, position = Exchange(parameters), Position(parameters, batch.origin, after)
         asked = model.ask(batch.inputs, exchange)
-        pulled = (exchange.vector(), position.state, position.step)
+        exchange.pull(position)
+        pulled = (exchange.vector, position.state, position.step)
         with tf.control_dependencies([_take(turns.compute)]):
             pulled = tf.nest.map_structure(tf.identity, pulled)
         computed = model.compute(batch.inputs, Pulled(asked, *pulled), exchange)
@@ -112,18 +117,17 @@ def overlapping_step_function(model: Model, parameters: Parameters, prepare: Any
 def _push(
     model: Model, exchange: Exchange, position: Position, computed: Computed, origin: Origin, first_step: Any
 ) -> tuple[StepResult, list[Any]]:
-    """The servers' part of a step; also returns what writes the position, which is the last of it."""
+    """The servers' part of a step; also returns what comes after all else of it."""
     rate = model.rate(position.step, first_step, origin.epochs)
     # Before the gradients: a rule may look at the weights.
-    applied = [] if computed.moved is None else exchange.move_vector(computed.moved)
-    applied += [operation for change in computed.moved_rows for operation in exchange.move_rows(change)]
-    applied += [operation for gradient in computed.rows for operation in exchange.apply_rows(gradient, rate)]
-    for asked, values in computed.embeddings:
-        applied += asked.apply(values, step=position.step, schedule=rate)
-    applied += exchange.apply_vector(computed.vector, rate)
-    with tf.control_dependencies(applied):
-        steps, positions, written = position.advance(computed.added)
-    result = StepResult(steps, computed.loss, origin.files, positions)
+    updates: list[Update] = [] if computed.moved is None else [VectorMove(exchange, computed.moved)]
+    updates += [RowsMove(exchange, change) for change in computed.moved_rows]
+    updates += [RowsUpdate(exchange, gradient, rate) for gradient in computed.rows]
+    updates += [table_update(asked, values, step=position.step, schedule=rate) for asked, values in computed.embeddings]
+    updates.append(VectorUpdate(exchange, computed.vector, rate))
+    position.add(computed.added)
+    written = exchange.push(updates, [position])
+    result = StepResult(position.steps, computed.loss, origin.files, position.new)
     return tf.nest.map_structure(on_client, result), written
 
 

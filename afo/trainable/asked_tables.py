@@ -49,7 +49,9 @@ class AskedTables:
         self._rows: dict[str, TableExchange] = {}
         self._sums: dict[str, PooledExchange] = {}
         if exchange.parameters.embeddings is not None:  # else there are dense features alone
-            self._ask(exchange.parameters.embeddings, inputs, places, wire)
+            self._make(exchange.parameters.embeddings, inputs, places, wire)
+        for asked in self.exchanges:
+            exchange.ask(asked)
 
     @property
     def exchanges(self) -> tuple[TableExchange | PooledExchange, ...]:
@@ -62,7 +64,7 @@ class AskedTables:
         tape.watch([exchange.values for exchange in self.exchanges])
         return self._join_answers(samples)
 
-    def _ask(self, group: TableGroup, inputs: Inputs, places: Sequence[int], wire: Wire) -> None:
+    def _make(self, group: TableGroup, inputs: Inputs, places: Sequence[int], wire: Wire) -> None:
         layout = self._layout
         kinds = {"deep": (0, len(layout.deep_tables), tf.as_dtype(wire))}
         # Linear weights are few bytes, and their sums are the log odds themselves.

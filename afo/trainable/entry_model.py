@@ -131,7 +131,10 @@ class EntryModel:
         names = {id(embedding.layer): embedding.name for embedding in self._own.embeddings}
         clips = self._optimizer.clipping.clips
         ways = ways_of(self._own.embeddings, calls, self._job, servers, with_rows=clips) if calls else {}
-        return HashedLookup(group, names, calls, ways)
+        tables = HashedLookup(group, names, calls, ways)
+        for asked in tables.exchanges:
+            exchange.ask(asked)
+        return tables
 
     def compute(self, inputs: Inputs, pulled: Pulled, exchange: Exchange) -> Computed:
         """The model's own loss and its gradients, clipped as its optimizer says. Tables that are no hash tables are
@@ -180,8 +183,9 @@ class EntryModel:
     def _answers(self, inputs: Inputs, parameters: Parameters) -> Any:
         own, exchange = self._own, Exchange(parameters)
         state = [read_value(variable.handle(), variable.dtype) for variable in parameters.state]
-        own.variables.assign(exchange.vector(), state, 0)
         tables = self.ask(inputs, exchange)
+        exchange.pull()
+        own.variables.assign(exchange.vector, state, 0)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tables.open()
             with answered_by(ServerLookup(own.embeddings, exchange, tape, tables, 0)):

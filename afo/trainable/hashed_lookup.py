@@ -55,6 +55,11 @@ class HashedLookup:
         self._waiting: dict[int, list[tuple[Foreseen, Any]]] = {}
 
     @property
+    def exchanges(self) -> tuple[Exchange | PooledExchange, ...]:
+        """What is to be asked of the servers before anything is answered."""
+        return tuple(exchange for _, exchange in self._asked)
+
+    @property
     def values(self) -> list[list[Any]]:
         """What gradients are taken of."""
         return [exchange.values for _, exchange in self._asked]
@@ -85,7 +90,7 @@ class HashedLookup:
         """The different rows of this layer's table, [n, output_dim]; of one that is not pooled on the servers."""
         for calls, exchange in self._asked:
             if any(call.layer is layer for call in calls):
-                rows = exchange.by_table([tf.cast(values, tf.float32) for values in exchange.values])
+                rows = exchange.by_table(exchange.values)
                 return rows[self._tables[id(layer)]]
         return tf.zeros([0, layer.output_dim])
 

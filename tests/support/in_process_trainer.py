@@ -11,6 +11,7 @@ import tensorflow as tf
 from afo.data.schema import Schema
 from afo.embedding import TableGroup
 from afo.embedding.pooled_exchange import PooledExchange
+from afo.embedding.pull_push import pull
 from afo.job import Job
 from afo.models.parser import RecordParser
 from afo.trainable.model_protocol import Pulled
@@ -28,7 +29,7 @@ class Question(NamedTuple):
 
 def _question(exchange: Any) -> Question:
     tables = tuple(exchange.by_table(exchange.values))
-    return Question(isinstance(exchange, PooledExchange), tables, exchange.values[0].dtype.name)
+    return Question(isinstance(exchange, PooledExchange), tables, exchange.wire.name)
 
 
 class InProcessTrainer:
@@ -45,10 +46,14 @@ class InProcessTrainer:
         generator = np.random.default_rng(1)
         self.vector = tf.constant(generator.normal(scale=0.3, size=parameters.dense.rows), tf.float32)
         state = tuple(tf.zeros(each.shape, each.dtype) for each in parameters.state)
-        exchange: Any = SimpleNamespace(parameters=SimpleNamespace(embeddings=self.group, tables=(), servers=servers))
+        requests: list[Any] = []
+        of_tables = SimpleNamespace(embeddings=self.group, tables=(), servers=servers)
+        exchange: Any = SimpleNamespace(parameters=of_tables, ask=requests.append)
 
         def step(inputs: Any, number: Any) -> Any:
+            requests.clear()
             pulled = Pulled(model.ask(inputs, exchange), self.vector, state, number)
+            pull(self.group.as_servers, requests)
             computed = model.compute(inputs, pulled, exchange)
             self.asked = [_question(asked) for asked, _ in computed.embeddings]
             applied = [

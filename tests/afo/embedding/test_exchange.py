@@ -18,6 +18,7 @@ from afo.embedding.exchange import (  # noqa: E402
     unique_keys,
 )
 from afo.embedding.initializers import Initializer  # noqa: E402
+from afo.embedding.pull_push import pull  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 
@@ -41,6 +42,13 @@ def created() -> None:
         group.create()
 
 
+def asked(group: TableGroup, *arguments: Any, insert: bool) -> Exchange:
+    """An exchange with its answers."""
+    exchange = Exchange(group, *arguments, insert=insert)
+    pull(group.as_servers, [exchange])
+    return exchange
+
+
 @st.composite
 def features(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, bool]]]:
     """Samples, and of each feature its table, its ids a sample, and whether they are pooled."""
@@ -57,13 +65,13 @@ def runs_of(samples: int, asked: list[tuple[int, int, bool]]) -> list[Run]:
 @given(case=features(), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=40)
 def test_side_by_side_is_what_features_are_one_by_one(servers: int, case: Any, seed: int) -> None:
-    samples, asked = case
-    if samples and all(not pooled and count > 1 for _, count, pooled in asked):
-        asked = [*asked, (0, 1, False)]  # somebody has a row a sample
+    samples, runs = case
+    if samples and all(not pooled and count > 1 for _, count, pooled in runs):
+        runs = [*runs, (0, 1, False)]  # somebody has a row a sample
     generator, group = np.random.default_rng(seed), GROUPS[servers]
-    ids = [tf.constant(generator.integers(0, 9, samples * count), tf.int64) for _, count, _ in asked]
+    ids = [tf.constant(generator.integers(0, 9, samples * count), tf.int64) for _, count, _ in runs]
     keys = unique_keys(ids, range(len(ids)), servers)
-    exchange = Exchange(group, [table for table, _, _ in asked], keys, runs_of(samples, asked), insert=True)
+    exchange = asked(group, [table for table, _, _ in runs], keys, runs_of(samples, runs), insert=True)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(exchange.values)
         one_by_one = tf.concat([tf.reshape(each, [samples, -1]) for each in exchange.pool()], axis=1)
@@ -79,15 +87,15 @@ def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
     group = GROUPS[3]
     ids = [tf.constant([5, 6, 5], tf.int64), tf.constant([7], tf.int64)]
     keys = unique_keys(ids, [0, 1], 3)
-    whole = Exchange(group, [2, 3], keys, [Run(0), Run(1)], insert=True)
-    first = Exchange(group, [1], keys, [Run(0)], insert=True)
-    alone = Exchange(group, [1], unique_keys(ids[:1], [0], 3), [Run(0)], insert=True)
+    whole = asked(group, [2, 3], keys, [Run(0), Run(1)], insert=True)
+    first = asked(group, [1], keys, [Run(0)], insert=True)
+    alone = asked(group, [1], unique_keys(ids[:1], [0], 3), [Run(0)], insert=True)
     np.testing.assert_array_equal(first.pool()[0], alone.pool()[0])
     assert {name: rows.shape for name, rows in whole.by_table(whole.values).items()} == {"t8": (2, 8), "t16": (1, 16)}
     assert first.by_table(first.values)["t3"].shape == (2, 3)
     before = first.pool()[0].numpy()
     first.apply([tf.ones_like(values) for values in first.values], step=1, schedule=1.0)
-    after = Exchange(group, [1], keys, [Run(0)], insert=True).pool()[0].numpy()
+    after = asked(group, [1], keys, [Run(0)], insert=True).pool()[0].numpy()
     np.testing.assert_allclose(after, before - 0.5, rtol=1e-6)
 
 
@@ -100,11 +108,11 @@ def test_of_many_tables_each_has_fewer_shards_and_they_are_read_by_a_group_of_fe
     assert {each.shard_bits for each in many.tables} == {0}
     many.create()
     keys = unique_keys([tf.range(50, dtype=tf.int64)] * 200, range(200), 1)
-    Exchange(many, range(200), keys, [Run(n) for n in range(200)], insert=True)
+    asked(many, range(200), keys, [Run(n) for n in range(200)], insert=True)
     url = TableSaver(many).save(str(tmp_path / "c"))
     few.create()
     assert take_over(few, url, {"t0", "t31"}, {"t0", "t31"}) == 100
-    found = [Exchange(each, [31], unique_keys([tf.range(50, dtype=tf.int64)], [0], 1), [Run(0)], insert=False)
+    found = [asked(each, [31], unique_keys([tf.range(50, dtype=tf.int64)], [0], 1), [Run(0)], insert=False)
              for each in (few, many)]  # fmt: skip
     np.testing.assert_array_equal(found[0].pool()[0], found[1].pool()[0])
     assert few.sizes()[0].sum() == 100

@@ -9,6 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
 from afo.embedding.exchange import Exchange, Run, unique_keys  # noqa: E402
+from afo.embedding.pull_push import pull  # noqa: E402
 from afo.errors import Unsupported  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 
@@ -22,12 +23,14 @@ WEIGHTS = np.random.default_rng(3).uniform(0.5, 2.0, len(IDS)).astype(np.float32
 def exchange_of(group: Any, weights: Any, combiner: str, max_norm: float | None = None) -> Exchange:
     keys = unique_keys([tf.constant(IDS)], [0], group.servers)
     runs = [Run(0, tf.constant(BAGS), weights, combiner, max_norm)]
-    return Exchange(group, [0], keys, runs, insert=True)
+    exchange = Exchange(group, [0], keys, runs, insert=True)
+    pull(group.as_servers, [exchange])
+    return exchange
 
 
 def order_of(exchange: Exchange, width: int) -> Any:
     """The rows of the ids, out of what the servers answered."""
-    keys = tf.concat([keys for keys, _, _ in exchange._there], axis=0).numpy().tolist()
+    keys = tf.concat([keys for keys, _, _ in exchange._there.values()], axis=0).numpy().tolist()
     rows = tf.reshape(tf.concat(exchange.values, axis=0), [-1, width])
     return tf.gather(rows, [keys.index(number) for number in IDS])
 

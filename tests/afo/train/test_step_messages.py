@@ -1,5 +1,7 @@
-"""What a step has to wait for: servers are asked side by side, and none waits for another before it can answer."""
+"""What a step sends its servers, and what it has to wait for: servers are asked side by side, by one message each, and
+none waits for another before it can answer."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +46,28 @@ def test_servers_wait_for_each_other_only_where_the_position_is_written(graph: A
         if place(before) != place(after) != "worker"
     }
     assert {(start, end) for _, start, _, end in waits} == {(f"ps:{other}", "ps:0") for other in range(1, SERVERS)}
-    assert all("Apply" in kind for kind, *_ in waits), waits
+    assert {kind for kind, *_ in waits} == {"NoOp"}, "a server has one end of all that it applies"
     late = {kind for _, _, kind, _ in waits}
-    assert late <= {"AssignAddVariableOp", "ResourceScatterUpdate", "ReadVariableOp", "Const"}, late
+    assert late <= {"AssignAddVariableOp", "ResourceScatterUpdate", "ReadVariableOp", "Const", "NoOp"}, late
 
 
 def test_the_worker_waits_for_no_server_but_at_the_very_end(graph: Any) -> None:
     waiting = [each for each in graph.get_operations() if place(each) == "worker"]
     late = {each.type for each in waiting for before in each.control_inputs if place(before) != "worker"}
     assert late == {"NoOp"}
+
+
+@pytest.mark.parametrize("graph", ["hash_table"], indirect=True)
+def test_a_server_is_sent_a_pull_and_a_push_and_sends_an_answer(graph: Any) -> None:
+    sent = {
+        (place(tensor.op), place(operation), tensor.name)
+        for operation in graph.get_operations()
+        for tensor in operation.inputs
+        if place(tensor.op) != place(operation)
+    }
+    ways = Counter((start, end) for start, end, _ in sent)
+    # The first server has the steps that were made, when all is applied.
+    servers = {f"ps:{number}": 1 + (number == 0) for number in range(SERVERS)}
+    assert ways == {("worker", each): 2 for each in servers} | {
+        (each, "worker"): answers for each, answers in servers.items()
+    }
