@@ -13,8 +13,10 @@ import psutil
 _SERVER = """
 import json, sys, threading
 import tensorflow as tf
+from afo.embedding import desk
 from afo.ops import library
 library.load_for_job()
+desk.attend()
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[3]))
 servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})
 server = tf.distribute.Server(servers, job_name="ps", task_index=int(sys.argv[2]))

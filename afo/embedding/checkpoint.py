@@ -1,39 +1,29 @@
 """Checkpoints of embedding tables: whole ones, and deltas of what changed since (`afo.embedding.saved_tables`).
 
-Training goes on while one is written: each row is of one instant, and what changes meanwhile is in the next delta too.
-A checkpoint is read by any number of servers.
+Each server writes and reads its own files (`afo.embedding.desk`); this process asks for it, and alone writes manifests.
+Training goes on meanwhile: each row is of one instant, and what changes is in the next delta too. A checkpoint is read
+by any number of servers.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
-import google_crc32c
 import numpy as np
+from msgspec.structs import replace
 
 from afo import storage
-from afo.embedding import row_block, saved_tables, snapshot
+from afo.embedding import desk_client, saved_tables
+from afo.embedding.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
 from afo.embedding.group import TableGroup
 from afo.embedding.save_times import SaveTimes
 from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.embedding.server_tables import Table
-from afo.embedding.snapshot import Slice
 from afo.errors import AfoError, DataError
 from afo.formats import manifest_file
 
-#: Files that are read or written at a time.
-_STREAMS = 8
 #: A server with more than this writes several files at a time.
 _LARGE_BYTES = 256 << 20
 _PARTS = 4
 _SLOTS = 1 << 16
-
-
-class _Target(NamedTuple):
-    """Where rows of a saved table go: a table of the group, with their slots or without."""
-
-    number: int
-    weights_only: bool = False
 
 
 class TableSaver:
@@ -69,10 +59,7 @@ class TableSaver:
         base = self._base if incremental and self._deltas < self._most_deltas else None
         epochs, powers = _begin_epochs(group)
         since = np.full_like(epochs, -1) if base is None else base[1]
-        with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
-            files = tuple(
-                pool.map(lambda place: _write(group, place, since[place.server].tolist(), url, times), _slices(group))
-            )
+        files = _save_rows(group, url, since, times)
         manifest = TablesManifest(
             version=saved_tables.FORMAT_VERSION,
             servers=group.servers,
@@ -104,10 +91,9 @@ def restore(
     chain = saved_tables.chain(url, within)
     for path, manifest in chain:
         _check_tables(group, path, manifest)
-    targets = {number: _Target(number) for number in range(len(group.tables))}
     _clear(group, wanted)
     try:
-        rows = sum(_import(group, path, manifest, wanted, targets) for path, manifest in chain)
+        rows = _load_rows(group, chain, wanted, [Target(number, number) for number in range(len(group.tables))])
     except AfoError:
         _clear(group, wanted)
         raise
@@ -127,12 +113,12 @@ def take_over(
     chain = saved_tables.chain(url, within)
     saved = chain[-1][1].tables
     numbers = {table.name: number for number, table in enumerate(group.tables)}
-    targets = {
-        number: _Target(numbers[table.name], weights_only=table.name not in with_slots)
+    targets = [
+        Target(number, numbers[table.name], weights_only=table.name not in with_slots)
         for number, table in enumerate(saved)
         if table.name in names
-    }
-    rows = sum(_import(group, path, manifest, range(group.servers), targets) for path, manifest in chain)
+    ]
+    rows = _load_rows(group, chain, range(group.servers), targets)
     powers = {table.name: table.powers for table in saved if table.name in with_slots}
     for server in range(group.servers):
         group.server(server).set_powers([powers.get(table.name, 0) for table in group.tables])
@@ -157,55 +143,38 @@ def _describe_table(table: Table, powers: int) -> SavedTable:
     return SavedTable(table.name, table.dim, type(table.optimizer).__name__, powers)
 
 
-def _slices(group: TableGroup) -> list[Slice]:
-    """A file for each server, several for one that holds much."""
+def _save_rows(group: TableGroup, url: str, since: np.ndarray, times: SaveTimes) -> tuple[RowsFile, ...]:
+    """What all servers have written: a file each, several of one that holds much."""
+    storage.make_dirs(url)
     held = group.sizes()[1].sum(axis=1)
-    counts = [_PARTS if size > _LARGE_BYTES else 1 for size in held]
-    return [Slice(server, part, parts) for server, parts in enumerate(counts) for part in range(parts)]
+    parts = [_PARTS if size > _LARGE_BYTES else 1 for size in held]
+    requests = {
+        server: SaveRequest(url=url, server=server, parts=parts[server], since=tuple(since[server].tolist()))
+        for server in range(group.servers)
+    }
+    saved = desk_client.ask(group, requests, SavedRows)
+    for each in saved:
+        times.add(each.times)
+    return tuple(file for each in saved for file in each.files)
 
 
-def _write(group: TableGroup, place: Slice, since: list[int], url: str, times: SaveTimes) -> RowsFile:
-    name = f"rows-{place.server:04d}-{place.part}.afo"
-    checksum = google_crc32c.Checksum()
-    with times.stream(place.server) as stream, storage.open_output(storage.join(url, name)) as file:
-        for number, block in stream.read(snapshot.blocks(group, place, since)):
-            record = row_block.record_of(number, block)
-            file.write(record)
-            checksum.update(record)
-            stream.bytes += len(record)
-    return RowsFile(name, place.server, stream.bytes, int.from_bytes(checksum.digest()))
-
-
-def _import(
-    group: TableGroup, url: str, manifest: TablesManifest, wanted: Collection[int], targets: Mapping[int, _Target]
+def _load_rows(
+    group: TableGroup, chain: list[tuple[str, TablesManifest]], wanted: Collection[int], targets: Sequence[Target]
 ) -> int:
-    """Rows of one manifest, file by file to the servers that own a part of what it can hold."""
+    """Rows of all manifests, to the servers that own a part of what a file can hold."""
+    requests = {}
+    for server in wanted:
+        sources = tuple(Source(path, _files_of(manifest, server, group.servers)) for path, manifest in chain)
+        requests[server] = LoadRequest(
+            server=server, servers=group.servers, sources=sources, targets=tuple(targets)
+        )  # fmt: skip
+    return sum(loaded.rows for loaded in desk_client.ask(group, requests, LoadedRows))
 
-    def import_file(entry: RowsFile) -> int:
-        owners = [server for server in _owners(entry.server, manifest.servers, group.servers) if server in wanted]
-        return _import_file(group, url, manifest, entry, owners, targets) if owners else 0
 
-    with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
-        return sum(pool.map(import_file, manifest.files))
-
-
-def _import_file(
-    group: TableGroup, url: str, manifest: TablesManifest, entry: RowsFile, servers: list[int],
-    targets: Mapping[int, _Target],
-) -> int:  # fmt: skip
-    rows = 0
-    for block in saved_tables.file_blocks(url, manifest, entry):
-        target = targets.get(block.number)
-        if target is None:
-            continue
-        content = block.content
-        if target.weights_only and not block.is_of_filter:
-            content = row_block.weights_only(block.rows, group.tables[target.number].dim)
-        rows += sum(
-            snapshot.import_block(group, server, target.number, content, url, weights_only=target.weights_only)
-            for server in servers
-        )
-    return rows
+def _files_of(manifest: TablesManifest, server: int, servers: int) -> TablesManifest:
+    """With those files alone that can hold rows of server `server` of `servers`."""
+    files = [entry for entry in manifest.files if server in _owners(entry.server, manifest.servers, servers)]
+    return replace(manifest, files=tuple(files))
 
 
 def _owners(server: int, of: int, servers: int) -> range:

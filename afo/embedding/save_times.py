@@ -45,13 +45,17 @@ class SaveTimes:
         began, stream = time.monotonic(), Stream()
         yield stream
         written_s = time.monotonic() - began - stream.read_s
+        self.add(ServerPart(server=server, bytes=stream.bytes, read_s=stream.read_s, write_s=written_s))
+
+    def add(self, part: ServerPart) -> None:
+        """What was measured elsewhere, or here."""
         with self._lock:
-            before = self._parts.get(server, ServerPart(server=server))
-            self._parts[server] = ServerPart(
-                server=server,
-                bytes=before.bytes + stream.bytes,
-                read_s=round(before.read_s + stream.read_s, 3),
-                write_s=round(before.write_s + written_s, 3),
+            before = self._parts.get(part.server, ServerPart(server=part.server))
+            self._parts[part.server] = ServerPart(
+                server=part.server,
+                bytes=before.bytes + part.bytes,
+                read_s=round(before.read_s + part.read_s, 3),
+                write_s=round(before.write_s + part.write_s, 3),
             )
 
     def parts(self) -> tuple[ServerPart, ...]:

@@ -5,6 +5,7 @@ client inside of the function; TensorFlow would else fetch it by operations that
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding import desk
 from afo.embedding.initializers import Initializer
 from afo.job import Eviction, Filter, RowClipping, UpdateRule
 from afo.ops.library import load
@@ -80,15 +82,14 @@ class ServerTables:
         epochs, powers = self._begin_epoch()
         return epochs.numpy(), powers.numpy()
 
-    def export_block(self, number: int, part: int, parts: int, most: int, cursor: int, since: int) -> tuple[bytes, int]:
-        """A block of at most `most` rows of a table and the cursor of the next one, -1 at the end."""
-        numbers = (tf.constant(argument, tf.int64) for argument in (number, part, parts, most, cursor, since))
-        block, following = self._export_block(*numbers)
-        return block.numpy(), int(following)
+    def ask(self, asker: str, request: bytes) -> bytes:
+        """What the desk of the server answers (`afo.embedding.desk_messages`), however long it takes.
 
-    def import_block(self, number: int, block: bytes, *, weights_only: bool) -> int:
-        """Takes over those rows of a block that this server owns; returns how many."""
-        return int(self._import_block(tf.constant(number, tf.int64), tf.constant(block), tf.constant(weights_only)))
+        Ends what the same `asker` has asked before.
+        """
+        is_here = self._place.device == self._place.client
+        with desk.attended() if is_here else nullcontext():
+            return bytes(self._ask(tf.constant(asker), tf.constant(request)).numpy())
 
     def forget_removed(self, before: Sequence[int]) -> None:
         """What was removed before these epochs, one a table, need not be known any more."""
@@ -152,17 +153,9 @@ class ServerTables:
         return self._trace_on_server(lambda: self._ops.afo_begin_epoch(self._handle(), numbers=self._numbers))
 
     @cached_property
-    def _export_block(self) -> Any:
-        return self._trace_on_server(lambda *given: self._ops.afo_export_block(self._handle(), *given), *[_INT] * 6)
-
-    @cached_property
-    def _import_block(self) -> Any:
-        place = {"server": self._place.number, "servers": self._place.servers}
-
-        def import_block(number: Any, block: Any, weights_only: Any) -> Any:
-            return self._ops.afo_import_block(self._handle(), number, block, weights_only, **place)
-
-        return self._trace_on_server(import_block, _INT, tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.bool))
+    def _ask(self) -> Any:
+        text = tf.TensorSpec([], tf.string)
+        return self._trace_on_server(lambda *given: self._ops.afo_ask_desk(self._handle(), *given), text, text)
 
     @cached_property
     def _forget_removed(self) -> Any:

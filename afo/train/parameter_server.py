@@ -1,9 +1,10 @@
-"""The parameter server's process: TensorFlow's own server over the addresses of all of them."""
+"""The parameter server's process: TensorFlow's own server over the addresses of all of them, and its desk."""
 
 import threading
 
 import tensorflow as tf
 
+from afo.embedding import desk
 from afo.errors import ClusterUnreachable
 from afo.ops import library
 from afo.protocol.train_task import Progress
@@ -15,6 +16,7 @@ def run(setup: Setup) -> None:
     task = setup.task
     if setup.job.model.embedding.storage == "hash_table":
         library.load_for_job()
+        desk.attend()
     else:
         library.load_if_present()  # the workers' functions, which every server is told of, may name our parser
     try:

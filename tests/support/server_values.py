@@ -1,11 +1,15 @@
 """What the parameter servers of a task hold, by name of the variable: for a process of its own."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from afo.embedding import TableGroup, row_block, snapshot
+from afo.embedding import TableGroup, desk_client, row_block
+from afo.embedding.desk_messages import SavedRows, SaveRequest
 from afo.formats import json_file
 from afo.params.server_connections import connect
 from afo.params.variables import VariableIo
@@ -40,7 +44,7 @@ def _tables(group: TableGroup) -> dict[str, Any]:
     found = {}
     for server in range(group.servers):
         blocks: dict[int, list[row_block.RowBlock]] = {}
-        for number, block in snapshot.blocks(group, snapshot.Slice(server, 0, 1), [-1] * len(group.tables)):
+        for number, block in _blocks(group, server):
             blocks.setdefault(number, []).append(row_block.decode(block, "server"))
         for number, held in blocks.items():
             keys = np.concatenate([each.keys for each in held])
@@ -48,3 +52,13 @@ def _tables(group: TableGroup) -> dict[str, Any]:
             found[f"{name}/keys/{server}"] = keys[order]
             found[f"{name}/values/{server}"] = np.concatenate([each.values for each in held])[order]
     return found
+
+
+def _blocks(group: TableGroup, server: int) -> Iterator[tuple[int, bytes]]:
+    """All rows of a server, by way of a file: no checkpoint of the job knows of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = SaveRequest(url=folder, server=server, parts=1, since=(-1,) * len(group.tables))
+        [saved] = desk_client.ask(group, {server: request}, SavedRows)
+        [entry] = saved.files
+        with Path(folder, entry.file).open("rb") as file:
+            yield from row_block.read_blocks(file, entry.file)

@@ -78,7 +78,7 @@ def test_the_questions_about_hash_tables_are_traced_once_and_answered_at_home(jo
     assert group is not None
     server = group.server(1)
     assert group.server(1) is server
-    for name in ("_sizes", "_begin_epoch", "_export_block", "_import_block"):
+    for name in ("_sizes", "_begin_epoch", "_ask"):
         function = getattr(server, name)
         assert set(places(function)) == {CLIENT_DEVICE}
         assert getattr(server, name) is function

@@ -1,0 +1,135 @@
+"""Save and load requests to a parameter server's desk, and its answers: JSON with a version, unknown fields refused."""
+
+from typing import Annotated, cast
+
+import msgspec
+import tensorflow as tf
+from msgspec import Meta
+
+from afo import errors
+from afo.embedding.saved_tables import Count, RowsFile, TablesManifest
+from afo.errors import AfoError, ProtocolError
+from afo.rpc.messages import ServerPart
+
+#: One program starts all processes of a generation, so both sides have the same.
+VERSION = 1
+_NO_MEMORY = "ResourceExhausted"
+
+
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    version: int = VERSION
+
+
+class SaveRequest(_Message, frozen=True, tag="save"):
+    """Write the rows of server `server` into the directory `url`, which is there, as `parts` files.
+
+    `since`: for each table the epoch of the first change, or -1 for all rows.
+    """
+
+    url: str
+    server: Count
+    parts: Annotated[int, Meta(ge=1, le=256)]
+    since: tuple[Annotated[int, Meta(ge=-1)], ...]
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where rows of table `saved` of a manifest go: to table `number`, with their slots or without."""
+
+    saved: Count
+    number: Count
+    weights_only: bool = False
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The manifest at `url`; of its files those that hold a part of this server's rows."""
+
+    url: str
+    manifest: TablesManifest
+
+
+class LoadRequest(_Message, frozen=True, tag="load"):
+    """Overwrite rows of server `server` of `servers` by those of `sources`, one source after another."""
+
+    server: Count
+    servers: Annotated[int, Meta(ge=1)]
+    sources: tuple[Source, ...]
+    targets: tuple[Target, ...]
+
+
+class StopRequest(_Message, frozen=True, tag="stop"):
+    """End what an earlier request has begun; the answer comes when nothing of it goes on."""
+
+
+class SavedRows(_Message, frozen=True, tag="saved"):
+    """What a save request has written, and how long it took."""
+
+    files: tuple[RowsFile, ...]
+    times: ServerPart
+
+
+class LoadedRows(_Message, frozen=True, tag="loaded"):
+    """How many rows of a load request are here now."""
+
+    rows: Count
+
+
+class Stopped(_Message, frozen=True, tag="stopped"):
+    """Nothing goes on."""
+
+
+class Failed(_Message, frozen=True, tag="failed"):
+    """A request ended by an error of this class of `afo.errors`."""
+
+    error: str
+    text: str
+
+
+Request = SaveRequest | LoadRequest | StopRequest
+Answer = SavedRows | LoadedRows | Stopped | Failed
+
+
+def encode(message: Request | Answer) -> bytes:
+    """What the other side's `decode_…` reads."""
+    return msgspec.json.encode(message)
+
+
+def decode_request(content: bytes) -> Request:
+    """Raises ProtocolError for a request of another version, or what is none."""
+    return cast(Request, _decode(content, Request, "request"))
+
+
+def decode_answer(content: bytes) -> Answer:
+    """Raises ProtocolError for an answer of another version, or what is none."""
+    return cast(Answer, _decode(content, Answer, "answer"))
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def _decode(content: bytes, kind: object, word: str) -> object:
+    try:
+        version = msgspec.json.decode(content, type=_Version).version
+        if version != VERSION:
+            raise ProtocolError(f"a save or load {word} of version {version} reached a process that knows {VERSION}")
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"this is no save or load {word}: {error}") from error
+
+
+def failure_of(error: Exception) -> Failed:
+    """What is answered in place of raising `error`."""
+    if isinstance(error, MemoryError):
+        return Failed(error=_NO_MEMORY, text=str(error))
+    known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return Failed(error=next(known, AfoError.__name__), text=errors.in_words(error))
+
+
+def error_of(failed: Failed) -> Exception:
+    """The error that was `failed`, to be raised here."""
+    if failed.error == _NO_MEMORY:
+        return cast(Exception, tf.errors.ResourceExhaustedError(None, None, failed.text))
+    known: dict[str, type[AfoError]] = {
+        kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AfoError)
+    }
+    return known.get(failed.error, AfoError)(failed.text)

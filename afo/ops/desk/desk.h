@@ -1,0 +1,62 @@
+// The desk of a parameter server's process: requests to save or load the tables, which Python answers.
+//
+// An operation puts a request down and waits for its answer without a thread of TensorFlow's; a Python thread takes it
+// up through the C functions of functions.cc.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "afo/ops/resource.h"
+
+namespace afo {
+
+struct DeskRequest {
+  tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+  // Whoever has given it: another request with the same name ends this one.
+  std::string asker;
+  std::string words;
+  // Called once, by whoever answers.
+  std::function<void(std::string)> answer;
+  // Whoever asked does not wait any more, or has asked something else: it is to be answered soon.
+  std::atomic<bool> stopped{false};
+  std::int64_t number = 0;
+  bool taken = false;
+};
+
+// Thread-safe. Requests of the same tables are taken one after another, each when the one before was answered.
+class Desk {
+ public:
+  static Desk& OfProcess();
+
+  // There is somebody who takes requests, until as many calls of Close.
+  void Open();
+  void Close();
+
+  // Stops the earlier ones of the same tables and asker. Unimplemented where nobody is at the desk.
+  absl::Status Put(const std::shared_ptr<DeskRequest>& request);
+  // The next that may be taken; none after `longest`.
+  std::shared_ptr<DeskRequest> Take(std::chrono::milliseconds longest);
+  // One that was taken and is not answered; none where there is no such.
+  std::shared_ptr<DeskRequest> Find(std::int64_t number);
+  void Answer(std::int64_t number, std::string answer);
+
+ private:
+  std::shared_ptr<DeskRequest> NextToTake();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::shared_ptr<DeskRequest>> open_;
+  std::int64_t numbers_ = 0;
+  int attendants_ = 0;
+};
+
+}  // namespace afo

@@ -1,0 +1,98 @@
+#include "afo/ops/snapshot/blocks.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "afo/ops/resource.h"
+
+namespace afo {
+namespace {
+
+constexpr std::int64_t kMostBytes = 1 << 30;
+constexpr std::int64_t kMostServers = 1 << kSlotBits;
+// Key, step and frequency.
+constexpr std::int64_t kRowHead = 16;
+
+// What a shard's filter of keys knows. Cells are so large that bytes limit a block of them.
+Exported ExportAdmission(const Table& table, ExportRange range, std::int64_t bytes, RowBlock block) {
+  if (!table.options().admission.blooms()) return table.ExportCandidates(range, std::move(block));
+  range.most =
+      static_cast<std::uint32_t>(std::max<std::int64_t>(1, bytes / static_cast<std::int64_t>(table.cell_bytes())));
+  return table.ExportCells(range, std::move(block));
+}
+
+// Of a shard's rows, behind what was removed of it.
+Exported ExportTableRows(const Table& table, const ExportRange& range, RowBlock block) {
+  const bool is_delta = range.since != kAllEpochs;
+  if (range.first == 0 && is_delta) block = table.ExportRemoved(range.shard, range.since, std::move(block));
+  return table.Export(range, std::move(block));
+}
+
+absl::Status StatusOfBlock(BlockError error) {
+  switch (error) {
+    case BlockError::kNone:
+      return absl::OkStatus();
+    case BlockError::kShort:
+      return absl::DataLossError("a block of rows is cut off");
+    case BlockError::kNoBlock:
+      return absl::DataLossError("these bytes are no block of rows");
+    case BlockError::kBadSum:
+      return absl::DataLossError("a block of rows has another checksum than it says");
+    case BlockError::kOtherWidth:
+      return absl::DataLossError("a block's rows have another width, or another optimizer, than the table's");
+  }
+  return absl::InternalError("unknown error of a block");
+}
+
+}  // namespace
+
+// The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each. All candidates of
+// the part (or cells of their filter) come first, then all rows: a key that is admitted in between is in the checkpoint
+// twice, and not lost.
+absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor) {
+  if (range.part < 0 || range.parts < 1 || range.bytes < 1 || range.bytes > kMostBytes || cursor < 0 ||
+      range.since < kAllEpochs) {
+    return absl::InvalidArgumentError("part, parts, bytes, cursor or since of an export is out of its range");
+  }
+  const std::int64_t row_bytes = kRowHead + static_cast<std::int64_t>(sizeof(float)) * table.layout().floats;
+  const std::int64_t shards = (table.shards() - range.part + range.parts - 1) / range.parts;
+  RowBlock block;
+  std::int64_t done = cursor >> 32;
+  auto row = static_cast<std::uint32_t>(cursor);
+  for (; done < 2 * shards; ++done, row = 0) {
+    if (done == shards && !block.empty()) break;
+    const ExportRange of{.shard = static_cast<std::int32_t>(range.part + done % shards * range.parts),
+                         .first = row,
+                         .most = static_cast<std::uint32_t>(std::max<std::int64_t>(1, range.bytes / row_bytes)),
+                         .since = range.since};
+    Exported exported = done < shards ? ExportAdmission(table, of, range.bytes, std::move(block))
+                                      : ExportTableRows(table, of, std::move(block));
+    block = std::move(exported.block);
+    if (exported.next.has_value()) {
+      row = *exported.next;
+      break;
+    }
+  }
+  return NextBlock{.bytes = block.empty() ? std::string() : Encode(block),
+                   .next = done >= 2 * shards ? -1 : (done << 32 | row)};
+}
+
+absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only, std::int64_t server,
+                                         std::int64_t servers) {
+  if (server < 0 || server >= servers || servers > kMostServers) {
+    return absl::InvalidArgumentError("server or servers of an import is out of its range");
+  }
+  const RowLayout& layout = table.layout();
+  const auto floats = static_cast<std::uint32_t>(weights_only ? layout.dim : layout.floats);
+  const DecodedBlock decoded = Decode(bytes, floats);
+  if (absl::Status status = StatusOfBlock(decoded.error); !status.ok()) return status;
+  if (decoded.bytes != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
+  const std::optional<std::int64_t> imported =
+      table.Import(decoded.block, static_cast<std::uint32_t>(server), static_cast<std::uint32_t>(servers));
+  if (!imported.has_value()) return StatusOf(Status::kOutOfMemory);
+  return *imported;
+}
+
+}  // namespace afo

@@ -1,0 +1,34 @@
+// Blocks of a table's rows as bytes, one after another: what files of a checkpoint hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "afo/core/table.h"
+#include "absl/status/statusor.h"
+
+namespace afo {
+
+// The rows of shards `part`, `part` + `parts` and so on. since: an epoch, or -1 for all rows.
+struct BlockRange {
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
+  std::int64_t bytes = 0;  // of a block, about
+  std::int64_t since = kAllEpochs;
+};
+
+struct NextBlock {
+  std::string bytes;      // empty where there is nothing to write
+  std::int64_t next = 0;  // the cursor of the following one, -1 at the end
+};
+
+// cursor: 0, then what the last call returned.
+absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor);
+
+// Removes and overwrites what a block names, where server `server` of `servers` owns it; returns how many rows that are.
+// weights_only: the block has no slots; they begin as those of a new row with these weights. DataLoss for damage.
+absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only, std::int64_t server,
+                                         std::int64_t servers);
+
+}  // namespace afo
