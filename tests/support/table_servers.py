@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -177,3 +178,18 @@ def save_as_expected(group: Any, directory: str, answer: str) -> None:
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
     Path(answer).write_text(error)
+
+
+def train_while_saving(group: Any, directory: str, answer: str) -> None:
+    """Writes down how many steps there were while a save went on; what they changed is in the next delta."""
+    variables, saver = tables(group), TableSaver(group)
+    train(variables, np.arange(KEYS), 0)
+    saving = threading.Thread(target=saver.save, args=(f"{directory}/0",))
+    saving.start()
+    steps = 0
+    while saving.is_alive():
+        steps += 1
+        train(variables, np.arange(10), steps)
+    saving.join()
+    saver.save(f"{directory}/1", incremental=True)
+    Path(answer).write_text(str(steps))

@@ -59,6 +59,17 @@ def test_what_two_servers_save_any_number_of_others_loads_to_the_bit(tmp_path: P
     assert len(mine) + len(others) == 2 * table_servers.KEYS, "the two that were removed came again elsewhere"
 
 
+def test_training_goes_on_while_servers_with_one_thread_save(tmp_path: Path) -> None:
+    with table_servers.running(tmp_path, "slow", "") as servers:
+        assert servers.run_client("train_while_saving", str(tmp_path), str(tmp_path / "answer")) == 0
+    steps = int((tmp_path / "answer").read_text())
+    assert steps > 10
+    newest = rows(str(tmp_path / "1" / MANIFEST))
+    changed = {(table, key) for table in (0, 1) for key in range(10)}
+    step_of = {key: int(np.frombuffer(row[:4], np.uint32)[0]) for key, row in newest.items()}
+    assert {key for key, step in step_of.items() if step == steps} == changed
+
+
 def test_a_server_that_is_killed_while_it_saves_leaves_no_manifest(tmp_path: Path) -> None:
     with table_servers.running(tmp_path, "", "slow") as servers:
         client = servers.start_client("train_and_save", str(tmp_path))
