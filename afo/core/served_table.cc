@@ -85,6 +85,20 @@ ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size) {
   return {.header = header, .wrong = ""};
 }
 
+void DecodeRow(const ServedHeader& header, const std::uint8_t* row, float* weights) {
+  if (row == nullptr) return static_cast<void>(std::fill_n(weights, header.dim, header.absent));
+  const std::uint8_t* from = row + sizeof(std::int64_t);
+  switch (header.type) {
+    case RowType::kFloat32:
+      std::memcpy(weights, from, static_cast<std::size_t>(header.dim) * sizeof(float));
+      return;
+    case RowType::kBfloat16:
+      return FromBfloat16(from, header.dim, weights);
+    case RowType::kInt8:
+      return FromInt8(from, header.dim, weights);
+  }
+}
+
 bool ServedTable::Reserve() {
   if (!pages_.Grow(std::max<std::size_t>(row_bytes(), 1))) return false;
   pages_.Populate(row_bytes());
@@ -103,7 +117,7 @@ std::string ServedTable::Build(std::uint32_t checksum) {
   return "";
 }
 
-void ServedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
+std::string ServedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
   std::uint64_t hashes[kBatch];
   for (std::int64_t first = 0; first < count; first += kBatch) {
     const std::int64_t batch = std::min(kBatch, count - first);
@@ -116,23 +130,11 @@ void ServedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* we
       if (guess != kNoRow) Fetch(at(guess), stride_);
     }
     for (std::int64_t i = 0; i < batch; ++i) {
-      Write(index_.Find(keys[first + i], hashes[i], *this), weights + (first + i) * header_.dim);
+      const std::uint32_t row = index_.Find(keys[first + i], hashes[i], *this);
+      DecodeRow(header_, row == kNoRow ? nullptr : at(row), weights + (first + i) * header_.dim);
     }
   }
-}
-
-void ServedTable::Write(std::uint32_t row, float* weights) const {
-  if (row == kNoRow) return static_cast<void>(std::fill_n(weights, header_.dim, header_.absent));
-  const std::uint8_t* from = at(row) + sizeof(std::int64_t);
-  switch (header_.type) {
-    case RowType::kFloat32:
-      std::memcpy(weights, from, static_cast<std::size_t>(header_.dim) * sizeof(float));
-      return;
-    case RowType::kBfloat16:
-      return FromBfloat16(from, header_.dim, weights);
-    case RowType::kInt8:
-      return FromInt8(from, header_.dim, weights);
-  }
+  return "";
 }
 
 }  // namespace afo

@@ -40,8 +40,22 @@ struct ParsedServedHeader {
 // Reads the header of a file of `size` bytes, of which kServedHeaderBytes, or all if there are fewer, are at `bytes`.
 [[nodiscard]] ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size);
 
-// Thread-safe once `Build` has found nothing wrong.
-class ServedTable {
+// float32 [dim] of the bytes of a row as its file has them; of nullptr those of a key that is not there.
+void DecodeRow(const ServedHeader& header, const std::uint8_t* row, float* weights);
+
+// The rows of one file, wherever they are. Thread-safe.
+class ServedRows {
+ public:
+  virtual ~ServedRows() = default;
+  // float32 [count, dim] of any keys. Returns what is wrong, or nothing.
+  [[nodiscard]] virtual std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const = 0;
+  virtual const ServedHeader& header() const = 0;
+  // Of memory.
+  virtual std::size_t bytes() const = 0;
+};
+
+// All rows in memory. Thread-safe once `Build` has found nothing wrong.
+class ServedTable : public ServedRows {
  public:
   explicit ServedTable(const ServedHeader& header) : header_(header), stride_(header.stride()) {}
 
@@ -53,11 +67,10 @@ class ServedTable {
   // Indexes the rows, whose checksum the file says is `checksum`. Returns what is wrong, or nothing. Once.
   [[nodiscard]] std::string Build(std::uint32_t checksum);
 
-  // float32 [count, dim] of any keys.
-  void Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const;
-
-  const ServedHeader& header() const { return header_; }
-  std::size_t bytes() const { return pages_.populated() + index_.bytes(); }
+  // Nothing is ever wrong.
+  [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
+  const ServedHeader& header() const override { return header_; }
+  std::size_t bytes() const override { return pages_.populated() + index_.bytes(); }
   // Of `Index::Find`.
   std::int64_t key(std::uint32_t row) const {
     std::int64_t key;
@@ -67,8 +80,6 @@ class ServedTable {
 
  private:
   const std::uint8_t* at(std::uint32_t row) const { return pages_.data() + row * stride_; }
-  void Write(std::uint32_t row, float* weights) const;
-
   ServedHeader header_;
   std::size_t stride_;
   Pages pages_;

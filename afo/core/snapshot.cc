@@ -61,8 +61,8 @@ class ArrayReader {
 
 }  // namespace
 
-std::uint32_t Crc32c(const char* data, std::size_t size) {
-  std::uint64_t sum = 0xffffffffu;
+std::uint32_t Crc32c(const char* data, std::size_t size, std::uint32_t before) {
+  std::uint64_t sum = ~before;
   std::size_t i = 0;
   for (; i + 8 <= size; i += 8) {
     std::uint64_t word;

@@ -46,7 +46,7 @@ struct [[nodiscard]] DecodedBlock {
 // Reads the block at the start of `bytes`. `floats`: what the table's rows have; another width of rows is an error.
 DecodedBlock Decode(std::string_view bytes, std::uint32_t floats);
 
-// CRC-32C (Castagnoli) of `size` bytes, as RFC 3720 has it.
-std::uint32_t Crc32c(const char* data, std::size_t size);
+// CRC-32C (Castagnoli) of `size` bytes, as RFC 3720 has it. `before`: that of the bytes in front of them.
+std::uint32_t Crc32c(const char* data, std::size_t size, std::uint32_t before = 0);
 
 }  // namespace afo

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "afo/core/served_file.h"
 #include "afo/core/served_table.h"
 #include "afo/core/snapshot.h"
 
@@ -42,7 +43,14 @@ void ServeFile(const std::uint8_t* data, std::size_t size) {
   std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());
   std::uint32_t checksum;
   std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
-  if (!table.Build(checksum).empty()) return;
+  ServedFile in_file(header, [&file](std::uint64_t offset, char* to, std::size_t size) {
+    Require(offset + size <= file.size());
+    std::memcpy(to, file.data() + offset, size);
+    return std::string();
+  });
+  const std::string found = table.Build(checksum);
+  Require(in_file.Build(checksum) == found);
+  if (!found.empty()) return;
   const auto count = static_cast<std::uint32_t>(header.count);
   std::vector<std::int64_t> keys;
   for (std::uint32_t row = 0; row < count; ++row) keys.push_back(table.key(row));
@@ -51,7 +59,10 @@ void ServeFile(const std::uint8_t* data, std::size_t size) {
   if (room) keys.push_back(count == 0 ? 0 : keys.back() + 1);
   const auto dim = static_cast<std::size_t>(header.dim);
   std::vector<float> weights(keys.size() * dim);
-  table.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), weights.data());
+  Require(table.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), weights.data()).empty());
+  std::vector<float> same(weights.size());
+  Require(in_file.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), same.data()).empty());
+  Require(weights.empty() || std::memcmp(same.data(), weights.data(), weights.size() * sizeof(float)) == 0);
   if (room) Require(std::memcmp(&weights[count * dim], &header.absent, sizeof(float)) == 0);
   if (header.type != RowType::kFloat32) return;
   for (std::uint32_t row = 0; row < count; ++row) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "afo/core/served_file.h"
 #include "afo/core/snapshot.h"
 #include "tests/core/support.h"
 
@@ -37,6 +38,14 @@ std::string File(std::uint32_t type, std::uint32_t dim, std::uint64_t count, con
   return bytes;
 }
 
+ReadAt ReaderOf(const std::string& file) {
+  return [&file](std::uint64_t offset, char* to, std::size_t size) -> std::string {
+    if (offset + size > file.size()) return "it was cut off";
+    std::memcpy(to, file.data() + offset, size);
+    return "";
+  };
+}
+
 std::string WrongOf(const std::string& file) {
   const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
   if (!wrong.empty()) return wrong;
@@ -45,7 +54,9 @@ std::string WrongOf(const std::string& file) {
   std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());
   std::uint32_t checksum;
   std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
-  return table.Build(checksum);
+  const std::string found = table.Build(checksum);
+  CHECK(ServedFile(header, ReaderOf(file)).Build(checksum) == found);
+  return found;
 }
 
 std::vector<float> Found(const std::string& file, const std::vector<std::int64_t>& keys) {
@@ -56,7 +67,13 @@ std::vector<float> Found(const std::string& file, const std::vector<std::int64_t
   std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());
   REQUIRE(table.Build(Crc32c(table.rows(), table.row_bytes())).empty());
   std::vector<float> weights(keys.size() * static_cast<std::size_t>(header.dim));
-  table.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), weights.data());
+  const auto count = static_cast<std::int64_t>(keys.size());
+  CHECK(table.Lookup(keys.data(), count, weights.data()).empty());
+  ServedFile in_file(header, ReaderOf(file));
+  REQUIRE(in_file.Build(Crc32c(table.rows(), table.row_bytes())).empty());
+  std::vector<float> same(weights.size());
+  CHECK(in_file.Lookup(keys.data(), count, same.data()).empty());
+  CHECK(same == weights);
   return weights;
 }
 
@@ -88,6 +105,25 @@ TEST_CASE("each of many keys has its own row, and no other key has one") {
   }
   for (std::size_t i = 0; i < all.size(); ++i) expected.push_back(i % 2 == 0 ? static_cast<float>(i) : 0.5f);
   CHECK(Found(File(0, 1, all.size() / 2, rows), all) == expected);
+}
+
+TEST_CASE("of a table in its file a hundredth is in memory, and a file that was cut off is an error") {
+  std::string rows;
+  for (std::int64_t key = 0; key < 20000; ++key) {
+    Append(&rows, key);
+    for (int i = 0; i < 4; ++i) Append(&rows, 1.0f);
+  }
+  std::string file = File(0, 4, 20000, rows);
+  const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
+  ServedFile table(header, ReaderOf(file));
+  REQUIRE(table.Build(Crc32c(rows.data(), rows.size())).empty());
+  CHECK(table.bytes() * 100 < file.size());
+  file.resize(file.size() / 2);
+  std::vector<float> weights(4);
+  const std::int64_t there = 3, lost = 19999, before = -1;
+  CHECK(table.Lookup(&there, 1, weights.data()).empty());
+  CHECK(table.Lookup(&before, 1, weights.data()).empty());
+  CHECK(table.Lookup(&lost, 1, weights.data()) == "it was cut off");
 }
 
 TEST_CASE("a file that cannot be right is refused, and why") {
