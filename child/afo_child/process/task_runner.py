@@ -9,10 +9,10 @@ from pathlib import Path
 
 from afo.errors import AfoError, NotFound
 from afo.failures.classify import classify_process, classify_start
+from afo.process.memory import memory_kills
 from afo.protocol.child_config import ChildConfig
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import Directive, TaskId
-from afo_child.container.facts import memory_kills
 from afo_child.process import launch
 from afo_child.process.launch import Way
 from afo_child.process.output import Output, ProgressReader
