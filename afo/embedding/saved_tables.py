@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import google_crc32c
 import msgspec
@@ -24,6 +24,8 @@ MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.
 FORMAT_VERSION = 4
 _FORMATS = Formats("tables", newest=FORMAT_VERSION, sealed=4)
+#: Rows that are made ready at a time.
+_PIECE_BYTES = 16 << 20
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
 
@@ -92,6 +94,11 @@ def _base_of(url: str, reference: str, within: str | None) -> str:
     return base
 
 
+def file_bytes(url: str, within: str | None = None) -> int:
+    """Of all files that a restore of the manifest at `url` reads. Raises as `chain` does."""
+    return sum(entry.size for _, manifest in chain(url, within) for entry in manifest.files)
+
+
 class SavedBlock(NamedTuple):
     """A block of table `number` of a manifest: its bytes, and the arrays that share their memory."""
 
@@ -130,6 +137,28 @@ class Rows(NamedTuple):
 
     keys: Any
     weights: Any
+
+    @property
+    def dim(self) -> int:
+        """Of `RowSource`."""
+        return int(self.weights.shape[1])
+
+    def pieces(self) -> Iterator["Rows"]:
+        """Of `RowSource`."""
+        count = max(1, _PIECE_BYTES // (4 * self.dim))
+        for first in range(0, len(self.keys), count):
+            yield Rows(self.keys[first : first + count], self.weights[first : first + count])
+
+
+class RowSource(Protocol):
+    """The rows of a table, in memory or not."""
+
+    @property
+    def dim(self) -> int:
+        """Weights of a row."""
+
+    def pieces(self) -> Iterator[Rows]:
+        """All rows in order, a part at a time; any number of times."""
 
 
 def read_rows(url: str, within: str | None = None) -> dict[str, Rows]:

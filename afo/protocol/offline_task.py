@@ -34,6 +34,8 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
     rows: RowType = "float32"
     #: Of an export.
     tables: TableKind = "frozen"
+    #: Bytes that the process may take; hash tables that need more stay in files.
+    memory: int | None = None
     #: Local and private to this run; holds `RESULT` afterwards.
     work_dir: str
 

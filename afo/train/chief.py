@@ -112,7 +112,7 @@ class Chief:
         progress = structs.replace(progress, step=report.step)
         exported = select_manifest(setup, url, progress)
         setup.progress.report(progress, now=True)
-        with CheckpointReader(exported, setup.work_dir) as reader:
+        with CheckpointReader(exported, setup.work_dir, setup.memory) as reader:
             wanted = setup.job.export
             export(setup, reader, setup.task.export_url, setup.work_dir, wanted.rows, wanted.tables)
         LOG.info("exported %s to %s", exported, setup.task.export_url)

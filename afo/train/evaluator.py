@@ -73,6 +73,7 @@ class Evaluator:
         self._files = find_splits(setup.job.data.eval)
         self._scorer = Scorer(setup.schema, setup.parser, setup.job.data, setup.work_dir)
         self._model: LocalModel | None = None
+        self._memory = setup.memory
         task = setup.task
         self._summaries = Summaries(task.summary_url, f"eval-a{task.attempt}", setup.work_dir)
 
@@ -83,7 +84,7 @@ class Evaluator:
         """
         setup = self._setup
         setup.progress.report(Progress(phase="evaluating", step=found.step), now=True)
-        with CheckpointReader(found.url, setup.work_dir) as reader:
+        with CheckpointReader(found.url, setup.work_dir, self._memory) as reader:
             model, lineage = self._load_model(reader), reader.manifest.lineage
         evaluation = self._scorer.evaluate(
             model,
@@ -96,7 +97,12 @@ class Evaluator:
         self._report(found, evaluation, before or Evaluation(metrics={}, coverage={}), passed_over)
 
     def _load_model(self, reader: CheckpointReader) -> LocalModel:
-        """One model for all checkpoints: with a new one for each the process would grow."""
+        """One model for all checkpoints: with a new one for each the process would grow. One more when they become too
+        large for memory, which they are from then on."""
+        if reader.is_large and self._memory > 0:
+            self._memory = 0  # and so they stay
+            self._model = None  # else both models would be there
+            self._scorer.forget()
         if self._model is None:
             self._model = self._setup.model.local(reader)
         else:

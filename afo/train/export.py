@@ -22,6 +22,7 @@ from afo.train.setup import JobParts, Setup
 from afo.trainable.model_protocol import LocalModel
 from afo.trainable.served import export_info
 from afo.trainable.served.export_info import Exported
+from afo.trainable.served.mapped_columns import few_pages
 from afo.trainable.served.table_form import TableForm
 
 #: Time between two questions whether the final checkpoint was measured.
@@ -60,16 +61,17 @@ def export(
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
     the name of each label. Where it comes from goes with it (`trainable.export_info`). All of it is written beside
     it first: what was there stays until the new model is whole. Raises DataError where `rows` cannot hold the weights,
-    Unsupported for native tables where the operations cannot run.
+    Unsupported for native tables where the operations cannot run, StorageError where `scratch` has no room for files.
     """
     local, files = scratch / "export", scratch / "tables"
     for folder in (local, files):
         shutil.rmtree(folder, ignore_errors=True)
-    model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None))
+    model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None, only_saved=True))
     labels, saved = parts.model.labels, reader.manifest
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
     by = parse if files.is_dir() else parse_by_tensorflow
-    tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts, by))
+    with few_pages():
+        tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts, by))
     shutil.rmtree(files, ignore_errors=True)
     _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
                                lineage=saved.lineage))  # fmt: skip

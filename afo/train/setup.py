@@ -59,6 +59,11 @@ class Setup(JobParts):
         self.progress = ProgressPipe(task.progress_fd)
         self.work_dir = Path(task.work_dir)
 
+    @property
+    def memory(self) -> int:
+        """Bytes that the job file gives this task's container."""
+        return int(self.job.roles[self.task.role].memory) << 20
+
     @cached_property
     def master(self) -> Master:
         """The Application Master."""

@@ -16,6 +16,7 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
+from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, ModelError, Unsupported
@@ -296,7 +297,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         for name, rows in self._read_hash_tables(reader).items():
             self.tables[name].load(rows)
 
-    def _read_hash_tables(self, reader: CheckpointReader) -> dict[str, Rows]:
+    def _read_hash_tables(self, reader: CheckpointReader) -> Mapping[str, Rows | MergedRows]:
         dims = {embedding.name: embedding.layer.output_dim for embedding in self._own.embeddings if embedding.hashed}
         return reader.hash_tables(dims) if dims else {}
 

@@ -1,11 +1,13 @@
 """Stands for the reader of a checkpoint whose tensors are random."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from afo.checkpoint.manifest import Manifest
+from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
 
 #: Sums for the standardisation of one value.
@@ -17,6 +19,9 @@ class FakeCheckpointReader:
 
     url = "nowhere/manifest-g000001-s000000000007-final.json"
     manifest = Manifest(version=3, generation=1, step=7, final=True, directory="g000001-x", rows={}, parts=())
+
+    #: A directory: the rows of hash tables are merged there.
+    merged_in: Path | None = None
 
     def __init__(self, seed: int, dense: int, whole: Mapping[str, Any] | None = None, keys: int = 6) -> None:
         self._random = np.random.default_rng(seed)
@@ -31,10 +36,22 @@ class FakeCheckpointReader:
         """The dense weights, or what was given."""
         return self._normal(self._dense) if name == "dense" else self._whole[name]
 
-    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows]:
+    def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows] | dict[str, MergedRows]:
         """Rows of the ids from 0 on; others are absent."""
         keys = np.arange(self._keys)
-        return {name: Rows(keys, self._normal(self._keys, dim)) for name, dim in dims.items()}
+        found = {name: Rows(keys, self._normal(self._keys, dim)) for name, dim in dims.items()}
+        if self.merged_in is None:
+            return found
+        return {name: self._merged(rows) for name, rows in found.items()}
+
+    def _merged(self, rows: Rows) -> MergedRows:
+        assert self.merged_in is not None
+        merged = MergedRows(rows.dim, self.merged_in)
+        records = np.zeros(len(rows.keys), merged.record)
+        records["key"], records["order"], records["weights"] = rows.keys, 1, rows.weights
+        for part in np.array_split(records[::-1], 2):
+            merged.add_run([part])
+        return merged
 
     def _normal(self, *shape: int) -> Any:
         return self._random.normal(size=shape, scale=0.3).astype(np.float32)

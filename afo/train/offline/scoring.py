@@ -61,6 +61,10 @@ class Scorer:
         self.observe(model, files, [metrics, coverage, Counter(progress)])
         return Evaluation(metrics=metrics.result(), coverage=coverage.result())
 
+    def forget(self) -> None:
+        """Hold no model any more."""
+        self._traced = None
+
     def _function(self, model: LocalModel) -> Any:
         """Traced once for a model, whatever it loads."""
         if self._traced is None or self._traced[0] is not model:

@@ -13,6 +13,7 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.data.io.split_files import SplitFile
 from afo.errors import AfoError
 from afo.formats import json_file
+from afo.ops import library
 from afo.process.lifetime import die_with_parent
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial_step
@@ -44,7 +45,8 @@ def run(task: OfflineTask) -> OfflineResult:
     if task.kind == "try":
         trial_step.bound_memory(task.job)
         return OfflineResult(trial=trial_step.run(parts, task.files, scratch))
-    with CheckpointReader(task.manifest, scratch) as reader:
+    memory = task.memory if task.kind == "export" or library.load_if_present() is not None else None
+    with CheckpointReader(task.manifest, scratch, memory) as reader:
         if task.kind == "export":
             export(parts, reader, task.output, scratch, task.rows, task.tables)
             return OfflineResult()

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
 from afo.job import RowType
+from afo.trainable.served.mapped_columns import map_columns
 from afo.trainable.served.stored_rows import StoredRows
 
 
@@ -17,11 +19,14 @@ class FrozenTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     with a filter, that filter's default value.
     """
 
-    def __init__(self, rows: Rows, absent: float = 0.0, kept: RowType = "float32") -> None:
-        """`kept`: how the weights lie in memory. Raises DataError where that cannot hold them."""
+    def __init__(self, rows: Rows | MergedRows, absent: float = 0.0, kept: RowType = "float32") -> None:
+        """`kept`: how the weights lie in memory. Raises DataError where that cannot hold them.
+
+        With merged rows it is only to be saved: its columns are mapped files (`mapped_columns`).
+        """
         super().__init__(name="table")
         self._absent = absent
-        keys, weights = _with_absent(rows, absent)
+        keys, weights = _with_absent(rows, absent) if isinstance(rows, Rows) else map_columns(rows, absent, kept)
         self.keys = tf.Variable(keys, trainable=False, shape=tf.TensorShape([None]))
         self.weights = StoredRows(weights, kept)
 

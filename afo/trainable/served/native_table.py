@@ -1,40 +1,36 @@
-"""A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded.
-
-What is in its file says afo/core/served_table.h.
-"""
+"""A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded."""
 
 import itertools
-import struct
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
-import numpy as np
 import tensorflow as tf
 
-from afo.embedding.saved_tables import Rows
-from afo.job import ROW_TYPES, RowType
+from afo.embedding.saved_tables import RowSource
+from afo.job import RowType
 from afo.ops import library
-from afo.trainable.served.stored_rows import decode_rows, encode_rows, stored_type
+from afo.storage.local import translate_errors
+from afo.trainable.served.rows_file import write_rows
 
 #: Of all tables of this process: a name of its own for each table and each file.
 _numbers = itertools.count()
-_MAGIC = b"AFOROWS1"
-#: Rows that are made ready at a time.
-_PIECE = 1 << 18
 
 
 class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """Answers as a `FrozenTable` of the same rows does, to the bit. Who serves it loads the operations first."""
 
-    def __init__(self, rows: Rows, absent: float, kept: RowType, directory: Path) -> None:
-        """Its file is in `directory` until the model is saved.
+    def __init__(
+        self, rows: RowSource, absent: float, kept: RowType, directory: Path, *, looks_up: bool = True
+    ) -> None:
+        """Its file is in `directory` until the model is saved. `looks_up`: False if it is only saved: its rows are not
+        read into memory.
 
-        Raises Unsupported where the operations cannot run, DataError where `kept` cannot hold the weights.
+        Raises Unsupported where the operations cannot run, DataError where `kept` cannot hold the weights, StorageError
+        where the directory takes no more.
         """
         super().__init__(name="table")
         library.load()
-        self._dim, self._absent, self._kept = rows.weights.shape[1], absent, kept
+        self._dim, self._absent, self._kept = rows.dim, absent, kept
         directory.mkdir(parents=True, exist_ok=True)
         number = next(_numbers)
         self._file = directory / f"table-{number}.rows"
@@ -42,8 +38,10 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         # Its path is another one where the model is loaded; TensorFlow sees to it for what hangs at a module.
         self.asset = tf.saved_model.Asset(str(self._file))
         self.resource = _FromFile(self.asset, f"afo/served/{number}")
+        if looks_up:
+            self.resource.read()
 
-    def load(self, rows: Rows) -> None:
+    def load(self, rows: RowSource) -> None:
         """Take other rows, of the same width. Raises DataError as at first."""
         self._write(rows)
         self.resource.read()
@@ -52,8 +50,9 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """int64 [...] → float32 [..., dim]."""
         return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
 
-    def _write(self, rows: Rows) -> None:
-        write_file(self._file, rows, self._absent, self._kept)
+    def _write(self, rows: RowSource) -> None:
+        with translate_errors("write", str(self._file)), self._file.open("wb") as file:
+            write_rows(file, rows, self._absent, self._kept)
 
 
 class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]  # TensorFlow is untyped
@@ -62,7 +61,8 @@ class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[
     def __init__(self, asset: Any, name: str) -> None:
         super().__init__(device="CPU")
         self._asset, self._name = asset, name
-        self.read()
+        # Made here, and not in the graph that first asks for it.
+        _ = self.resource_handle
 
     def read(self) -> None:
         """All of the file, as it is now."""
@@ -76,27 +76,3 @@ class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[
 
     def _destroy_resource(self) -> None:
         tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)
-
-
-def write_file(path: Path, rows: Rows, absent: float, kept: RowType) -> None:
-    """`rows` as `stored_rows.stored_type` has them for `kept`. Raises DataError where that cannot hold them."""
-    dim = rows.weights.shape[1]
-    kind = stored_type(kept, dim)
-    # As a row of its own would be read.
-    [of_absent] = decode_rows(*encode_rows(np.full((1, dim), absent, np.float32), kind))
-    header = _MAGIC + struct.pack("<IIQf", ROW_TYPES.index(kind), dim, len(rows.keys), of_absent[0])
-    checksum = google_crc32c.Checksum()
-    with path.open("wb") as file:
-        file.write(header + struct.pack("<I", google_crc32c.value(header)))
-        for first in range(0, len(rows.keys), _PIECE):
-            piece = _pack_rows(rows.keys[first : first + _PIECE], rows.weights[first : first + _PIECE], kind)
-            checksum.update(piece)
-            file.write(piece)
-        file.write(checksum.digest()[::-1])
-
-
-def _pack_rows(keys: Any, weights: Any, kind: RowType) -> bytes:
-    values, scales = encode_rows(weights, kind)
-    parts = [keys] if scales is None else [keys, scales]
-    columns = [*(part[:, np.newaxis] for part in parts), values]
-    return np.concatenate([np.ascontiguousarray(column).view(np.uint8) for column in columns], axis=1).tobytes()

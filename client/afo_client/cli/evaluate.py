@@ -5,7 +5,7 @@ import click
 from afo.errors import UsageError
 from afo.job import ROW_TYPES, RowType
 from afo.site.config import load_config
-from afo_client.cli.options import examples
+from afo_client.cli.options import examples, memory_option
 from afo_client.models.offline import input_files, run, saved_model
 from afo_client.terminal.console import print_json, print_result, table
 
@@ -19,14 +19,15 @@ from afo_client.terminal.console import print_json, print_result, table
 @click.argument("model", required=False)
 @click.option("--data", "globs", multiple=True, metavar="GLOB", help="Files; left out: those in the job's data.eval.")
 @click.option("--rows", type=click.Choice(ROW_TYPES), help="Evaluate it with embedding tables in this format.")
+@memory_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, as_json: bool) -> None:
+def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, memory: int | None, as_json: bool) -> None:
     """Print the metrics; the exit code does not depend on them."""
     found = saved_model(load_config(), model)
     if not (globs or found.job.data.eval):
         raise UsageError("the job of this model has no `data.eval`; name the files with --data")
     files = input_files(globs or found.job.data.eval)
-    [result] = run(found, "evaluate", files, rows=rows)
+    [result] = run(found, "evaluate", files, rows=rows, memory=memory)
     if as_json:
         print_json({"manifest": found.ref.url, "step": found.ref.manifest.step, "files": [file.url for file in files],
                     "rows": rows or found.ref.rows, "metrics": result.metrics,

@@ -1,4 +1,4 @@
-"""Time spans and examples, which the options and help of several verbs have in common."""
+"""Time spans, memory and examples, which the options and help of several verbs have in common."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from afo.errors import SpecError
-from afo.formats.units import Duration
+from afo.formats.units import Duration, Memory
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -24,5 +24,20 @@ def time_option(name: str, words: str) -> Callable[[_Function], _Function]:
 def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     try:
         return None if text is None else Duration.parse(text)
+    except SpecError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def memory_option(function: _Function) -> _Function:
+    """The option `--memory`; the function gets bytes, or None where it is left out."""
+    return click.option(
+        "--memory", metavar="SIZE", callback=_bytes,
+        help="Memory of each process: hash tables that need more are looked up in files.  [default: what is available]",
+    )(function)  # fmt: skip
+
+
+def _bytes(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else Memory.parse(text) << 20
     except SpecError as error:
         raise click.BadParameter(str(error)) from error

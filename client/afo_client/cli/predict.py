@@ -10,7 +10,7 @@ from afo import storage
 from afo.errors import AlreadyExists, NotFound, UsageError
 from afo.protocol.offline_task import ScoredFile
 from afo.site.config import load_config
-from afo_client.cli.options import examples
+from afo_client.cli.options import examples, memory_option
 from afo_client.models.offline import SavedModel, input_files, run, saved_model
 from afo_client.terminal.console import pluralize, print_json, print_result, say
 
@@ -32,9 +32,10 @@ MODEL, SUCCESS = "_model.json", "_SUCCESS"
 @click.option("--out", "output", required=True, metavar="DIRECTORY", help="Where the scores go.")
 @click.option("--overwrite", is_flag=True, help="Replace what is in the directory.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(min=1), help="Files scored at a time.")
+@memory_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
-    model: str, globs: tuple[str, ...], output: str, overwrite: bool, processes: int, as_json: bool
+    model: str, globs: tuple[str, ...], output: str, overwrite: bool, processes: int, memory: int | None, as_json: bool
 ) -> None:  # fmt: skip
     """Score everything, then let the directory appear."""
     output = output.rstrip("/") if "://" in output else os.path.abspath(os.path.expanduser(output))
@@ -45,7 +46,8 @@ def command(
     hidden = storage.join(storage.parent(output), f".{storage.name(output)}.{secrets.token_hex(6)}.tmp")
     storage.make_dirs(hidden)
     try:
-        parts = [part for result in run(found, "predict", files, hidden, processes) for part in result.parts]
+        results = run(found, "predict", files, hidden, processes, memory=memory)
+        parts = [part for result in results for part in result.parts]
         _finish(found, sorted(parts, key=lambda part: part.part), hidden, output, overwrite)
     finally:
         storage.delete(hidden, recursive=True)

@@ -19,6 +19,7 @@ from afo.errors import AfoError, DataError, NotFound, TrainingError
 from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
 from afo.process import lifetime
+from afo.process.memory import available_memory
 from afo.protocol.am_config import AmConfig
 from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
 from afo.site.config import Config, user_name
@@ -72,18 +73,19 @@ def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
 
 def run(
     model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1,
-    rows: RowType | None = None, tables: TableKind = "frozen",
+    rows: RowType | None = None, tables: TableKind = "frozen", memory: int | None = None,
 ) -> list[OfflineResult]:  # fmt: skip
     """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
 
     `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
-    `tables`: of an export.
+    `tables`: of an export. `memory`: bytes that each process may take; None: all together what is available.
     """
+    memory = memory or available_memory() // max(1, min(processes, len(files)))
 
     def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
         return OfflineTask(
             kind=kind, job=model.job, schema_file=schema_file, manifest=model.ref.url, files=share, output=output,
-            rows=rows or model.ref.rows, tables=tables, work_dir=work_dir,
+            rows=rows or model.ref.rows, tables=tables, memory=memory, work_dir=work_dir,
         )  # fmt: skip
 
     return run_dealt(task, model.schema, files, processes)

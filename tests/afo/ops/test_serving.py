@@ -1,5 +1,6 @@
 """Tables of served models as operations: any file and any graph are answered or refused."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ tf = pytest.importorskip("tensorflow")
 from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
 from afo.ops.library import load  # noqa: E402
-from afo.trainable.served import native_table  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
 from afo.trainable.served.native_table import NativeTable  # noqa: E402
+from afo.trainable.served.rows_file import write_rows  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -32,6 +33,11 @@ def some(count: int, dim: int, seed: int = 0) -> Rows:
     random = np.random.default_rng(seed)
     keys = np.unique(random.integers(-(2**63), 2**63 - 1, count))
     return Rows(keys, random.normal(size=(len(keys), dim)).astype(np.float32))
+
+
+def write_file(path: Path, rows: Rows, absent: float, kept: RowType) -> None:
+    with path.open("wb") as file:
+        write_rows(file, rows, absent, kept)
 
 
 @pytest.mark.parametrize("kept", ROW_TYPES)
@@ -62,9 +68,7 @@ def test_many_keys_of_any_shape_and_other_rows_later(tmp_path: Path) -> None:
 def test_a_table_is_looked_up_while_another_takes_its_place(ops: Any, tmp_path: Path) -> None:
     keys = np.arange(5000)
     for value in (1.0, 2.0):
-        native_table.write_file(
-            tmp_path / f"{value}", Rows(keys, np.full((5000, 4), value, np.float32)), 0.0, "float32"
-        )
+        write_file(tmp_path / f"{value}", Rows(keys, np.full((5000, 4), value, np.float32)), 0.0, "float32")
     handle = ops.afo_served_table(shared_name="test/replaced")
     ops.afo_load_served_table(handle, f"{tmp_path}/1.0")
     over = threading.Event()
@@ -94,24 +98,39 @@ def test_what_a_graph_may_not_ask(ops: Any, tmp_path: Path) -> None:
         ops.afo_load_served_table(handle, f"{tmp_path}/none")
     with pytest.raises(tf.errors.InvalidArgumentError, match="one string"):
         ops.afo_load_served_table(handle, ["a", "b"])
-    native_table.write_file(tmp_path / "two", some(3, 2), 0.0, "float32")
+    write_file(tmp_path / "two", some(3, 2), 0.0, "float32")
     ops.afo_load_served_table(handle, f"{tmp_path}/two")
     with pytest.raises(tf.errors.InvalidArgumentError, match="rows of 2 weights, and the model wants 3"):
         ops.afo_lookup_served(handle, [1], dim=3)
     assert ops.afo_lookup_served(handle, tf.zeros([0, 4], tf.int64), dim=2).shape == (0, 4, 2)
 
 
-def test_a_file_that_is_cut_off_or_changed_is_refused_and_what_was_there_stays(ops: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_file_that_is_cut_off_or_changed_is_refused_and_what_was_there_stays(
+    ops: Any, tmp_path: Path, in_file: bool
+) -> None:
     rows = some(10, 6)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    native_table.write_file(whole, rows, 0.0, "int8")
+    write_file(whole, rows, 0.0, "int8")
     handle = ops.afo_served_table(shared_name="test/broken")
-    ops.afo_load_served_table(handle, str(whole))
+    ops.afo_load_served_table(handle, str(whole), in_file=in_file)
     before = ops.afo_lookup_served(handle, rows.keys, dim=6).numpy()
     content = whole.read_bytes()
     for place in range(len(content)):
         for damaged in (content[:place], content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :]):
             broken.write_bytes(damaged)
             with pytest.raises(tf.errors.DataLossError, match="broken is no table of a served model: it"):
-                ops.afo_load_served_table(handle, str(broken))
+                ops.afo_load_served_table(handle, str(broken), in_file=in_file)
     np.testing.assert_array_equal(ops.afo_lookup_served(handle, rows.keys, dim=6), before)
+
+
+def test_a_file_that_is_cut_off_while_it_is_looked_up_is_an_error(ops: Any, tmp_path: Path) -> None:
+    rows, path = some(5000, 4), tmp_path / "rows"
+    write_file(path, rows, 0.0, "float32")
+    handle = ops.afo_served_table(shared_name="test/cut")
+    ops.afo_load_served_table(handle, str(path), in_file=True)
+    np.testing.assert_array_equal(ops.afo_lookup_served(handle, rows.keys, dim=4), rows.weights)
+    os.truncate(path, 1000)
+    np.testing.assert_array_equal(ops.afo_lookup_served(handle, [rows.keys[0] - 1], dim=4), np.zeros((1, 4)))
+    with pytest.raises(tf.errors.DataLossError, match="a table of the model is lost: it cannot be read"):
+        ops.afo_lookup_served(handle, rows.keys[-3:], dim=4)

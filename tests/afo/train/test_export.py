@@ -72,18 +72,20 @@ class Trained:
             for record in RECORDS:
                 writer.write(encode(record))
 
-    def reader(self) -> Any:
+    def reader(self, merged: bool = False) -> Any:
         state = {each.name.removeprefix("afo/"): np.ones(each.shape, each.dtype) for each in self._parameters.state}
         whole = None if "statistics" in state else state
-        return FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
+        found = FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
+        found.merged_in = self.directory if merged else None
+        return found
 
-    def evaluated(self, rows: RowType) -> Any:
+    def evaluated(self, rows: RowType, merged: bool = False) -> Any:
         import tensorflow as tf
 
         from afo.trainable.served.table_form import TableForm
 
         features = self.parts.parser(tf.constant([encode(record) for record in RECORDS])).features
-        return self.parts.model.local(self.reader(), TableForm(rows)).probabilities(features).numpy()[:, 0]
+        return self.parts.model.local(self.reader(merged), TableForm(rows)).probabilities(features).numpy()[:, 0]
 
     def bytes_of_weights(self, rows: RowType) -> int:
         """Of all embedding tables, by what a row of each type takes."""
@@ -94,11 +96,11 @@ class Trained:
         tables = [each for each in model.submodules if isinstance(each, StoredRows)]  # type: ignore[attr-defined]
         return sum(variable.value().numpy().nbytes for table in tables for variable in table.variables)
 
-    def exported(self, rows: RowType, tables: TableKind = "frozen") -> Path:
+    def exported(self, rows: RowType, tables: TableKind = "frozen", merged: bool = False) -> Path:
         from afo.train.export import export
 
         target = self.directory / "exported"
-        export(self.parts, self.reader(), str(target), self.directory, rows, tables)
+        export(self.parts, self.reader(merged), str(target), self.directory, rows, tables)
         return target
 
     def served(self, model: Path, *libraries: Path, loader: str = "functions") -> Any:
@@ -166,6 +168,37 @@ def test_tensorflow_and_the_operations_serve_native_tables(
     assert export_info.read(str(target)).tables == "native"
     served = model.served(target, available(), loader=loader)
     np.testing.assert_allclose(served, model.evaluated(rows), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("which", ["hashed", "own"])
+def test_scores_of_tables_in_files_are_those_of_tables_in_memory_to_the_bit(
+    trained: Callable[[str], Trained], which: str, rows: RowType
+) -> None:
+    model = trained(which)
+    assert model.evaluated(rows, merged=True).tobytes() == model.evaluated(rows).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("which", "rows", "tables"),
+    [
+        ("hashed", "float32", "frozen"),
+        ("own", "int8", "frozen"),
+        ("own", "float32", "native"),
+        pytest.param("hashed", "bfloat16", "frozen", marks=pytest.mark.slow),
+        pytest.param("hashed", "int8", "native", marks=pytest.mark.slow),
+    ],
+)
+def test_an_export_of_tables_in_files_holds_what_one_of_tables_in_memory_does(
+    trained: Callable[[str], Trained], which: str, rows: RowType, tables: TableKind
+) -> None:
+    model = trained(which)
+    served = [
+        model.served(model.exported(rows, tables, merged), *([available()] if tables == "native" else []))
+        for merged in (False, True)
+    ]
+    assert served[0].tobytes() == served[1].tobytes()
+    assert sorted(path.name for path in model.directory.iterdir() if path.is_dir()) == ["exported"]
 
 
 def test_models_that_other_processes_exported_are_served_side_by_side(trained: Callable[[str], Trained]) -> None:

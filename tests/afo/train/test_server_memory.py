@@ -151,11 +151,27 @@ def test_the_evaluator_traces_one_model_for_all_checkpoints(monkeypatch: pytest.
 
     local, evaluator, scorer = mock.Mock(), object.__new__(Evaluator), object.__new__(Scorer)
     evaluator._setup, evaluator._model, scorer._traced = mock.Mock(), None, None
+    evaluator._memory = 1 << 30
     evaluator._setup.model.local.return_value = local
     traced = mock.Mock(side_effect=lambda _: object())
     monkeypatch.setattr(scorer, "_trace", traced)
-    first = scorer._function(evaluator._load_model("one"))  # type: ignore[arg-type]
-    assert scorer._function(evaluator._load_model("two")) is first  # type: ignore[arg-type]
-    evaluator._setup.model.local.assert_called_once_with("one")
-    local.load.assert_called_once_with("two")
+    one, two = mock.Mock(is_large=False), mock.Mock(is_large=False)
+    first = scorer._function(evaluator._load_model(one))
+    assert scorer._function(evaluator._load_model(two)) is first
+    evaluator._setup.model.local.assert_called_once_with(one)
+    local.load.assert_called_once_with(two)
     traced.assert_called_once_with(local)
+
+
+def test_the_evaluator_makes_one_more_model_once_its_tables_are_large() -> None:
+    from afo.train.evaluator import Evaluator
+
+    evaluator: Any = object.__new__(Evaluator)
+    evaluator._setup, evaluator._scorer, evaluator._model, evaluator._memory = mock.Mock(), mock.Mock(), None, 1 << 30
+    made = [mock.Mock(), mock.Mock()]
+    evaluator._setup.model.local.side_effect = made
+    large = [mock.Mock(is_large=each, url="m") for each in (False, False, True, True, True)]
+    assert [made.index(evaluator._load_model(reader)) for reader in large] == [0, 0, 1, 1, 1]
+    assert evaluator._memory == 0, "so that every later reader leaves its tables in files"
+    evaluator._scorer.forget.assert_called_once()
+    assert [each.load.call_count for each in made] == [1, 2]

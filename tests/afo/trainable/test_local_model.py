@@ -14,11 +14,12 @@ from fake_checkpoint_reader import FakeCheckpointReader
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.parametrize("storage", ["dense", "hash_table"])
+@pytest.mark.parametrize(("storage", "merged"), [("dense", False), ("hash_table", False), ("hash_table", True)])
 @pytest.mark.parametrize("which", ["both", "deep", "wide"])
 def test_what_is_loaded_replaces_all_that_was_there(
-    tmp_path: Path, schema_file: Path, which: Literal["both", "deep", "wide"], storage: Literal["dense", "hash_table"]
-) -> None:
+    tmp_path: Path, schema_file: Path, which: Literal["both", "deep", "wide"], storage: Literal["dense", "hash_table"],
+    merged: bool,
+) -> None:  # fmt: skip
     import tensorflow as tf
 
     from afo.train.setup import JobParts
@@ -39,9 +40,10 @@ def test_what_is_loaded_replaces_all_that_was_there(
         for n in range(8)
     ]
     features = parts.parser(tf.constant(records)).features
-    first, second = FakeCheckpointReader(1, dense), FakeCheckpointReader(2, dense)
+    first, second, again = (FakeCheckpointReader(seed, dense) for seed in (1, 2, 2))
+    first.merged_in = again.merged_in = tmp_path if merged else None
     model, other = parts.model.local(first), parts.model.local(second)  # type: ignore[arg-type]
     wanted = other.probabilities(features).numpy()
     assert np.abs(model.probabilities(features).numpy() - wanted).max() > 0.01
-    model.load(FakeCheckpointReader(2, dense))  # type: ignore[arg-type]
+    model.load(again)  # type: ignore[arg-type]
     assert_array_equal(model.probabilities(features).numpy(), wanted)

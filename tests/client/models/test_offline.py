@@ -2,13 +2,18 @@
 
 import gzip
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from afo.data.io.tfrecord import RecordWriter
 from afo.errors import DataError
-from afo.protocol.offline_task import NumberedFile
+from afo.job import Data, Job, RoleSpec
+from afo.protocol.offline_task import NumberedFile, OfflineTask
+from afo_client.models import offline
 from afo_client.models.offline import input_files
+
+JOB = Job(name="j", roles={"ps": RoleSpec(), "worker": RoleSpec()}, data=Data(schema="s", train=("x",)))
 
 
 def test_files_are_numbered(tmp_path: Path) -> None:
@@ -24,3 +29,18 @@ def test_csv_is_no_records(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(rows) if name.endswith(".gz") else rows)
     with pytest.raises(DataError, match=rf"{name} holds no records; it looks like text: `afo data convert` writes"):
         input_files([f"{tmp_path}/*"])
+
+
+@pytest.mark.parametrize(("given", "each"), [(None, 500), (700, 700)])
+def test_processes_share_the_memory_that_is_available(
+    monkeypatch: pytest.MonkeyPatch, given: int | None, each: int
+) -> None:
+    model, files = mock.Mock(), [NumberedFile(number, "f") for number in range(2)]
+    model.job, model.ref.url, model.ref.rows = JOB, "m", "int8"
+    tasks: list[OfflineTask] = []
+    monkeypatch.setattr(offline, "available_memory", lambda: 1000)
+    monkeypatch.setattr(
+        offline, "run_dealt", lambda task, schema, files, processes: tasks.append(task(tuple(files), "s", "w"))
+    )
+    offline.run(model, "predict", files, processes=3, memory=given)
+    assert [task.memory for task in tasks] == [each]
