@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from afo.checkpoint.manifest import find_manifests, read_manifest
 from afo.data.example import decode
 from afo.data.io.tfrecord import read_records
-from afo.formats.units import Duration, Interval
+from afo.formats.units import Duration, Interval, Memory
 from afo.job import Data, Embedding, Eviction, Export, Filter, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.ops.library import available
 from afo.protocol.train_task import EXIT_RESTART, WARM_UP
@@ -116,6 +116,25 @@ def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file
     assert run.fallen == [], "the Application Master would take what follows for another process's"
     assert all(process.poll() is None for name, process in run.processes.items() if name.startswith("ps"))
     assert list((run.directory / "summaries").rglob("events.out.tfevents.*"))
+    assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
+        measured.metrics["auc"], abs=1e-6
+    )
+
+
+@pytest.mark.slow
+def test_a_job_whose_tables_have_no_room_in_memory_evaluates_and_exports_them_in_files(
+    job: Job, schema_file: Path, run_job: RunJob
+) -> None:
+    roles = {name: replace(role, memory=Memory(1024)) for name, role in job.roles.items()}
+    run = run_job(replace(job, roles=roles, train=Train(eval_every=Interval("100 steps"))), schema_file)
+    run.start_servers()
+    run.finish(run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0))
+    assert_every_sample_was_applied_once_an_epoch(run)
+    for name in ("evaluator:0", "worker:0"):
+        assert "are merged in files" in run.stderr(name)
+    measured = run.master.evals[-1]
+    assert (measured.final, measured.metrics["samples"]) == (True, 1007)
+    assert measured.metrics["auc"] > 0.82
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
         measured.metrics["auc"], abs=1e-6
     )
