@@ -16,7 +16,7 @@ from afo.logs.task_log import LOG, one_line
 from afo.ops import own_tables
 from afo.ops.own_tables import OwnTables
 
-#: An operation that failed before it reached the desk is noticed so soon. Seconds.
+#: The longest time between two looks whether an attendant is still wanted. Seconds.
 _POLL_S = 0.2
 
 
@@ -28,16 +28,16 @@ def attend() -> None:
 
 @contextmanager
 def attended() -> Iterator[None]:
-    """Answer the one request that this thread has for its own process's tables."""
+    """Answer this process's requests meanwhile: for a client whose tables are in its own process."""
     own_tables.open_desk()
     done = threading.Event()
-    attendant = threading.Thread(target=_answer_one, args=(done,), name="desk", daemon=True)
+    attendant = threading.Thread(target=_answer_until, args=(done,), name="desk", daemon=True)
     attendant.start()
     try:
         yield
     finally:
-        own_tables.close_desk()
         done.set()
+        own_tables.close_desk()
         attendant.join()
 
 
@@ -48,13 +48,12 @@ def _answer_all() -> None:
             threading.Thread(target=_answer, args=taken, name="desk request", daemon=True).start()
 
 
-def _answer_one(done: threading.Event) -> None:
-    """`done`: the operation is at its end, maybe before it reached the desk."""
+def _answer_until(done: threading.Event) -> None:
+    """Answers others' requests as well: theirs may be answering this one's."""
     while not done.is_set():
         taken = own_tables.take(_POLL_S)
         if taken is not None:
             _answer(*taken)
-            return
 
 
 def _answer(tables: OwnTables, words: bytes) -> None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from afo.embedding import desk_messages
 from afo.embedding.desk_messages import Answer, Failed, Request, Stopped, StopRequest
 from afo.embedding.group import TableGroup
-from afo.errors import ProtocolError
+from afo.errors import AfoError, ProtocolError
 
 _Kind = TypeVar("_Kind", bound=Answer)
 
@@ -39,7 +39,7 @@ def _stop(group: TableGroup, asker: str, servers: Collection[int]) -> None:
     """Has these servers end what was asked of them; returns when none of them goes on. One that is gone does not."""
 
     def end(server: int) -> None:
-        with suppress(tf.errors.OpError):
+        with suppress(tf.errors.OpError, AfoError):
             _ask_one(group, server, asker, StopRequest(), Stopped)
 
     if servers:

@@ -75,9 +75,9 @@ def weights_only(block: RowBlock, dim: int) -> bytes:
     return encode(block._replace(values=block.values[:, :dim]))
 
 
-def record_of(number: int, block: bytes) -> bytes:
-    """A block of table `number` as a file has it."""
-    return _RECORD.pack(number, len(block)) + block
+def head_of(number: int, block: bytes) -> bytes:
+    """What a file has before a block of table `number`."""
+    return _RECORD.pack(number, len(block))
 
 
 def read_blocks(file: BinaryIO, url: str) -> Iterator[tuple[int, bytes]]:
@@ -94,7 +94,9 @@ def _sum_of(content: bytes) -> int:
 
 
 def _exactly(file: BinaryIO, size: int, url: str, *, may_end: bool = False) -> bytes:
-    found = bytearray()
+    if len(whole := file.read(size)) == size:  # as nearly always: blocks are large, and not to be copied
+        return whole
+    found = bytearray(whole)
     while len(found) < size and (more := file.read(size - len(found))):
         found += more
     if len(found) == size or (may_end and not found):

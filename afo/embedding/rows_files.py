@@ -34,10 +34,10 @@ def save(tables: OwnTables, request: SaveRequest) -> SavedRows:
             for number, block in stream.read(_own_blocks(tables, request, part)):
                 streams.check()
                 directory.check_now_and_then()
-                record = row_block.record_of(number, block)
-                file.write(record)
-                checksum.update(record)
-                stream.bytes += len(record)
+                for piece in (row_block.head_of(number, block), block):
+                    file.write(piece)
+                    checksum.update(piece)
+                    stream.bytes += len(piece)
         return RowsFile(name, request.server, stream.bytes, int.from_bytes(checksum.digest()))
 
     files = streams.run(write, range(request.parts))

@@ -124,9 +124,9 @@ def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator
         for number, block in row_block.read_blocks(file, path):
             if number >= len(manifest.tables):
                 raise DataError(f"{path} is damaged: it names table {number} of {len(manifest.tables)}")
-            record = row_block.record_of(number, block)
-            checksum.update(record)
-            size += len(record)
+            for piece in (row_block.head_of(number, block), block):
+                checksum.update(piece)
+                size += len(piece)
             yield SavedBlock(number, block, row_block.decode(block, path))
     if (size, int.from_bytes(checksum.digest())) != (entry.size, entry.crc32c):
         raise DataError(f"{path} is damaged: {size} bytes, where the manifest says {entry.size} with another checksum")

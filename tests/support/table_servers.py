@@ -91,10 +91,13 @@ def serve(addresses: str, index: str, ready: str, fault: str) -> None:
 
 
 class _Faulty:
-    """A file on a disk that takes `_SLOW_S` for each block, of which there is one a table, or is full after one."""
+    """A file on a disk that takes `_SLOW_S` for each block, of which there is one a table, or is full after one.
+
+    A block is written in two pieces, its head and its rows.
+    """
 
     def __init__(self, file: BinaryIO, fault: str) -> None:
-        self._file, self._fault, self._blocks = file, fault, 0
+        self._file, self._fault, self._writes = file, fault, 0
 
     def __enter__(self) -> "_Faulty":
         self._file.__enter__()
@@ -104,10 +107,10 @@ class _Faulty:
         self._file.__exit__(*error)
 
     def write(self, data: bytes) -> int:
-        self._blocks += 1
-        if self._fault == "full" and self._blocks > 1:
+        self._writes += 1
+        if self._fault == "full" and self._writes > 2:
             raise NoSpaceLeft("no space left, says the test")
-        if self._fault == "slow":
+        if self._fault == "slow" and self._writes % 2:
             time.sleep(_SLOW_S)
         return self._file.write(data)
 

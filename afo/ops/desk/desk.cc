@@ -19,6 +19,8 @@ void Desk::Open() {
 void Desk::Close() {
   std::lock_guard lock(mutex_);
   --attendants_;
+  ++closed_;
+  changed_.notify_all();
 }
 
 absl::Status Desk::Put(const std::shared_ptr<DeskRequest>& request) {
@@ -46,8 +48,9 @@ std::shared_ptr<DeskRequest> Desk::NextToTake() {
 std::shared_ptr<DeskRequest> Desk::Take(std::chrono::milliseconds longest) {
   std::unique_lock lock(mutex_);
   std::shared_ptr<DeskRequest> found;
-  if (!changed_.wait_for(lock, longest, [&] { return (found = NextToTake()) != nullptr; })) return nullptr;
-  found->taken = true;
+  const std::int64_t closed = closed_;
+  changed_.wait_for(lock, longest, [&] { return (found = NextToTake()) != nullptr || closed_ != closed; });
+  if (found != nullptr) found->taken = true;
   return found;
 }
 

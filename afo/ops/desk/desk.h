@@ -43,7 +43,7 @@ class Desk {
 
   // Stops the earlier ones of the same tables and asker. Unimplemented where nobody is at the desk.
   absl::Status Put(const std::shared_ptr<DeskRequest>& request);
-  // The next that may be taken; none after `longest`.
+  // The next that may be taken; none after `longest`, or where somebody leaves the desk.
   std::shared_ptr<DeskRequest> Take(std::chrono::milliseconds longest);
   // One that was taken and is not answered; none where there is no such.
   std::shared_ptr<DeskRequest> Find(std::int64_t number);
@@ -56,6 +56,7 @@ class Desk {
   std::condition_variable changed_;
   std::list<std::shared_ptr<DeskRequest>> open_;
   std::int64_t numbers_ = 0;
+  std::int64_t closed_ = 0;
   int attendants_ = 0;
 };
 

@@ -1,5 +1,6 @@
 """Requests to the desk: their words and versions, what becomes of an error, and a process in which nobody answers."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ tf = pytest.importorskip("tensorflow")
 
 from afo import embedding, errors  # noqa: E402
 from afo.embedding import desk, desk_client, desk_messages  # noqa: E402
-from afo.embedding.desk_messages import Failed, LoadRequest, SavedRows, SaveRequest, StopRequest  # noqa: E402
+from afo.embedding.desk_messages import Failed, LoadRequest, SavedRows, SaveRequest, Stopped, StopRequest  # noqa: E402
 from afo.embedding.saved_tables import RowsFile, TablesManifest  # noqa: E402
 from afo.errors import AfoError, DataError, NoSpaceLeft, ProtocolError, StorageError  # noqa: E402
 from afo.ops.library import load  # noqa: E402
@@ -119,6 +120,16 @@ class TestInThisProcess:
                 {0: SaveRequest(url=str(tmp_path), server=0, parts=1, since=(-1,))},
                 desk_messages.LoadedRows,
             )
+
+    def test_whoever_attends_answers_others_too_and_none_waits_for_ever(self, new_group: Any) -> None:
+        """An attendant whose own request another has answered left, and the other answered no second one."""
+        group = new_group(6)
+        embedding.get_embedding_variable("user", 4, group=group)
+        began = time.monotonic()
+        for _ in range(200):
+            requests = {server: StopRequest() for server in range(6)}
+            assert len(desk_client.ask(group, requests, Stopped)) == 6
+        assert time.monotonic() - began < 60
 
     def test_an_error_of_one_ends_all_and_is_the_one_that_is_raised(self, new_group: Any, tmp_path: Path) -> None:
         group = new_group(3)

@@ -108,7 +108,7 @@ def test_the_next_chief_waits_for_the_first_ones_end_and_what_it_removed_stays_a
         assert servers.run_client("save_as_expected", str(tmp_path / "next"), str(tmp_path / "next answer")) == 0
         assert first.wait(30) == 0
         assert (tmp_path / "next answer").read_text() == ""
-    assert (tmp_path / "answer").read_text().startswith("NotFound: cannot write ")
+    assert (tmp_path / "answer").read_text().startswith("NotFound: cannot ")
     assert not (tmp_path / "first").exists()
 
 
