@@ -20,9 +20,10 @@ from afo.embedding.server_tables import Table
 from afo.errors import AfoError, DataError
 from afo.formats import manifest_file
 
-#: A server with more than this writes several files at a time.
-_LARGE_BYTES = 256 << 20
-_PARTS = 4
+#: A server writes a file for each so many bytes that it holds, up to a number of them: all at once, and each takes some
+#: 40 MB of memory meanwhile, which a small server's container may not have.
+_PART_BYTES = 256 << 20
+_MOST_PARTS = 4
 _SLOTS = 1 << 16
 
 
@@ -147,7 +148,7 @@ def _save_rows(group: TableGroup, url: str, since: np.ndarray, times: SaveTimes)
     """What all servers have written: a file each, several of one that holds much."""
     storage.make_dirs(url)
     held = group.sizes()[1].sum(axis=1)
-    parts = [_PARTS if size > _LARGE_BYTES else 1 for size in held]
+    parts = [max(1, min(int(size) // _PART_BYTES, _MOST_PARTS)) for size in held]
     requests = {
         server: SaveRequest(url=url, server=server, parts=parts[server], since=tuple(since[server].tolist()))
         for server in range(group.servers)
