@@ -49,7 +49,9 @@ std::shared_ptr<DeskRequest> Desk::Take(std::chrono::milliseconds longest) {
   std::unique_lock lock(mutex_);
   std::shared_ptr<DeskRequest> found;
   const std::int64_t closed = closed_;
-  changed_.wait_for(lock, longest, [&] { return (found = NextToTake()) != nullptr || closed_ != closed; });
+  // By the clock that a person may set: waiting by the other one takes glibc 2.30. Put and Close wake it in any case.
+  changed_.wait_until(lock, std::chrono::system_clock::now() + longest,
+                      [&] { return (found = NextToTake()) != nullptr || closed_ != closed; });
   if (found != nullptr) found->taken = true;
   return found;
 }
