@@ -161,7 +161,8 @@ def write_tables(directory: Path, blocks: Iterator[tuple[int, RowBlock]], base: 
     checksum, size, name = google_crc32c.Checksum(), 0, "rows-0000-0.afo"
     with (directory / name).open("wb") as file:
         for number, each in blocks:
-            record = row_block.record_of(number, row_block.encode(each))
+            block = row_block.encode(each)
+            record = row_block.head_of(number, block) + block
             file.write(record)
             checksum.update(record)
             size += len(record)

@@ -32,7 +32,8 @@ def save(
     directory.mkdir(parents=True)
     entries = []
     for number, blocks in enumerate(files):
-        content = b"".join(row_block.record_of(table, row_block.encode(each)) for table, each in blocks)
+        encoded = [(table, row_block.encode(each)) for table, each in blocks]
+        content = b"".join(row_block.head_of(table, block) + block for table, block in encoded)
         name = f"rows-{number:04d}-0.afo"
         (directory / name).write_bytes(content)
         entries.append(RowsFile(name, number, len(content), google_crc32c.value(content)))
