@@ -14,7 +14,7 @@ from afo.checkpoint.manifest import Part
 from afo.checkpoint.save import tensors
 from afo.embedding import checkpoint as tables
 from afo.embedding.merged_rows import MergedRows, merge_rows
-from afo.embedding.saved_tables import Rows, file_bytes, read_manifest, read_rows
+from afo.embedding.saved_tables import Rows, TablesManifest, chain, read_rows
 from afo.errors import CheckpointLost, DataError, NotFound
 from afo.logs.task_log import LOG
 from afo.params import initialize
@@ -101,7 +101,13 @@ class CheckpointReader:
         """Whether its hash tables are more than memory may take. Raises NotFound, or DataError for a bad manifest."""
         if self._memory is None or manifest.tables_url(self.url, self.manifest) is None:
             return False
-        return _OF_A_BYTE * file_bytes(self.tables_url, self.directory) > self._memory - _OWN_BYTES
+        size = sum(entry.size for _, tables in self._table_manifests for entry in tables.files)
+        return _OF_A_BYTE * size > self._memory - _OWN_BYTES
+
+    @cached_property
+    def _table_manifests(self) -> list[tuple[str, TablesManifest]]:
+        """That of its hash tables, behind those that it stands on."""
+        return chain(self.tables_url, self.directory)
 
     def hash_tables(self, dims: Mapping[str, int]) -> Mapping[str, Rows | MergedRows]:
         """All rows of the hash tables of these names and widths: in memory, or merged where they are large.
@@ -111,7 +117,7 @@ class CheckpointReader:
         """
         if not dims:  # a model of real numbers alone has none, and neither has its checkpoint
             return {}
-        saved = {table.name: table.dim for table in read_manifest(self.tables_url).tables}
+        saved = {table.name: table.dim for table in self._table_manifests[-1][1].tables}
         for name, dim in dims.items():
             found = saved.get(name)
             if found != dim:

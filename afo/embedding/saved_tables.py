@@ -94,11 +94,6 @@ def _base_of(url: str, reference: str, within: str | None) -> str:
     return base
 
 
-def file_bytes(url: str, within: str | None = None) -> int:
-    """Of all files that a restore of the manifest at `url` reads. Raises as `chain` does."""
-    return sum(entry.size for _, manifest in chain(url, within) for entry in manifest.files)
-
-
 class SavedBlock(NamedTuple):
     """A block of table `number` of a manifest: its bytes, and the arrays that share their memory."""
 
@@ -166,9 +161,10 @@ def read_rows(url: str, within: str | None = None) -> dict[str, Rows]:
 
     Raises NotFound, or DataError for damaged files.
     """
-    tables = read_manifest(url).tables
+    manifests = chain(url, within)
+    tables = manifests[-1][1].tables
     held = [Rows(np.empty(0, np.int64), np.empty((0, table.dim), np.float32)) for table in tables]
-    for path, manifest in chain(url, within):
+    for path, manifest in manifests:
         changes: list[list[row_block.RowBlock]] = [[] for _ in tables]
         for entry in manifest.files:
             for block in file_blocks(path, manifest, entry):
