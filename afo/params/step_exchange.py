@@ -47,10 +47,7 @@ class Exchange:
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
-        devices = tuple(ps_device(task) for task in range(parameters.servers))
-        group = parameters.embeddings
-        # Only jobs with hash tables need the native operations, and have them everywhere.
-        self._servers = Servers(devices, client_device(), carries=group is not None and group.as_servers.carries)
+        self._servers = _servers_of(parameters)
         self._handles = {
             variable.name: variable.handle()
             for parameter in parameters.trained
@@ -94,6 +91,13 @@ class Exchange:
     def slots(self, shard: Shard) -> tuple[Any, ...]:
         """The handles of its slots."""
         return tuple(self._handles[slot.name] for slot in shard.slots)
+
+
+def _servers_of(parameters: Parameters) -> Servers:
+    """Those of its hash tables; without any the native operations, which carry messages, may be missing."""
+    if parameters.embeddings is not None:
+        return parameters.embeddings.as_servers
+    return Servers(tuple(ps_device(task) for task in range(parameters.servers)), client_device(), carries=False)
 
 
 class _DenseWeights:
