@@ -15,13 +15,10 @@ os.environ.update({"GRPC_FAIL_FAST": "use_caller", "TF_GRPC_REUSE_PORT": "1", "T
 import argparse
 import statistics
 import sys
-import time
-from collections.abc import Callable
-from typing import Any
 
 import psutil
 from bench_many_tables import FEW, ids_of, ours
-from job_worker import processor
+from job_worker import turn
 from report import MISSED, publish, result
 from servers import servers
 from size import sized
@@ -33,8 +30,6 @@ NUMBERS = sized((1, 2, 4, 8), (1, 2))
 DEVICES = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(max(NUMBERS))]
 BATCHES = sized(16, 1)
 
-Times = tuple[float, float]
-
 
 def main() -> int:
     """0 if the claims hold."""
@@ -43,15 +38,16 @@ def main() -> int:
     given = options.parse_args()
     batches = [ids_of(FEW, seed) for seed in range(BATCHES)]
     with servers(max(NUMBERS)) as (addresses, processes), connect(tuple(addresses)):
+        everybody = [psutil.Process(), *processes]
         sides = {("messages", number): ours(FEW, f"on {number}", DEVICES[:number]) for number in NUMBERS}
         with tensors_apart():
             sides |= {("tensors", number): ours(FEW, f"apart {number}", DEVICES[:number]) for number in NUMBERS}
             for step in sides.values():
-                turn(step, batches, processes)  # brings the rows
-        found: dict[tuple[str, int], list[Times]] = {key: [] for key in sides}
+                turn(lambda batch, step=step: float(step(batch)), batches, everybody)  # brings the rows
+        found: dict[tuple[str, int], list[tuple[float, float]]] = {key: [] for key in sides}
         for _ in range(given.rounds):
             for key, step in sides.items():
-                found[key].append(turn(step, batches, processes))
+                found[key].append(turn(lambda batch, step=step: float(step(batch)), batches, everybody))
     wall = {key: statistics.median(each for each, _ in times) for key, times in found.items()}
     core = {key: statistics.median(each for _, each in times) for key, times in found.items()}
     for key in sides:
@@ -70,15 +66,6 @@ def main() -> int:
         )
     )  # fmt: skip
     return 0 if publish("servers", results) else MISSED
-
-
-def turn(step: Callable[[Any], Any], batches: list[Any], processes: list[psutil.Process]) -> Times:
-    """Milliseconds of a step, by the clock and of the processor."""
-    everybody = [psutil.Process(), *processes]
-    began, before = time.perf_counter(), processor(everybody)
-    for batch in batches:
-        float(step(batch))
-    return (time.perf_counter() - began) / len(batches) * 1e3, (processor(everybody) - before) / len(batches) * 1e3
 
 
 def _price(core: dict[tuple[str, int], float], side: str) -> float:

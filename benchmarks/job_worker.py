@@ -10,8 +10,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import psutil
 
@@ -78,6 +80,17 @@ def _started(given: str, environment: Mapping[str, str]) -> Iterator["subprocess
 def processor(processes: Sequence[psutil.Process]) -> float:
     """Seconds of the processor that processes have taken so far."""
     return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+def turn(
+    do: Callable[[Any], object], batches: Sequence[Any], processes: Sequence[psutil.Process]
+) -> tuple[float, float]:
+    """Milliseconds of a batch, by the clock and of the processor of all `processes`."""
+    began, before = time.perf_counter(), processor(processes)
+    for batch in batches:
+        do(batch)
+    spent = time.perf_counter() - began, processor(processes) - before
+    return spent[0] / len(batches) * 1e3, spent[1] / len(batches) * 1e3
 
 
 def main(given: str) -> None:
