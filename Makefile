@@ -76,7 +76,7 @@ bench: $(INSTALLED) ## Run the benchmarks and end with one table; a missed bar m
 	.ci/system-packages python native boost hadoop
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-fuzz: ## libFuzzer on the engine's table, the reader of its checkpoints and what reads TFRecord files, five minutes each
+fuzz: ## libFuzzer on the engine's table and on readers of checkpoints, served tables, messages and TFRecord files, five minutes each
 	.ci/system-packages native fuzz
 	tests/core/fuzz.sh 300
 
