@@ -28,7 +28,7 @@ from size import sized
 from afo.data.example import encode
 from afo.embedding import EmbeddingTape, TableGroup, get_embedding_variable, group_embedding_lookup_sparse
 from afo.job import Sgd
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 
 FEATURES, BAG, DIM, EXPONENT, RATE = 8, 25, 16, 1.05, 0.01
 VALUES, SAMPLES = sized(500_000, 1000), sized(2048, 8)

@@ -34,7 +34,7 @@ from size import sized
 
 from afo.job import Adagrad, Adam, Optimizer, OptimizerChoice
 from afo.optimizers import AdamRule
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 from afo.trainable import wide_deep_model
 
 SERVERS = 2

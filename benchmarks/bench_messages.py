@@ -27,7 +27,7 @@ from size import sized
 from tensors_apart import tensors_apart
 
 from afo.job import Optimizer
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 
 SERVERS = 2
 

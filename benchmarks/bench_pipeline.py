@@ -29,7 +29,7 @@ from size import sized
 from afo.data.pipeline.batch_fragments import Origins
 from afo.data.pipeline.batcher import Batch
 from afo.job import Optimizer
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 from afo.train.pipeline import OneByOne, Pipeline, Steps
 
 SERVERS = 2

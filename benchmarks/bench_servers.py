@@ -24,7 +24,7 @@ from servers import servers
 from size import sized
 from tensors_apart import tensors_apart
 
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 
 NUMBERS = sized((1, 2, 4, 8), (1, 2))
 DEVICES = [f"/job:ps/replica:0/task:{each}/device:CPU:0" for each in range(max(NUMBERS))]

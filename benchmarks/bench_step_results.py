@@ -1,7 +1,7 @@
 """Where the results of a step lie: in the worker, or on the server that made them.
 
 A small step of the trainer itself (Wide & Deep, two parameter servers, one client on this machine), whose results are
-fetched after each step as the worker does. Against the same step without `afo.params.variables.on_client`, which leaves
+fetched after each step as the worker does. Against the same step without `afo.state.variables.on_client`, which leaves
 the step's number on `ps:0`: fetching it is one more round trip, by an operation that has another name each time. Both
 run in turn. Measured is the time of a step, and by how much the memory of `ps:0` grows.
 """
@@ -30,9 +30,9 @@ from afo.data.feature import Feature
 from afo.data.pipeline.batch_fragments import Origins
 from afo.data.schema import Schema
 from afo.job import Data, Job, Model, RoleSpec
-from afo.params.parameters import Parameters
-from afo.params.server_connections import connect
-from afo.params.variables import on_client
+from afo.state.parameters import Parameters
+from afo.state.server_connections import connect
+from afo.state.variables import on_client
 from afo.train import step as training
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function

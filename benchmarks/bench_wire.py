@@ -33,7 +33,7 @@ from afo.embedding import (
     group_embedding_lookup_sparse,
 )
 from afo.job import Adagrad
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 
 SERVERS, BAG, DIM, EXPONENT = 2, 50, 16, 1.05
 SAMPLES, VALUES = sized(4096, 8), sized(10_000_000, 1000)

@@ -98,7 +98,7 @@ def main(given: str) -> None:
     import job_step
 
     from afo.job import Adagrad, Optimizer, OptimizerChoice
-    from afo.params.server_connections import connect
+    from afo.state.server_connections import connect
 
     asked = json.loads(given)
     choice, servers = OptimizerChoice(adagrad=Adagrad()), asked["servers"]

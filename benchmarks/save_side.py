@@ -26,7 +26,7 @@ import throttle
 from afo import embedding, storage
 from afo.embedding import checkpoint
 from afo.ops import library
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 
 #: A row with Adam's slots is 216 bytes in a file.
 DIM, PIECE = 16, 250_000

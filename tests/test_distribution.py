@@ -29,7 +29,7 @@ ON_TENSORFLOW = (
     "afo.optimizers",
     "afo.train.",
     "afo.trainable",
-    "afo.params",
+    "afo.state",
     "afo.checkpoint.restore",
     "afo.checkpoint.save",
     "afo.checkpoint.warm_start",

@@ -74,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     lineage: Lineage | None = None
     #: File of the hash tables, relative to the directory; since format 3.
     tables: str | None = None
-    #: When (seconds since 1970) which step was, old to new (`afo.params.step_clock`).
+    #: When (seconds since 1970) which step was, old to new (`afo.state.step_clock`).
     clock: tuple[tuple[float, int], ...] = ()
     #: Directory of the checkpoint before, where the hash tables are only what changed since.
     base: str | None = None

@@ -14,8 +14,8 @@ from afo.checkpoint.tensor_map import Section
 from afo.errors import DataError, NotFound
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Lineage, Training
-from afo.params.step_clock import StepClock, Ticks
 from afo.protocol.train_task import TrainTask
+from afo.state.step_clock import StepClock, Ticks
 
 #: Beside the checkpoints of a job that was warm-started.
 ANCESTRY = "ancestry.json"

@@ -1,7 +1,7 @@
 """Reader of checkpoints, and their way back into the parameter servers."""
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +17,10 @@ from afo.embedding.merged_rows import MergedRows, merge_rows
 from afo.embedding.saved_tables import Rows, TablesManifest, chain, read_rows
 from afo.errors import CheckpointLost, DataError, NotFound
 from afo.logs.task_log import LOG
-from afo.params import initialize
-from afo.params.parameters import Parameter, Parameters
-from afo.params.variables import PsVariable, VariableIo
+from afo.state import initialize
+from afo.state.parameters import Parameter, Parameters, range_of
+from afo.state.server_state import ServerState, server_states
+from afo.state.variables import PsVariable, VariableIo
 
 _T = TypeVar("_T")
 #: What a process takes beside hash tables: TensorFlow, its threads, batches. Bytes.
@@ -181,34 +182,33 @@ def restore(parameters: Parameters, reader: CheckpointReader, kept: Collection[i
         for name, shards in tensors(table):
             for part, array in reader.parts(name):
                 _scatter(array, part, shards, kept)
-    for name, shards in tensors(parameters.dense):
-        assign_shards(reader.whole(name), shards, reader.url, kept)
+    states = server_states(parameters)
+    write_dense(parameters, states, {name: reader.whole(name) for name in parameters.dense.tensors}, reader.url, kept)
     if parameters.embeddings is not None:
         lost = [server for server in range(parameters.servers) if server not in kept]
         tables.restore(parameters.embeddings, reader.tables_url, lost, reader.directory)
-    step = 0
-    for variable in parameters.counters:
-        value = _restore_counter(parameters, variable, reader, kept)
-        step = int(value) if variable is parameters.step else step
-    return step
+    records = _records_to_go_on_from(parameters, states, reader, kept)
+    for server, state in enumerate(states):
+        if server not in kept:
+            initialize.write_records(parameters, state, server, records)
+    return int(records["step"])
 
 
-def _restore_counter(
-    parameters: Parameters, counter: PsVariable, reader: CheckpointReader, kept: Collection[int]
-) -> Any:
-    """Returns the value that it has from now on."""
-    places = parameters.places(counter)
-    survivor = next((place for place in places if place.task in kept), None)
-    value = VariableIo(survivor).read() if survivor else reader.whole(counter.name.removeprefix("afo/"))
-    if value.shape != counter.shape:
-        raise DataError(
-            f"{reader.url}: `{counter.name}` has the shape {list(value.shape)} where this job needs"
-            f" {list(counter.shape)}; start without this checkpoint"
-        )
-    for place in places:
-        if place.task not in kept:
-            VariableIo(place).assign(value)
-    return value
+def _records_to_go_on_from(
+    parameters: Parameters, states: Sequence[ServerState], reader: CheckpointReader, kept: Collection[int]
+) -> dict[str, Any]:
+    """Those of the first server in `kept` that has them, others out of the checkpoint."""
+    survivors = [states[server].read_records() for server in sorted(kept) if parameters.records_on(server)]
+    found = {}
+    for name, record in parameters.records.items():
+        held = [values[name] for values in survivors if name in values]
+        found[name] = value = held[0] if held else reader.whole(name)
+        if value.shape != record.shape:
+            raise DataError(
+                f"{reader.url}: `{record.name}` has the shape {list(value.shape)} where this job needs"
+                f" {list(record.shape)}; start without this checkpoint"
+            )
+    return found
 
 
 def _scatter(array: Any, part: Part, shards: tuple[PsVariable, ...], kept: Collection[int]) -> None:
@@ -225,7 +225,7 @@ def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Ca
 
     Those on the servers in `kept` stay as they are.
     """
-    places = {number: VariableIo(shard) for number, shard in enumerate(shards) if shard.task not in kept}
+    places = {number: VariableIo(shard) for number, shard in enumerate(shards) if shard.server not in kept}
 
     def write(rows: Any, values: Any) -> None:
         for number, place in places.items():
@@ -236,14 +236,19 @@ def row_writer(shards: tuple[PsVariable, ...], kept: Collection[int] = ()) -> Ca
     return write
 
 
-def assign_shards(vector: Any, shards: tuple[PsVariable, ...], url: str, kept: Collection[int] = ()) -> None:
-    """A whole vector into its shards, those on the servers in `kept` aside."""
-    sizes = [shard.shape[0] for shard in shards]
-    if vector.shape != (sum(sizes),):
-        raise DataError(
-            f"{url}: {vector.size} dense weights where the model has {sum(sizes)}: hidden_units have changed;"
-            " start without this checkpoint"
-        )
-    for shard, values in zip(shards, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
-        if shard.task not in kept:
-            VariableIo(shard).assign(values)
+def write_dense(
+    parameters: Parameters, states: Sequence[ServerState], values: Mapping[str, Any], url: str,
+    kept: Collection[int] = (),
+) -> None:  # fmt: skip
+    """The whole dense vector and its slots to the servers, those in `kept` aside. Raises DataError for another size."""
+    size = parameters.dense.rows
+    for vector in values.values():
+        if vector.shape != (size,):
+            raise DataError(
+                f"{url}: {vector.size} dense weights where the model has {size}: hidden_units have changed;"
+                " start without this checkpoint"
+            )
+    for server, state in enumerate(states):
+        if server not in kept:
+            start, stop = range_of(size, server, parameters.servers)
+            state.write_weights({name: vector[start:stop] for name, vector in values.items()})

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -25,19 +25,19 @@ from afo.embedding.checkpoint import TableSaver
 from afo.embedding.save_times import SaveTimes
 from afo.errors import AfoError
 from afo.logs.task_log import LOG, one_line
-from afo.params.parameters import Parameter, Parameters
-from afo.params.variables import PsVariable, VariableIo
 from afo.rpc.messages import HashTables, ServerPart
+from afo.state.parameters import Parameter, Parameters
+from afo.state.server_state import server_states
+from afo.state.variables import PsVariable, VariableIo
 
 #: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
 _SENDERS = 8
 
 
-def tensors(parameter: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]]:
-    """Names of a parameter's tensors (weights and slots) and the variables of their shards."""
-    yield parameter.name, tuple(shard.weights for shard in parameter.shards)
-    for number, slot in enumerate(parameter.rule.slots):
-        yield f"{parameter.name}.{slot}", tuple(shard.slots[number] for shard in parameter.shards)
+def tensors(table: Parameter) -> Iterator[tuple[str, tuple[PsVariable, ...]]]:
+    """Names of a table's tensors (weights and slots) and the variables of their shards."""
+    everything = [(shard.weights, *shard.slots) for shard in table.shards]
+    return zip(table.tensors, zip(*everything, strict=True), strict=True)
 
 
 class Saved(NamedTuple):
@@ -80,6 +80,7 @@ class CheckpointWriter:
         self._before: str | None = None
         #: The same for every checkpoint.
         self._io = functools.cache(VariableIo)
+        self._states = server_states(parameters)
 
     def begin(self) -> str:
         """A directory of its own for each try: what a manifest names is never written again."""
@@ -91,10 +92,9 @@ class CheckpointWriter:
         self._scratch.mkdir(parents=True)
         began, times = time.monotonic(), SaveTimes()
         with self._removed_if_broken(directory):
-            counters = [(variable, self._read(variable, times)) for variable in reversed(self._parameters.counters)]
-            by_name = {variable.name: value for variable, value in counters}
-            step, positions = int(by_name["afo/step"]), by_name["afo/positions"]
-            parts = self._send(directory, counters, times)
+            records = _read(0, self._states[0].read_records, times)
+            step, positions = int(records["step"]), records["positions"]
+            parts = self._send(directory, records, times)
             evicted = self._evict(step)
             saved_tables, base = self._save_tables(directory, incremental=not final, times=times)
             (keys, sizes), servers = self._sizes(), times.parts()
@@ -167,7 +167,7 @@ class CheckpointWriter:
         saved = self._tables.save(url, incremental=incremental, times=times)
         return f"{manifest.TABLES}/{storage.name(saved)}", self._before if self._tables.is_delta else None
 
-    def _send(self, directory: str, counters: list[tuple[PsVariable, Any]], times: SaveTimes) -> tuple[Part, ...]:
+    def _send(self, directory: str, records: Mapping[str, Any], times: SaveTimes) -> tuple[Part, ...]:
         """Write file after file and send several at once; never more than those lie on the local disk.
 
         After the first that cannot be sent no other is begun: each might wait as long for the file system.
@@ -185,32 +185,25 @@ class CheckpointWriter:
 
         sent: list[Future[Part]] = []
         with ThreadPoolExecutor(_SENDERS, thread_name_prefix="checkpoint") as pool:
-            for file in self._files(counters, times):
+            for file in self._files(records, times):
                 room.acquire()
                 if broken.is_set():
                     break
                 sent.append(pool.submit(send, file))
         return tuple(part.result() for part in sent)
 
-    def _files(self, counters: list[tuple[PsVariable, Any]], times: SaveTimes) -> Iterator[_File]:
+    def _files(self, records: Mapping[str, Any], times: SaveTimes) -> Iterator[_File]:
         """Writes file after file to the local disk."""
-        for variable, value in counters:
-            name = variable.name.removeprefix("afo/")
+        for name, value in records.items():
             yield _File(name, self._write(name, 0, value))
         for table in self._parameters.tables:
             for name, shards in tensors(table):
                 for part, variable in enumerate(shards):
                     path = self._write_chunks(name, part, variable, times)
-                    yield _File(name, path, part, len(shards), variable.task)
-        for name, shards in tensors(self._parameters.dense):
-            yield _File(name, self._write(name, 0, np.concatenate([self._read(shard, times) for shard in shards])))
-
-    def _read(self, variable: PsVariable, times: SaveTimes) -> Any:
-        """The whole of a small variable."""
-        with times.stream(variable.task) as stream:
-            value = stream.ask(self._io(variable).read)
-            stream.bytes = value.nbytes
-        return value
+                    yield _File(name, path, part, len(shards), variable.server)
+        dense = [_read(server, state.read_weights, times) for server, state in enumerate(self._states)]
+        for name in self._parameters.dense.tensors:
+            yield _File(name, self._write(name, 0, np.concatenate([there[name] for there in dense])))
 
     def _write(self, name: str, part: int, value: Any) -> Path:
         path = self._scratch / f"{name}.{part}.npy"
@@ -219,7 +212,7 @@ class CheckpointWriter:
 
     def _write_chunks(self, name: str, part: int, variable: PsVariable, times: SaveTimes) -> Path:
         path = self._scratch / f"{name}.{part}.npy"
-        with times.stream(variable.task) as stream, path.open("wb") as file:
+        with times.stream(variable.server) as stream, path.open("wb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": variable.shape}
             np.lib.format.write_array_header_1_0(file, header)
             for _, rows in stream.read(self._io(variable).chunks()):
@@ -235,3 +228,11 @@ class CheckpointWriter:
                 stream.bytes = entry.size
         path.unlink()
         return entry
+
+
+def _read(server: int, question: Callable[[], dict[str, Any]], times: SaveTimes) -> dict[str, Any]:
+    """What a server answers, all at once: it is small."""
+    with times.stream(server) as stream:
+        values = stream.ask(question)
+        stream.bytes = sum(value.nbytes for value in values.values())
+    return values

@@ -5,7 +5,7 @@ by part (`sections`). The step counter goes on, so that curves and learning-rate
 anew, for the files are others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from afo.checkpoint.manifest import Manifest
-from afo.checkpoint.restore import CheckpointReader, assign_shards, row_writer
+from afo.checkpoint.restore import CheckpointReader, row_writer, write_dense
 from afo.checkpoint.save import tensors
 from afo.checkpoint.tensor_map import DENSE, Section
 from afo.checkpoint.transfer_plan import Move, Plan, plan
@@ -22,9 +22,9 @@ from afo.embedding import checkpoint
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, NotFound
 from afo.job import WarmStart
-from afo.params.initialize import set_counter
-from afo.params.parameters import Parameter, Parameters
-from afo.params.variables import PsVariable, VariableIo
+from afo.state.initialize import write_records
+from afo.state.parameters import Parameter, Parameters
+from afo.state.server_state import ServerState, server_states
 
 RowWriter = Callable[[Any, Any], None]
 
@@ -71,10 +71,15 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
     kept = {table.name for table in _hash_tables(parameters) if found.of(table.name)}
     if parameters.embeddings is not None and kept:
         checkpoint.take_over(parameters.embeddings, reader.tables_url, kept, found.with_slots, reader.directory)
-    _move_dense(parameters.dense, found.of(DENSE), DENSE in found.with_slots, reader)
+    states = server_states(parameters)
+    _move_dense(parameters, states, found.of(DENSE), DENSE in found.with_slots, reader)
+    records = states[0].read_records()
     for variable in parameters.state:
-        _move_columns(variable, found.of(variable.name.removeprefix("afo/")), reader)
-    set_counter(parameters, parameters.step, saved.step)
+        name = variable.name.removeprefix("afo/")
+        records[name] = _apply_moves(records[name], reader, name, found.of(name))
+    records["step"] = np.asarray(saved.step, np.int64)
+    for server, state in enumerate(states):
+        write_records(parameters, state, server, records)
     return found
 
 
@@ -136,28 +141,24 @@ def _targets(rows: Any, moves: tuple[Move, ...]) -> Any:
     return np.where(inside, rows + shifts[place], -1)
 
 
-def _move_dense(dense: Parameter, moves: tuple[Move, ...], with_slots: bool, reader: CheckpointReader) -> None:
-    vector = _apply_moves(_whole(tuple(shard.weights for shard in dense.shards)), reader.whole(dense.name), moves)
-    fresh = [slot.numpy() for slot in dense.rule.initial(tf.constant(vector))]
-    for (name, shards), value in zip(tensors(dense), (vector, *fresh), strict=True):
-        if name != dense.name and with_slots:
-            value = _apply_moves(value, reader.whole(name), moves)
-        assign_shards(value, shards, reader.url)
+def _move_dense(
+    parameters: Parameters, states: Sequence[ServerState], moves: tuple[Move, ...], with_slots: bool,
+    reader: CheckpointReader,
+) -> None:  # fmt: skip
+    dense = parameters.dense
+    now = np.concatenate([state.read_weights()[dense.name] for state in states])
+    vector = _apply_moves(now, reader, dense.name, moves)
+    values = {dense.name: vector}
+    for name, fresh in zip(dense.tensors[1:], dense.rule.initial(tf.constant(vector)), strict=True):
+        values[name] = _apply_moves(fresh.numpy(), reader, name, moves) if with_slots else fresh.numpy()
+    write_dense(parameters, states, values, reader.url)
 
 
-def _move_columns(variable: PsVariable, moves: tuple[Move, ...], reader: CheckpointReader) -> None:
-    if moves:
-        io = VariableIo(variable)
-        io.assign(_apply_moves(io.read(), reader.whole(variable.name.removeprefix("afo/")), moves))
-
-
-def _apply_moves(target: Any, source: Any, moves: tuple[Move, ...]) -> Any:
-    """`target` with parts of its last axis taken out of `source`."""
-    result, given = np.atleast_1d(np.array(target)), np.atleast_1d(source)
+def _apply_moves(target: Any, reader: CheckpointReader, tensor: str, moves: tuple[Move, ...]) -> Any:
+    """`target` with parts of its last axis taken out of a tensor of the checkpoint."""
+    if not moves:
+        return target
+    result, given = np.atleast_1d(np.array(target)), np.atleast_1d(reader.whole(tensor))
     for move in moves:
         result[..., move.target : move.target + move.size] = given[..., move.source : move.source + move.size]
     return result.reshape(np.shape(target))
-
-
-def _whole(shards: tuple[PsVariable, ...]) -> Any:
-    return np.concatenate([VariableIo(shard).read() for shard in shards])

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        from afo.params.server_connections import is_lost_server
+        from afo.state.server_connections import is_lost_server
 
         if not is_lost_server(error):
             traceback.print_exc()

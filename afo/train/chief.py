@@ -12,10 +12,10 @@ from afo.checkpoint.save import CheckpointWriter
 from afo.checkpoint.warm_start import rules_of
 from afo.errors import AfoError
 from afo.logs.task_log import LOG, one_line
-from afo.params.parameters import Parameters
-from afo.params.position import list_positions
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
+from afo.state.parameters import Parameters
+from afo.state.position import list_positions
 from afo.train.export import export, select_manifest
 from afo.train.initial_values import begin
 from afo.train.setup import Setup

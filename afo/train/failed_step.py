@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from afo.errors import AfoError, ModelError, NotFinite
 from afo.job.entry_point import split_entry
-from afo.params.parameters import Parameters
-from afo.params.server_connections import is_lost_server
+from afo.state.parameters import Parameters
+from afo.state.server_connections import is_lost_server
 from afo.train.nan_check import MARK, culprits
 from afo.trainable.model_protocol import Model
 

@@ -9,11 +9,11 @@ from afo.checkpoint.warm_start import open_source, take_over
 from afo.job import WarmStart
 from afo.job_dir.lineage import Ancestry, derive_ancestry
 from afo.logs.task_log import LOG, one_line
-from afo.params.parameters import Parameters
-from afo.params.position import list_positions
-from afo.params.variables import VariableIo
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
+from afo.state.parameters import Parameters
+from afo.state.position import list_positions
+from afo.state.server_state import server_state
 from afo.train.setup import Setup
 
 
@@ -27,7 +27,7 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
         setup.progress.report(Progress(phase="restoring"), now=True)
         restored, step, passed_over = _restore_checkpoint(setup, parameters, reply.restore, reply.kept)
         origin.resume(reply.first_step)
-        positions = list_positions(VariableIo(parameters.positions).read()) if reply.kept else ()
+        positions = list_positions(server_state(parameters, 0).read_records()["positions"]) if reply.kept else ()
         return replace(report, restored=restored, step=step, positions=positions, passed_over=passed_over)
     setup.progress.report(Progress(phase="initializing"), now=True)
     setup.model.initialize(parameters)

@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from afo.params.parameters import Parameters
-from afo.params.position import Position
-from afo.params.step_exchange import Exchange, RowGradient
+from afo.state.parameters import Parameters
+from afo.state.position import Position
+from afo.state.step_exchange import Exchange, RowGradient
 from afo.trainable.model_protocol import Computed, Model, Pulled
 
 #: What the error of a step says whose check has failed.
@@ -52,7 +52,8 @@ def culprits(model: Model, parameters: Parameters, batch: Any) -> tuple[str, ...
     """
 
     def look(batch: Any) -> list[dict[str, Any]]:
-        exchange, position = Exchange(parameters), Position(parameters, batch.origin)
+        exchange = Exchange(parameters)
+        position = Position(exchange, batch.origin)
         asked_for = model.ask(batch.inputs, exchange)
         exchange.pull(position)
         pulled = Pulled(asked_for, exchange.vector, position.state, position.step)

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from afo.data.pipeline.batcher import Batch
 from afo.errors import TrainingError
-from afo.params.position import Origin, positions_after
-from afo.params.variables import client_device
+from afo.state.position import Origin, positions_after
+from afo.state.variables import client_device
 from afo.train.step import StepResult, Turns
 
 

@@ -1,13 +1,13 @@
 """A worker's splits: asked for, applied, acknowledged."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from afo.data.pipeline.batch_fragments import Ended
 from afo.data.pipeline.split_reader import Lease, from_nearer_by
 from afo.logs.task_log import LOG, one_line
-from afo.params.initialize import NO_EPOCH
-from afo.params.variables import VariableIo
 from afo.rpc import messages as m
+from afo.state.initialize import NO_EPOCH
 from afo.storage.url import part_name
 from afo.train.setup import Setup
 
@@ -19,9 +19,10 @@ NOT_BEGUN: Position = (NO_EPOCH, 0, 0)
 class Splits:
     """What this process holds. `next_split` is called by the reading thread, the rest by the training loop."""
 
-    def __init__(self, setup: Setup, positions: VariableIo) -> None:
+    def __init__(self, setup: Setup, read_position: Callable[[int], Position]) -> None:
+        """`read_position`: where a split stands as the model on the parameter servers holds it."""
         self._setup = setup
-        self._positions = positions
+        self._read_position = read_position
         #: Splits leased and not acknowledged. Written one by one, so the two threads need no lock.
         self._holding: dict[int, int] = {}
         self._applied: dict[int, Position] = {}
@@ -81,9 +82,3 @@ class Splits:
         )
         if self._holding.get(lease.split) == lease.epoch:
             del self._holding[lease.split]
-
-    def _read_position(self, split: int) -> Position:
-        """A split's position as the model on the parameter servers holds it."""
-        # One of them, not all: a job may have tens of thousands of files.
-        epoch, count, xor = self._positions.read_rows([split])[0]
-        return int(epoch), int(count), int(xor)

@@ -13,10 +13,10 @@ from afo.data.pipeline.batch_fragments import Origins
 from afo.embedding.exchange import table_update
 from afo.embedding.pull_push import Update
 from afo.models.parser import RecordParser
-from afo.params.parameters import Parameters
-from afo.params.position import Origin, Position, origin_of
-from afo.params.step_exchange import Exchange, RowsMove, RowsUpdate, VectorMove, VectorUpdate
-from afo.params.variables import client_device, on_client
+from afo.state.parameters import Parameters
+from afo.state.position import Origin, Position, origin_of
+from afo.state.step_exchange import Exchange, RowsMove, RowsUpdate, VectorMove, VectorUpdate
+from afo.state.variables import client_device, on_client
 from afo.train import nan_check
 from afo.trainable.model_protocol import Computed, Model, Pulled
 
@@ -73,7 +73,8 @@ def step_function(model: Model, parameters: Parameters, prepare: Any) -> Any:
     scalar) → `StepResult`."""
 
     def step(batch: Prepared, first_step: Any) -> StepResult:
-        exchange, position = Exchange(parameters), Position(parameters, batch.origin)
+        exchange = Exchange(parameters)
+        position = Position(exchange, batch.origin)
         asked = model.ask(batch.inputs, exchange)
         exchange.pull(position)
         pulled = Pulled(asked, exchange.vector, position.state, position.step)
@@ -92,7 +93,8 @@ def overlapping_step_function(model: Model, parameters: Parameters, prepare: Any
     """
 
     def step(batch: Prepared, first_step: Any, after: Any, turns: Turns) -> StepResult:
-        exchange, position = Exchange(parameters), Position(parameters, batch.origin, after)
+        exchange = Exchange(parameters)
+        position = Position(exchange, batch.origin, after)
         asked = model.ask(batch.inputs, exchange)
         exchange.pull(position)
         pulled = (exchange.vector, position.state, position.step)

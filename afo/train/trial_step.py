@@ -15,9 +15,9 @@ from afo.data.pipeline.split_reader import Lease
 from afo.errors import DataError
 from afo.job import Job
 from afo.ops import library
-from afo.params import variables
-from afo.params.parameters import Parameter, Parameters
 from afo.protocol.offline_task import NumberedFile, Trial
+from afo.state import variables
+from afo.state.parameters import Parameter, Parameters
 from afo.train.failed_step import explain_failure
 from afo.train.setup import JobParts
 from afo.train.step import prepare_function, step_function

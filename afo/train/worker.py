@@ -10,11 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from afo.data.pipeline.batcher import Batch, TrainingInput
-from afo.params.server_connections import connect
-from afo.params.variables import VariableIo
 from afo.protocol.input_wait import InputWait
 from afo.protocol.train_task import WARM_UP, Phase, Progress
 from afo.rpc import messages as m
+from afo.state.server_connections import connect
+from afo.state.server_state import server_state
 from afo.train.chief import Chief
 from afo.train.failed_step import explain_failure
 from afo.train.pipeline import Applied, OneByOne, Pipeline, StepFailed, Steps
@@ -47,8 +47,9 @@ class Worker:
         self._setup = setup
         self._task = setup.task
         self._parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
-        self._splits = Splits(setup, VariableIo(self._parameters.positions))
-        self._global_step = VariableIo(self._parameters.step)
+        #: The first server's, which has position and step.
+        self._records = server_state(self._parameters, 0)
+        self._splits = Splits(setup, self._records.read_position)
         self._input: TrainingInput | None = None
         self._steps: Steps
         self._chief = Chief(setup, self._parameters) if setup.task.is_chief else None
@@ -127,7 +128,7 @@ class Worker:
             self._note(self._steps.drain())
             if self._last_step is not None:
                 # Others may have made the last step while this worker has nothing to read.
-                self._step = int(self._global_step.read())
+                self._step = self._records.read_step()
         if self._chief is not None:
             if self._chief.is_save_due(self._step):
                 self._note(self._steps.drain())
@@ -182,7 +183,7 @@ class Worker:
     def _explain(self, failed: StepFailed) -> Exception:
         inputs, error = failed.batch.inputs, failed.error
         reason = explain_failure(
-            error, self._setup.model, self._parameters, inputs, int(self._global_step.read()) + 1,
+            error, self._setup.model, self._parameters, inputs, self._records.read_step() + 1,
             [self._splits.urls[int(split)] for split in inputs.origin.files], self._setup.job.model.entry,
         )  # fmt: skip
         return error if reason is None else reason

@@ -14,7 +14,7 @@ from afo.embedding.pooled_exchange import PooledExchange, ServerBags
 from afo.job import Wire
 from afo.models import wide_deep
 from afo.models.feature_layout import Layout
-from afo.params.step_exchange import Exchange
+from afo.state.step_exchange import Exchange
 from afo.trainable.wide_deep_model import Samples
 
 

@@ -26,10 +26,9 @@ from afo.models.parser import DTYPE, Parsed
 from afo.ops import library
 from afo.optimizers import rate_at, rule_of
 from afo.optimizers.compiled import Compiled, compiled_of
-from afo.params import initialize
-from afo.params.parameters import Parameters, dense_vector, parameters_of, state_variable, table
-from afo.params.step_exchange import Exchange
-from afo.params.variables import read_value
+from afo.state import initialize
+from afo.state.parameters import Parameters, dense_vector, parameters_of, state_variable, table
+from afo.state.step_exchange import Exchange
 from afo.trainable.gradient_clipping import clip_gradients
 from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.keras_initializers import draw_of
@@ -183,7 +182,8 @@ class EntryModel:
 
     def _answers(self, inputs: Inputs, parameters: Parameters) -> Any:
         own, exchange = self._own, Exchange(parameters)
-        state = [read_value(variable.handle(), variable.dtype) for variable in parameters.state]
+        with tf.device(exchange.devices[0]):
+            _, state, _ = exchange.states[0].read_records()
         tables = self.ask(inputs, exchange)
         exchange.pull()
         own.variables.assign(exchange.vector, state, 0)

@@ -20,9 +20,9 @@ from afo.models.encode import EncodedKeys
 from afo.models.parser import Parsed
 from afo.models.server_pooling import pooled_on_servers
 from afo.ops import library
-from afo.params import initialize
-from afo.params.parameters import Parameters
-from afo.params.step_exchange import Exchange
+from afo.state import initialize
+from afo.state.parameters import Parameters
+from afo.state.step_exchange import Exchange
 from afo.trainable.asked_tables import AskedTables, Inputs, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel, Pulled, TableGradients

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from afo.params.initialize import Draw
+from afo.state.initialize import Draw
 
 _RANDOM = (
     keras.initializers.RandomNormal,

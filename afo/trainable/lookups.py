@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from afo.errors import ModelError
 from afo.layers.layer_lookup import Lookup
-from afo.params.parameters import Parameter
-from afo.params.step_exchange import Exchange, Route, RowGradient, route
+from afo.state.parameters import Parameter
+from afo.state.step_exchange import Exchange, Route, RowGradient, route
 from afo.trainable.hashed_lookup import HashedLookup, all_within, reshape_rows
 
 

@@ -9,8 +9,8 @@ from afo.checkpoint.tensor_map import Section
 from afo.embedding.exchange import Exchange as TableExchange
 from afo.embedding.pooled_exchange import PooledExchange
 from afo.models.parser import Parsed
-from afo.params.parameters import Parameters
-from afo.params.step_exchange import Exchange, RowGradient
+from afo.state.parameters import Parameters
+from afo.state.step_exchange import Exchange, RowGradient
 from afo.trainable.served.table_form import TRAINED, TableForm
 
 

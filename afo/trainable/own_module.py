@@ -14,7 +14,7 @@ from afo.layers import Embedding
 from afo.layers.layer_lookup import answered_by
 from afo.models.entry import build_model, user_code
 from afo.models.parser import feature_specs
-from afo.params.parameters import Parameter
+from afo.state.parameters import Parameter
 from afo.trainable.hash_eligibility import follow_from_inputs, unfit
 from afo.trainable.lookups import Call, Embeddings, Named
 from afo.trainable.own_callbacks import OwnCallbacks

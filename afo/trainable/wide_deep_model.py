@@ -19,10 +19,9 @@ from afo.models.encode import Encoder
 from afo.models.feature_layout import layout_of
 from afo.models.parser import Parsed
 from afo.optimizers import rate_at, rule_of
-from afo.params import initialize
-from afo.params.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
-from afo.params.step_exchange import Exchange, Route, RowGradient, route
-from afo.params.variables import ps_device
+from afo.state import initialize
+from afo.state.parameters import Parameter, Parameters, dense_vector, parameters_of, state_variable, table
+from afo.state.step_exchange import Exchange, Route, RowGradient, route
 from afo.trainable.local_model import LocalWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel, Pulled, share_of_batch
 from afo.trainable.served.table_form import TRAINED, TableForm
@@ -192,7 +191,7 @@ class AskedRows:
     def __init__(self, inputs: Inputs, exchange: Exchange) -> None:
         self._id_sizes = [tf.size(rows) for rows in inputs.ids.rows]
         self._cross_sizes = [tf.size(rows) for rows in inputs.crosses.rows]
-        self._rows: dict[str, tuple[Any, ...]] = _place_rows(inputs.ids, inputs.crosses)
+        self._rows: dict[str, tuple[Any, ...]] = _place_rows(inputs.ids, inputs.crosses, exchange.devices)
         self._tables = {parameter.name: parameter for parameter in exchange.parameters.tables}
         self.embeddings = self.linear = self.crosses = None
         if "deep" in self._tables:
@@ -221,11 +220,11 @@ class AskedRows:
         return tf.concat(parts[0::2], axis=0), tf.concat(parts[1::2], axis=0)
 
 
-def _place_rows(ids: Route, crosses: Route) -> dict[str, tuple[Any, ...]]:
+def _place_rows(ids: Route, crosses: Route, devices: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """The rows of both tables on their servers. Those of the ids are sent once: they are the same in both."""
     deep, wide = [], []
-    for task, (id_rows, cross_rows) in enumerate(zip(ids.rows, crosses.rows, strict=True)):
-        with tf.device(ps_device(task)):
+    for device, id_rows, cross_rows in zip(devices, ids.rows, crosses.rows, strict=True):
+        with tf.device(device):
             deep.append(tf.identity(id_rows))
             wide.append(tf.concat([deep[-1], cross_rows], axis=0))
     return {"deep": tuple(deep), "wide": tuple(wide)}

@@ -19,8 +19,8 @@ from afo.errors import ModelError, SpecError, Unsupported
 from afo.job import Data, Embedding, Job, Model, RoleSpec, Shuffle
 from afo.models.parser import RecordParser
 from afo.ops import library
-from afo.params.server_connections import connect
-from afo.params.variables import VariableIo
+from afo.state.server_connections import connect
+from afo.state.server_state import server_states
 from afo.train.step import prepare_function, step_function
 from afo.trainable.entry_model import EntryModel
 from keras_cases import CASES, USERS, Case
@@ -109,9 +109,10 @@ def _of_job(job: Job, batches: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _evaluated(model: EntryModel, parameters: Any) -> list[float]:
     """The dense weights as an evaluation sees them."""
-    vector = np.concatenate([VariableIo(shard.weights).read() for shard in parameters.dense.shards])
+    states = server_states(parameters)
+    vector, records = np.concatenate([state.read_weights()["dense"] for state in states]), states[0].read_records()
     variables = model._own.variables
-    variables.assign(tf.constant(vector), [VariableIo(each).read() for each in parameters.state], STEPS)
+    variables.assign(tf.constant(vector), [records[each.name.removeprefix("afo/")] for each in parameters.state], STEPS)
     return [float(each) for variable in variables.trained for each in variable.numpy().ravel()]
 
 

@@ -11,33 +11,43 @@ import numpy as np
 from afo.embedding import TableGroup, desk_client, row_block
 from afo.embedding.desk_messages import SavedRows, SaveRequest
 from afo.formats import json_file
-from afo.params.server_connections import connect
-from afo.params.variables import VariableIo
 from afo.protocol.train_task import TrainTask
+from afo.state.parameters import Parameters
+from afo.state.server_connections import connect
+from afo.state.server_state import ServerState, server_states
+from afo.state.variables import VariableIo
 from afo.train.setup import Setup
 
 
 def write(task_file: str, target: str) -> None:
     """Write an .npz and end the process.
 
-    Slots and copies of counters are variables too. Of the hash tables `<table>/keys/<server>`, ascending, and
+    Slots and copies of records have names of their own. Of the hash tables `<table>/keys/<server>`, ascending, and
     `<table>/values/<server>`, weights and slots.
     """
     setup = Setup(json_file.read(task_file, TrainTask))
     parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
-    trained = [
-        variable
-        for parameter in parameters.trained
-        for shard in parameter.shards
-        for variable in (shard.weights, *shard.slots)
+    of_tables = [
+        variable for table in parameters.tables for shard in table.shards for variable in (shard.weights, *shard.slots)
     ]
     with connect(setup.task.ps):
-        everything = (*trained, *parameters.counters, *parameters.copies.values())
-        values = {each.name: VariableIo(each).read() for each in everything}
+        values = {each.name: VariableIo(each).read() for each in of_tables}
+        for server, state in enumerate(server_states(parameters)):
+            values |= _dense_and_records(parameters, server, state)
         if parameters.embeddings is not None:
             values |= _tables(parameters.embeddings)
         np.savez(target, **values)
     os._exit(0)  # the interpreter's own end joins TensorFlow's threads
+
+
+def _dense_and_records(parameters: Parameters, server: int, state: ServerState) -> dict[str, Any]:
+    shard = parameters.dense.shards[server]
+    dense = zip((shard.weights, *shard.slots), state.read_weights().values(), strict=True)
+    records = state.read_records() if parameters.records_on(server) else {}
+    suffix = f"/copy{server}" if server else ""
+    return {each.name: value for each, value in dense} | {
+        f"afo/{name}{suffix}": value for name, value in records.items()
+    }
 
 
 def _tables(group: TableGroup) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from afo.embedding import desk
 from afo.embedding.checkpoint import TableSaver, restore
 from afo.errors import NoSpaceLeft
 from afo.ops import library
-from afo.params.server_connections import connect, is_lost_server
+from afo.state.server_connections import connect, is_lost_server
 from fork_server import ForkedProcess, start_function
 
 KEYS = 3000

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from afo import storage
@@ -37,23 +38,24 @@ def writer(files: int, broken: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Ch
 
 def test_all_are_sent_and_named_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     sending, begun = writer(100, -1, monkeypatch)
-    assert [part.part for part in sending._send("g1", [], SaveTimes())] == list(range(100))
+    assert [part.part for part in sending._send("g1", {}, SaveTimes())] == list(range(100))
     assert sorted(begun) == list(range(100))
 
 
 def test_after_one_that_cannot_be_sent_no_more_are_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     sending, begun = writer(1000, 3, monkeypatch)
     with pytest.raises(ClusterUnreachable, match="g1/3 cannot be written"):
-        sending._send("g1", [], SaveTimes())
+        sending._send("g1", {}, SaveTimes())
     assert len(begun) < 100
 
 
 def saver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, send: Any) -> CheckpointWriter:
-    """Of a model of nothing but its counters, whose files `send` writes."""
-    counters = [SimpleNamespace(name=name) for name in ("afo/step", "afo/positions")]
-    monkeypatch.setattr(CheckpointWriter, "_read", lambda *_: 3)
+    """Of a model of nothing but its records, whose files `send` writes."""
+    records = {"step": np.array(3), "positions": np.zeros((1, 3), np.int64)}
+    state = SimpleNamespace(read_records=lambda: records)
+    monkeypatch.setattr("afo.checkpoint.save.server_states", lambda _: [state])
     monkeypatch.setattr(CheckpointWriter, "_send", send)
-    parameters: Any = SimpleNamespace(counters=counters, embeddings=None, tables=())
+    parameters: Any = SimpleNamespace(embeddings=None, tables=())
     origin: Any = SimpleNamespace(
         rules={}, sections=(), lineage=lambda *_: None, clock=SimpleNamespace(ticks=(), tick=lambda *_: None)
     )

@@ -30,7 +30,7 @@ for _ in range(2):
 SERVES = """
 import sys
 import tensorflow as tf
-from afo.params.server_connections import connect
+from afo.state.server_connections import connect
 if sys.argv[1] == "server":
     cluster = tf.train.ClusterSpec({"ps": [sys.argv[2]]})
     server = tf.distribute.Server(cluster, job_name="ps", task_index=0)

@@ -59,7 +59,7 @@ def batches(count: int) -> Iterator[Any]:
     import tensorflow as tf
 
     from afo.data.pipeline.batcher import Batch
-    from afo.params.position import Origin
+    from afo.state.position import Origin
 
     for number in range(1, count + 1):
         rows = [tf.constant([value], tf.int64) for value in (7, 0, number, number)]

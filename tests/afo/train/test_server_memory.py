@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from afo.job import Data, Embedding, Job, Model, RoleSpec
-from afo.params.step_clock import StepClock
+from afo.state.step_clock import StepClock
 from click_records import write_files
 
 pytestmark = pytest.mark.tensorflow
@@ -42,7 +42,7 @@ def places(function: Any) -> list[str]:
 def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, recovery: str, storage: str) -> None:
     from msgspec.structs import replace
 
-    from afo.params.variables import CLIENT_DEVICE
+    from afo.state.variables import CLIENT_DEVICE
     from afo.train.setup import JobParts
     from afo.train.step import prepare_function, step_function
 
@@ -58,7 +58,7 @@ def test_what_a_step_returns_lies_in_the_worker(job: Job, schema_file: Path, rec
 
 
 def test_the_functions_of_a_variable_are_traced_once_and_return_to_the_client() -> None:
-    from afo.params.variables import CLIENT_DEVICE, PsVariable, VariableIo
+    from afo.state.variables import CLIENT_DEVICE, PsVariable, VariableIo
 
     io = VariableIo(PsVariable("afo/positions", (5, 3), "int64", 1))
     for name in ("_read", "_gather", "_slice"):
@@ -70,7 +70,7 @@ def test_the_functions_of_a_variable_are_traced_once_and_return_to_the_client() 
 def test_the_questions_about_hash_tables_are_traced_once_and_answered_at_home(job: Job, schema_file: Path) -> None:
     from msgspec.structs import replace
 
-    from afo.params.variables import CLIENT_DEVICE
+    from afo.state.variables import CLIENT_DEVICE
     from afo.train.setup import JobParts
 
     model = replace(job.model, embedding=replace(job.model.embedding, storage="hash_table"))
@@ -90,7 +90,7 @@ def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(
     import numpy as np
 
     from afo.checkpoint.save import CheckpointWriter
-    from afo.params.variables import VariableIo
+    from afo.state.variables import VariableIo
     from afo.train.setup import JobParts
 
     used: list[VariableIo] = []
@@ -120,7 +120,7 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
     from afo.checkpoint.manifest import Manifest
     from afo.checkpoint.save import CheckpointWriter
     from afo.embedding import TableGroup, get_embedding_variable
-    from afo.params.variables import VariableIo
+    from afo.state.variables import VariableIo
     from afo.train.setup import JobParts
 
     steps: list[int] = []

@@ -26,7 +26,7 @@ from afo.data.schema import Schema  # noqa: E402
 from afo.errors import DataError, ProtocolError  # noqa: E402
 from afo.job import Data, NegativeSampling, Shuffle  # noqa: E402
 from afo.models.parser import parser_of  # noqa: E402
-from afo.params.position import origin_of  # noqa: E402
+from afo.state.position import origin_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.embedding.pull_push import Request, Servers, Update, pull, push
-from afo.params.parameters import Parameter, Parameters, Shard
-from afo.params.variables import client_device, gather_rows, ps_device, read_value
+from afo.state.parameters import Parameter, Parameters, Shard
+from afo.state.server_state import StepState, step_state
+from afo.state.variables import client_device, gather_rows, server_devices
 
 
 class Route(NamedTuple):
@@ -48,9 +49,11 @@ class Exchange:
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self._servers = _servers_of(parameters)
+        #: Of each server, beside its tables.
+        self.states = [step_state(parameters, server) for server in range(parameters.servers)]
         self._handles = {
             variable.name: variable.handle()
-            for parameter in parameters.trained
+            for parameter in parameters.tables
             for shard in parameter.shards
             for variable in (shard.weights, *shard.slots)
         }
@@ -66,7 +69,7 @@ class Exchange:
 
     def pull(self, *others: Request) -> None:
         """Get the answers to everything that was asked, to `others`, and the dense weights."""
-        vector = _DenseWeights(self)
+        vector = _DenseWeights(self.states)
         pull(self._servers, [*self._requests, *others, vector])
         self.vector = vector.whole
 
@@ -78,11 +81,16 @@ class Exchange:
         """Rows of a table on the worker, [n, width]: those of the first server first. Asked at once."""
         parts = []
         for task, shard in enumerate(table.shards):
-            with tf.device(ps_device(task)):
+            with tf.device(shard.weights.device):
                 parts.append(gather_rows(self.handle(shard), rows[task]))
         values = tf.concat(parts, axis=0)
         self.gathered.append((table, values))
         return values
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of the servers."""
+        return self._servers.devices
 
     def handle(self, shard: Shard) -> Any:
         """Of its weights."""
@@ -97,22 +105,21 @@ def _servers_of(parameters: Parameters) -> Servers:
     """Those of its hash tables; without any the native operations, which carry messages, may be missing."""
     if parameters.embeddings is not None:
         return parameters.embeddings.as_servers
-    return Servers(tuple(ps_device(task) for task in range(parameters.servers)), client_device(), carries=False)
+    return Servers(server_devices(parameters.servers), client_device(), carries=False)
 
 
 class _DenseWeights:
     """A request for them."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, states: Sequence[StepState]) -> None:
+        self._states = states
         self.whole: Any = None
 
     def asked_of(self, server: int) -> list[Any]:
         return []
 
     def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
-        shard = self._exchange.parameters.dense.shards[server]
-        return [read_value(self._exchange.handle(shard), shard.weights.dtype)]
+        return [self._states[server].read_weights()]
 
     def take(self, answers: Sequence[Sequence[Any]]) -> None:
         self.whole = tf.concat([part for (part,) in answers], axis=0)
@@ -158,7 +165,7 @@ class VectorUpdate:
     """Has the servers apply the gradient of the dense weights."""
 
     def __init__(self, exchange: Exchange, gradient: Any, rate: Any) -> None:
-        self._exchange, self._rate = exchange, rate
+        self._states, self._rate = exchange.states, rate
         self._parts = _dense_parts(exchange, gradient)
 
     def given_to(self, server: int) -> list[Any]:
@@ -167,17 +174,15 @@ class VectorUpdate:
 
     def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
         """By their rule."""
-        dense, (part, *rate) = self._exchange.parameters.dense, given
-        shard = dense.shards[server]
-        handle, slots = self._exchange.handle(shard), self._exchange.slots(shard)
-        return [dense.rule.apply_dense(handle, slots, part, *(rate or [self._rate]))]
+        part, *rate = given
+        return [self._states[server].apply_gradient(part, *(rate or [self._rate]))]
 
 
 class VectorMove:
     """Adds to the dense weights what is no gradient."""
 
     def __init__(self, exchange: Exchange, change: Any) -> None:
-        self._exchange = exchange
+        self._states = exchange.states
         self._parts = _dense_parts(exchange, change)
 
     def given_to(self, server: int) -> list[Any]:
@@ -186,8 +191,7 @@ class VectorMove:
 
     def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
         """Add it."""
-        handle = self._exchange.handle(self._exchange.parameters.dense.shards[server])
-        return [tf.raw_ops.AssignAddVariableOp(resource=handle, value=given[0])]
+        return [self._states[server].add_to_weights(given[0])]
 
 
 def _dense_parts(exchange: Exchange, values: Any) -> list[Any]:

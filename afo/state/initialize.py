@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.params.parameters import Parameter, Parameters, Shard, range_of
-from afo.params.variables import PsVariable, VariableIo
+from afo.state.parameters import Parameter, Parameters, Shard, range_of
+from afo.state.server_state import ServerState, server_state, server_states
 
 #: Epoch of a position that nothing was read of yet.
 NO_EPOCH = -1
@@ -28,23 +28,29 @@ def create(parameters: Parameters, draws: Mapping[str, Draw], vector: Any, state
             for task, shard in enumerate(table.shards):
                 number_of_shard = number * parameters.servers + task
                 _create(table, shard, partial(draws[table.name], shard.weights.shape, number_of_shard))
-        for task, shard in enumerate(parameters.dense.shards):
-            start, stop = range_of(parameters.dense.rows, task, parameters.servers)
-            _create(parameters.dense, shard, partial(tf.constant, vector[start:stop]))
 
     tf.function(create, autograph=False)()
     if parameters.embeddings is not None:
         parameters.embeddings.create()
-    for variable in parameters.state:
-        VariableIo(variable).assign(state.get(variable.name, np.zeros(variable.shape)))
-    set_counter(parameters, parameters.positions, np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1)))
-    set_counter(parameters, parameters.step, 0)
+    first = _first_records(parameters, state)
+    for server, there in enumerate(server_states(parameters)):
+        start, stop = range_of(parameters.dense.rows, server, parameters.servers)
+        there.reset_weights(vector[start:stop])
+        write_records(parameters, there, server, first)
 
 
-def set_counter(parameters: Parameters, counter: PsVariable, value: Any) -> None:
-    """Create or replace a counter, and its copy if it has one."""
-    for variable in parameters.places(counter):
-        VariableIo(variable).assign(value)
+def _first_records(parameters: Parameters, state: Mapping[str, Any]) -> dict[str, Any]:
+    values = {
+        name: state.get(variable.name, np.zeros(variable.shape, variable.dtype))
+        for name, variable in parameters.records.items()
+    }
+    return values | {"positions": np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1))}
+
+
+def write_records(parameters: Parameters, to: ServerState, server: int, values: Mapping[str, Any]) -> None:
+    """Create or replace those of all `values` that the server holds."""
+    if here := parameters.records_on(server):
+        to.write_records({name: values[name] for name in here})
 
 
 def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
@@ -54,9 +60,9 @@ def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
     """
 
     def create() -> None:
-        for parameter in parameters.trained:
-            for shard in parameter.shards:
-                if shard.weights.task in kept:
+        for table in parameters.tables:
+            for shard in table.shards:
+                if shard.weights.server in kept:
                     continue
                 for variable in (shard.weights, *shard.slots):
                     handle = variable.handle()
@@ -64,8 +70,11 @@ def create_empty(parameters: Parameters, kept: Collection[int] = ()) -> None:
                         tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(variable.shape))
 
     tf.function(create, autograph=False)()
+    lost = [server for server in range(parameters.servers) if server not in kept]
     if parameters.embeddings is not None:
-        parameters.embeddings.create([server for server in range(parameters.servers) if server not in kept])
+        parameters.embeddings.create(lost)
+    for server in lost:
+        server_state(parameters, server).create()
 
 
 def normal(scale: float, seed: int) -> Draw:

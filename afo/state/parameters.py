@@ -11,8 +11,8 @@ from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
 from afo.models.feature_layout import Weight
 from afo.optimizers import Rule
-from afo.params.variables import PsVariable, client_device, ps_device
 from afo.protocol.train_task import POSITION_HOLDERS
+from afo.state.variables import PsVariable, client_device, server_devices
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Parameter:
     width: int
     rule: Rule
     shards: tuple[Shard, ...]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of its tensors in a checkpoint: the weights, then the slots."""
+        return (self.name, *(f"{self.name}.{slot}" for slot in self.rule.slots))
 
 
 def shard_rows(rows: int, shard: int, shards: int) -> int:
@@ -68,13 +73,19 @@ class Parameters:
         return (*self.tables, self.dense)
 
     @property
-    def counters(self) -> tuple[PsVariable, ...]:
-        """All that no optimizer touches."""
-        return (*self.state, self.positions, self.step)
+    def records(self) -> dict[str, PsVariable]:
+        """All that no optimizer touches, by its name in a checkpoint: step, positions, the model's state."""
+        return {each.name.removeprefix("afo/"): each for each in (self.step, self.positions, *self.state)}
 
-    def places(self, counter: PsVariable) -> tuple[PsVariable, ...]:
-        """A counter, and its copy if it has one."""
-        return (counter, *(copy for name, copy in self.copies.items() if name == counter.name))
+    @property
+    def position_holders(self) -> tuple[int, ...]:
+        """The servers that hold positions and step."""
+        return tuple(server for server in range(self.servers) if self.records_on(server))
+
+    def records_on(self, server: int) -> dict[str, PsVariable]:
+        """Those that a server holds, itself or as copies."""
+        places = {name: (each, self.copies.get(each.name)) for name, each in self.records.items()}
+        return {name: place for name, both in places.items() for place in both if place and place.server == server}
 
 
 def parameters_of(
@@ -108,7 +119,7 @@ def parameters_of(
 
 
 def _group(tables: Sequence[Table], servers: int) -> TableGroup:
-    return TableGroup([ps_device(task) for task in range(servers)], tables=tables, client=client_device())
+    return TableGroup(server_devices(servers), tables=tables, client=client_device())
 
 
 def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:

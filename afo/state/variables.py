@@ -12,7 +12,7 @@ from afo.ops.handles import run_independently
 
 #: Values read or written by one operation when whole variables move: 16 MiB of float32.
 CHUNK_VALUES = 4 * 1024 * 1024
-#: The process that asks the parameter servers, as they know it (`afo.params.server_connections.connect`).
+#: The process that asks the parameter servers, as they know it (`afo.state.server_connections.connect`).
 CLIENT_DEVICE = "/job:worker/task:0/device:CPU:0"
 #: The only one of a process that asks none.
 _LOCAL_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -25,14 +25,18 @@ def keep_here() -> None:
     _kept_here[:] = [True]
 
 
-def ps_device(task: int) -> str:
-    """Device of parameter server number `task`."""
-    return _LOCAL_DEVICE if _kept_here else f"/job:ps/task:{task}/device:CPU:0"
+def server_devices(servers: int) -> tuple[str, ...]:
+    """Devices of the parameter servers, in their order."""
+    return tuple(_ps_device(server) for server in range(servers))
 
 
 def client_device() -> str:
     """Device of the process that asks."""
     return _LOCAL_DEVICE if _kept_here else CLIENT_DEVICE
+
+
+def _ps_device(server: int) -> str:
+    return _LOCAL_DEVICE if _kept_here else f"/job:ps/task:{server}/device:CPU:0"
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,12 @@ class PsVariable:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    task: int
+    server: int
 
     @property
     def device(self) -> str:
         """Where it lives."""
-        return ps_device(self.task)
+        return _ps_device(self.server)
 
     def handle(self) -> Any:
         """Its resource handle."""

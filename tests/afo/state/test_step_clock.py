@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afo.params.step_clock import MOST_TICKS, StepClock
+from afo.state.step_clock import MOST_TICKS, StepClock
 
 GAPS = st.lists(st.tuples(st.floats(0.5, 100), st.integers(0, 50)), min_size=1, max_size=900)
 

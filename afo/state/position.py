@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
 from afo.models.hashing import xor_by_group
-from afo.params.initialize import NO_EPOCH
-from afo.params.parameters import Parameters
-from afo.params.variables import PsVariable, gather_rows, read_value
+from afo.state.initialize import NO_EPOCH
+from afo.state.step_exchange import Exchange
 
 
 class Origin(NamedTuple):
@@ -52,11 +51,10 @@ class Position:
     A worker with several steps in flight knows what its rows will be, and says so by `after`.
     """
 
-    def __init__(self, parameters: Parameters, origin: Origin, after: Any = None) -> None:
+    def __init__(self, exchange: Exchange, origin: Origin, after: Any = None) -> None:
         self._origin, self._after = origin, after
-        self._parameters = parameters
-        everything = (*parameters.counters, *parameters.copies.values())
-        self._handles = {variable.name: variable.handle() for variable in everything}
+        self._states = exchange.states
+        self._holders = exchange.parameters.position_holders
         self._files: dict[int, Any] = {}
         self._added: tuple[Any, ...] = ()
         self._step_there: Any = None
@@ -70,21 +68,16 @@ class Position:
 
     def asked_of(self, server: int) -> list[Any]:
         """The batch's files."""
-        return [self._origin.files] if self._holds_positions(server) else []
+        return [self._origin.files] if server in self._holders else []
 
     def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
         """Steps, state and positions; they are the first server's."""
         self._files[server] = asked[0] if asked else None
         if server:
             return []
-        parameters = self._parameters
-        values = [
-            read_value(self._handle(variable), variable.dtype) for variable in (parameters.step, *parameters.state)
-        ]
-        if self._after is None:
-            values.append(gather_rows(self._handle(parameters.positions), self._files[0], "int64"))
-        self._step_there = values[0]
-        return values
+        splits = self._files[0] if self._after is None else None
+        self._step_there, state, positions = self._states[0].read_records(splits)
+        return [self._step_there, *state] + ([] if positions is None else [positions])
 
     def take(self, answers: Sequence[Sequence[Any]]) -> None:
         """They are the first server's."""
@@ -99,42 +92,18 @@ class Position:
 
     def given_to(self, server: int) -> list[Any]:
         """Positions, and what is added to the state."""
-        positions = [self.new] if self._holds_positions(server) else []
+        positions = [self.new] if server in self._holders else []
         return positions if server else [*positions, *self._added]
 
     def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
         """Count the batch, write its positions, add to the state."""
-        parameters, written = self._parameters, []
+        if server not in self._holders:
+            return []
+        positions, *added = given
+        written, step = self._states[server].advance(self._files[server], positions, added)
         if server == 0:
-            positions, *added = given
-            written += [
-                tf.raw_ops.AssignAddVariableOp(resource=self._handle(variable), value=value)
-                for variable, value in zip(parameters.state, added, strict=True)
-            ]
-            written.append(self._write(parameters.positions, server, positions))
-            step = self._handle(parameters.step)
-            written.append(tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64)))
-            self.steps = tf.stack([self._step_there, read_value(step, "int64")])
-        for copy in parameters.copies.values():
-            if copy.task == server:
-                written.append(self._advance_copy(copy, server, given))
+            self.steps = tf.stack([self._step_there, step])
         return written
-
-    def _advance_copy(self, copy: PsVariable, server: int, given: Sequence[Any]) -> Any:
-        if copy in self._parameters.places(self._parameters.positions):
-            return self._write(copy, server, given[0])
-        return tf.raw_ops.AssignAddVariableOp(resource=self._handle(copy), value=tf.constant(1, tf.int64))
-
-    def _write(self, positions: PsVariable, server: int, new: Any) -> Any:
-        return tf.raw_ops.ResourceScatterUpdate(
-            resource=self._handle(positions), indices=self._files[server], updates=new
-        )
-
-    def _holds_positions(self, server: int) -> bool:
-        return any(variable.task == server for variable in self._parameters.places(self._parameters.positions))
-
-    def _handle(self, variable: PsVariable) -> Any:
-        return self._handles[variable.name]
 
 
 def list_positions(positions: Any) -> tuple[tuple[int, int, int, int], ...]:
