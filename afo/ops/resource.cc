@@ -1,45 +1,51 @@
 #include "afo/ops/resource.h"
 
-#include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace afo {
 
 std::string EmbeddingTables::DebugString() const {
-  std::shared_lock lock(mutex_);
-  return absl::StrCat(tables_.size(), " embedding tables");
+  const DenseWeights* dense = store_.dense();
+  return absl::StrCat(store_.tables(), " embedding tables, ", dense == nullptr ? 0 : dense->size(), " dense weights");
 }
 
-int64_t EmbeddingTables::MemoryUsed() const {
-  std::shared_lock lock(mutex_);
-  int64_t all = 0;
-  for (const auto& table : tables_) all += table == nullptr ? 0 : static_cast<int64_t>(table->bytes());
-  return all;
-}
+int64_t EmbeddingTables::MemoryUsed() const { return static_cast<int64_t>(store_.bytes()); }
 
 absl::Status EmbeddingTables::Add(int64_t number, const TableOptions& options) {
-  std::unique_lock lock(mutex_);
-  if (number >= static_cast<int64_t>(tables_.size())) tables_.resize(number + 1);
-  if (tables_[number] == nullptr) {
-    tables_[number] = std::make_unique<Table>(options);
-    return absl::OkStatus();
-  }
-  if (tables_[number]->options() == options) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat("embedding table ", number,
-                                               " is there with another width, optimizer or initializer"));
+  return StatusOf(store_.AddTable(number, options), absl::StrCat("embedding table ", number));
 }
 
 absl::StatusOr<std::vector<Table*>> EmbeddingTables::Find(const std::vector<int32_t>& numbers) const {
-  std::shared_lock lock(mutex_);
-  std::vector<Table*> found;
-  for (const int32_t number : numbers) {
-    if (number < 0 || number >= static_cast<int64_t>(tables_.size()) || tables_[number] == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat("there is no embedding table ", number, " on this server"));
-    }
-    found.push_back(tables_[number].get());
+  FoundTables found = store_.FindTables(numbers);
+  if (!found.missing.has_value()) return std::move(found.tables);
+  return absl::FailedPreconditionError(
+      absl::StrCat("there is no embedding table ", *found.missing, " on this server"));
+}
+
+absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> CreatedTables(tensorflow::OpKernelContext* context) {
+  tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+  TF_RETURN_IF_ERROR(tensorflow::LookupOrCreateResource<EmbeddingTables>(
+      context, tensorflow::HandleFromInput(context, 0), &tables, [](EmbeddingTables** created) {
+        *created = new EmbeddingTables();
+        return absl::OkStatus();
+      }));
+  return tables;
+}
+
+absl::Status StatusOf(Creation creation, absl::string_view what) {
+  switch (creation) {
+    case Creation::kOk:
+      return absl::OkStatus();
+    case Creation::kConflict:
+      return absl::AlreadyExistsError(absl::StrCat(what, " is there with another width, optimizer or initializer"));
+    case Creation::kOutOfRange:
+      return absl::InvalidArgumentError(absl::StrCat("an option of ", what, " is out of its range"));
+    case Creation::kOutOfMemory:
+      break;
   }
-  return found;
+  return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", what));
 }
 
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys) {

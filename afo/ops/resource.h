@@ -1,12 +1,11 @@
-// The resource behind the operations: the embedding tables of one server, by number.
+// The resource behind the operations: the store of one server.
 #pragma once
 
-#include <memory>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "afo/core/batch.h"
+#include "afo/core/store.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/statusor.h"
@@ -14,7 +13,7 @@
 
 namespace afo {
 
-// Thread-safe. Tables are added while a job starts, and never go.
+// Thread-safe, as the store. Its name is that of the first kind of state that was in it, and of its handles.
 class EmbeddingTables : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override;
@@ -26,10 +25,14 @@ class EmbeddingTables : public tensorflow::ResourceBase {
   // The tables of these numbers. An error names the first that is not there.
   absl::StatusOr<std::vector<Table*>> Find(const std::vector<int32_t>& numbers) const;
 
+  Store& store() { return store_; }
+
  private:
-  mutable std::shared_mutex mutex_;
-  std::vector<std::unique_ptr<Table>> tables_;
+  Store store_;
 };
+
+// The resource of a kernel's first input, created where it is not there.
+absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> CreatedTables(tensorflow::OpKernelContext* context);
 
 // The threads of the device that runs a kernel.
 inline Parallel ThreadsOf(tensorflow::OpKernelContext* context) {
@@ -41,6 +44,9 @@ inline Parallel ThreadsOf(tensorflow::OpKernelContext* context) {
 
 // Where each table's keys begin among those of one server: `splits` as UniquePartition makes it.
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys);
+
+// Of what is created; `what` is as in "embedding table 3".
+absl::Status StatusOf(Creation creation, absl::string_view what);
 
 inline absl::Status StatusOf(Status status) {
   if (status == Status::kOk) return absl::OkStatus();

@@ -1,14 +1,15 @@
 // Messages between a worker and a server: tensors into one, and the same tensors out of it, where they lie.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "afo/core/message.h"
+#include "afo/ops/part_types.h"
 #include "afo/ops/resource.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -54,16 +55,6 @@ struct TypeName {
   PartType ours;
 };
 
-constexpr TypeName kTypes[] = {
-    {tensorflow::DT_FLOAT, PartType::kFloat32},     {tensorflow::DT_DOUBLE, PartType::kFloat64},
-    {tensorflow::DT_BFLOAT16, PartType::kBfloat16}, {tensorflow::DT_HALF, PartType::kFloat16},
-    {tensorflow::DT_INT8, PartType::kInt8},         {tensorflow::DT_INT16, PartType::kInt16},
-    {tensorflow::DT_INT32, PartType::kInt32},       {tensorflow::DT_INT64, PartType::kInt64},
-    {tensorflow::DT_UINT8, PartType::kUint8},       {tensorflow::DT_UINT16, PartType::kUint16},
-    {tensorflow::DT_UINT32, PartType::kUint32},     {tensorflow::DT_UINT64, PartType::kUint64},
-    {tensorflow::DT_BOOL, PartType::kBool},
-};
-
 // What both kernels are of: a kind, and the types of the parts.
 class MessageOp : public OpKernel {
  public:
@@ -75,12 +66,11 @@ class MessageOp : public OpKernel {
     kind_ = static_cast<MessageKind>(kind);
     OP_REQUIRES(context, types.size() <= kMostParts, absl::InvalidArgumentError("too many tensors for a message"));
     for (const DataType type : types) {
-      const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                       [type](const TypeName& each) { return each.tensorflow == type; });
-      OP_REQUIRES(context, found != std::end(kTypes),
+      const std::optional<PartType> ours = PartTypeOf(type);
+      OP_REQUIRES(context, ours.has_value(),
                   absl::InvalidArgumentError(
                       absl::StrCat("no message carries tensors of type ", tensorflow::DataTypeString(type))));
-      types_.push_back(*found);
+      types_.push_back({type, *ours});
     }
   }
 
@@ -109,13 +99,13 @@ class EncodeMessageOp : public MessageOp {
       const Tensor& tensor = context->input(static_cast<int>(i));
       OP_REQUIRES(context, tensor.dims() <= kMostDims,
                   absl::InvalidArgumentError(absl::StrCat("no message carries tensors of rank ", tensor.dims())));
-      const auto dims = tensor.shape().dim_sizes();
-      const auto bytes = tensor.tensor_data();
-      parts.push_back({narrows_[i] ? PartType::kBfloat16 : types_[i].ours,
-                       {dims.begin(), dims.end()},
-                       bytes.data(),
-                       narrows_[i] ? bytes.size() / 2 : bytes.size(),
-                       narrows_[i]});
+      MessagePart part = PartOf(tensor);
+      if (narrows_[i]) {
+        part.type = PartType::kBfloat16;
+        part.bytes /= 2;
+        part.narrows = true;
+      }
+      parts.push_back(std::move(part));
     }
     Tensor* message = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {static_cast<int64_t>(MessageBytes(parts))}, &message));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "afo/ops/optimizer_attributes.h"
 #include "afo/ops/resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -59,6 +60,7 @@ REGISTER_OP("AfoTableSizes")
       return absl::OkStatus();
     });
 
+constexpr absl::string_view kWhose = "the embedding table";
 constexpr int64_t kMostKeys = 1000000000000;  // of a counting Bloom filter
 
 class AddTableOp : public OpKernel {
@@ -68,44 +70,19 @@ class AddTableOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("dim", &options_.dim));
     OP_REQUIRES_OK(context, context->GetAttr("shard_bits", &options_.shard_bits));
     OP_REQUIRES(context, options_.dim <= kMaxDim && options_.shard_bits <= kMaxShardBits, OutOfRange("width or shards"));
-    ReadOptimizer(context);
-    if (context->status().ok()) ReadInitializer(context);
+    OP_REQUIRES_VALUE(options_.optimizer, context, OptimizerOf(context, kWhose));
+    ReadInitializer(context);
     if (context->status().ok()) ReadAdmission(context);
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-    OP_REQUIRES_OK(context, tensorflow::LookupOrCreateResource<EmbeddingTables>(
-                                context, tensorflow::HandleFromInput(context, 0), &tables,
-                                [](EmbeddingTables** created) {
-                                  *created = new EmbeddingTables();
-                                  return absl::OkStatus();
-                                }));
+    OP_REQUIRES_VALUE(const auto tables, context, CreatedTables(context));
     OP_REQUIRES_OK(context, tables->Add(number_, options_));
   }
 
  private:
   static absl::Status OutOfRange(absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("an option of the embedding table is out of its range: ", what));
-  }
-
-  void ReadOptimizer(OpKernelConstruction* context) {
-    std::string rule;
-    int slots;
-    std::vector<std::string> names;
-    std::vector<float> values;
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    OP_REQUIRES_OK(context, context->GetAttr("slots", &slots));
-    OP_REQUIRES_OK(context, context->GetAttr("option_names", &names));
-    OP_REQUIRES_OK(context, context->GetAttr("options", &values));
-    const std::optional<Rule> found = RuleOf(rule);
-    OP_REQUIRES(context, found.has_value(), OutOfRange(absl::StrCat("rule ", rule)));
-    OP_REQUIRES(context, slots == SlotsOf(*found), OutOfRange(absl::StrCat("slots of ", rule)));
-    OP_REQUIRES(context, names.size() == values.size(), OutOfRange("a value for each option"));
-    options_.optimizer.rule = *found;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      OP_REQUIRES(context, options_.optimizer.Set(names[i], values[i]), OutOfRange(names[i]));
-    }
+    return OptionOutOfRange(kWhose, what);
   }
 
   void ReadInitializer(OpKernelConstruction* context) {
