@@ -38,8 +38,7 @@ class Table(NamedTuple):
     def options(self) -> dict[str, float]:
         """Of the optimizer, by the names that `OptimizerOptions` (afo/core/optimizer.h) has for them."""
         clipping = {"clip_value": self.clipping.value, "clip_norm": self.clipping.norm}
-        given = msgspec.structs.asdict(self.optimizer) | clipping
-        return {name: float(value) for name, value in given.items() if value is not None}
+        return self.optimizer.numbers | {name: limit for name, limit in clipping.items() if limit is not None}
 
 
 class Place(NamedTuple):

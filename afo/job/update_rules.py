@@ -7,6 +7,7 @@ what is declared here.
 from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from afo.errors import SpecError
 from afo.formats.type_text import LEAST_FLOAT, MOST_FLOAT
@@ -36,6 +37,11 @@ class UpdateRule(Section, frozen=True):
     slots: ClassVar[int]
 
     learning_rate: Rate
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Its options by the names that `OptimizerOptions` (afo/core/optimizer.h) has for them."""
+        return {name: float(value) for name, value in asdict(self).items() if value is not None}
 
     def __post_init__(self) -> None:
         check_ranges(self)

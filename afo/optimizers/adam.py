@@ -24,7 +24,7 @@ class AdamRule:
     row_slots = ("steps",)
 
     def __init__(self, options: Adam | AdamW) -> None:
-        self._options = options
+        self.options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:
         """All start at zero; float32 counts to 2^24, where the corrections have long been 1."""
@@ -32,7 +32,7 @@ class AdamRule:
 
     def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
-        options, (mean, square, steps) = self._options, slots
+        options, (mean, square, steps) = self.options, slots
         tf.raw_ops.AssignAddVariableOp(resource=steps, value=tf.ones_like(gradient))
         count = tf.reduce_max(tf.raw_ops.ReadVariableOp(resource=steps, dtype=gradient.dtype))
         return tf.raw_ops.ResourceApplyAdam(
@@ -43,7 +43,7 @@ class AdamRule:
 
     def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Not locked: workers seldom meet in a row, and one that does loses a part of one gradient."""
-        options, (mean, square, steps) = self._options, slots
+        options, (mean, square, steps) = self.options, slots
         added = tf.raw_ops.ResourceScatterAdd(resource=steps, indices=rows, updates=tf.ones_like(gradient[:, 0]))
         count = tf.raw_ops.ResourceGather(resource=steps, indices=rows, dtype=gradient.dtype)
         new_mean, set_mean = _update_mean(mean, rows, gradient, options.beta_1)

@@ -22,12 +22,12 @@ class FtrlRule:
     row_slots = ()
 
     def __init__(self, options: Ftrl) -> None:
-        self._options = options
+        self.options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:
         """`linear` is what makes the rule give back the first weights for a gradient of zero (exact for l1 = 0), or
         zero where these are to be forgotten."""
-        options = self._options
+        options = self.options
         accumulator = tf.fill(tf.shape(weights), tf.constant(options.initial_accumulator, weights.dtype))
         if options.forgets_first:
             return accumulator, tf.zeros_like(weights)
@@ -52,5 +52,5 @@ class FtrlRule:
         )
 
     def _rates(self) -> dict[str, float]:
-        options = self._options
+        options = self.options
         return {"lr": options.learning_rate, "l1": options.l1, "l2": options.l2, "lr_power": -0.5}

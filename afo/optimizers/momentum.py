@@ -18,7 +18,7 @@ class MomentumRule:
     row_slots = ()
 
     def __init__(self, options: Momentum) -> None:
-        self._options = options
+        self.options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:
         """At rest."""
@@ -26,7 +26,7 @@ class MomentumRule:
 
     def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
-        options = self._options
+        options = self.options
         return tf.raw_ops.ResourceApplyKerasMomentum(
             var=variable, accum=slots[0], lr=options.learning_rate * rate, grad=gradient, momentum=options.momentum,
             use_nesterov=options.nesterov, use_locking=True,
@@ -34,7 +34,7 @@ class MomentumRule:
 
     def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Not locked: workers seldom meet in a row, and one that does loses a part of one gradient."""
-        options = self._options
+        options = self.options
         return tf.raw_ops.ResourceSparseApplyKerasMomentum(
             var=variable, accum=slots[0], lr=options.learning_rate * rate, grad=gradient, indices=rows,
             momentum=options.momentum, use_nesterov=options.nesterov,

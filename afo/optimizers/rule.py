@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from afo.job import UpdateRule
+
 
 class Rule(Protocol):
     """How a gradient changes a variable and its slots (the optimizer's own state, mostly of the variable's
@@ -10,6 +12,10 @@ class Rule(Protocol):
     The operations must be built under the device that holds the variable. `variable` and `slots` are resource handles,
     `slots` in the order of the property of that name. Rows of a sparse update are unique.
     """
+
+    @property
+    def options(self) -> UpdateRule:
+        """What it is made of."""
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ class SgdRule:
     row_slots = ()
 
     def __init__(self, options: Sgd) -> None:
-        self._options = options
+        self.options = options
 
     def initial(self, weights: Any) -> tuple[Any, ...]:
         """No state."""
@@ -23,11 +23,11 @@ class SgdRule:
     def apply_dense(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rate: Any = 1.0) -> Any:
         """Locked, for two workers update the same elements at once."""
         return tf.raw_ops.ResourceApplyGradientDescent(
-            var=variable, alpha=self._options.learning_rate * rate, delta=gradient, use_locking=True
+            var=variable, alpha=self.options.learning_rate * rate, delta=gradient, use_locking=True
         )
 
     def apply_sparse(self, variable: Any, slots: tuple[Any, ...], gradient: Any, rows: Any, rate: Any = 1.0) -> Any:
         """Subtracts from the rows alone."""
         return tf.raw_ops.ResourceScatterSub(
-            resource=variable, indices=rows, updates=self._options.learning_rate * rate * gradient
+            resource=variable, indices=rows, updates=self.options.learning_rate * rate * gradient
         )

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from afo.job_dir.lineage import NO_EPOCH
 from afo.state.parameters import Parameter, Parameters, Shard, range_of
 from afo.state.server_state import ServerState, server_state, server_states
-
-#: Epoch of a position that nothing was read of yet.
-NO_EPOCH = -1
 
 #: (shape of a shard, number of the shard among all of the job's tables) → its first values.
 Draw = Callable[[tuple[int, ...], int], Any]

@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 
 from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
+from afo.errors import Unsupported
 from afo.models.feature_layout import Weight
 from afo.optimizers import Rule
 from afo.protocol.train_task import POSITION_HOLDERS
 from afo.state.variables import PsVariable, client_device, server_devices
+
+#: Types of a model's state that a store adds to.
+_STORED = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,11 @@ def parameters_of(
 ) -> Parameters:
     """A model's parameters with the counters that every job has; all are sharded to as many servers as `dense` is.
 
-    Raises SpecError for a table of `embeddings` that cannot be, Unsupported where the engine cannot run.
+    Raises SpecError for a table of `embeddings` that cannot be, Unsupported where the engine cannot run, or cannot hold
+    `state`.
     """
+    if embeddings:
+        _check_state(state)
     servers = len(dense.shards)
     first, *others = (_position_and_step(splits, server) for server in POSITION_HOLDERS[:servers])
     copies = [copy for second in others for copy in zip(first, second, strict=True)] if with_copies else []
@@ -116,6 +125,17 @@ def parameters_of(
         copies={counter.name: copy for counter, copy in copies},
         embeddings=_group(embeddings, servers) if embeddings else None,
     )
+
+
+def _check_state(state: tuple[PsVariable, ...]) -> None:
+    """As the operations of afo/ops/state take it."""
+    for variable in state:
+        if variable.dtype not in _STORED:
+            name = variable.name.removeprefix("afo/state.")
+            raise Unsupported(
+                f"the model changes `{name}` of {variable.dtype} while it trains, which it cannot have beside hash"
+                f" tables; give it one of these types: {', '.join(_STORED)}"
+            )
 
 
 def _group(tables: Sequence[Table], servers: int) -> TableGroup:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
+from afo.job_dir.lineage import NO_EPOCH
 from afo.models.hashing import xor_by_group
-from afo.state.initialize import NO_EPOCH
 from afo.state.step_exchange import Exchange
 
 

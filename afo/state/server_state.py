@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from afo.state.parameters import Parameters
+from afo.state.store_state import StoreState, StoreStepState
 from afo.state.variable_state import VariableState, VariableStepState
 
 
@@ -59,7 +60,7 @@ class ServerState(Protocol):
 
 def server_state(parameters: Parameters, server: int) -> ServerState:
     """That of one server. Keep it for what is done again: each traces its functions once."""
-    return VariableState(parameters, server)
+    return VariableState(parameters, server) if parameters.embeddings is None else StoreState(parameters, server)
 
 
 def server_states(parameters: Parameters) -> list[ServerState]:
@@ -69,4 +70,6 @@ def server_states(parameters: Parameters) -> list[ServerState]:
 
 def step_state(parameters: Parameters, server: int) -> StepState:
     """That of one server, to be made once in a traced function."""
-    return VariableStepState(parameters, server)
+    if parameters.embeddings is None:
+        return VariableStepState(parameters, server)
+    return StoreStepState(parameters, server)

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from afo.data.pipeline.batch_fragments import Ended
 from afo.data.pipeline.split_reader import Lease, from_nearer_by
+from afo.job_dir.lineage import NO_EPOCH
 from afo.logs.task_log import LOG, one_line
 from afo.rpc import messages as m
-from afo.state.initialize import NO_EPOCH
 from afo.storage.url import part_name
 from afo.train.setup import Setup
 

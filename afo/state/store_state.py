@@ -1,0 +1,196 @@
+"""State of a parameter server in the store that its hash tables lie in (afo/core/store.h)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from afo.job_dir.lineage import NO_EPOCH
+from afo.ops.library import load
+from afo.optimizers import MomentumRule, Rule
+from afo.state.parameters import Parameters
+from afo.state.variables import on_client
+
+
+class StoreStepState:
+    """See `afo.state.server_state.StepState`."""
+
+    def __init__(self, parameters: Parameters, server: int) -> None:
+        assert parameters.embeddings is not None
+        self._ops = load()
+        self._size = parameters.dense.shards[server].weights.shape
+        self._state = parameters.state if server == 0 else ()
+        # Two handles: operations on one keep their order, and neither has to wait for the other.
+        self._dense, self._progress = (parameters.embeddings.handle(server) for _ in range(2))
+
+    def read_weights(self) -> Any:
+        """A copy of them."""
+        weights = self._ops.afo_read_dense(self._dense)
+        weights.set_shape(self._size)
+        return weights
+
+    def apply_gradient(self, gradient: Any, rate: Any) -> Any:
+        """By the kernels of hash tables."""
+        return self._ops.afo_apply_dense(self._dense, gradient, tf.cast(rate, tf.float32))
+
+    def add_to_weights(self, change: Any) -> Any:
+        """As said."""
+        return self._ops.afo_move_dense(self._dense, change)
+
+    def read_records(self, splits: Any = None) -> tuple[Any, tuple[Any, ...], Any]:
+        """All of one instant."""
+        wanted = tf.zeros([0], tf.int64) if splits is None else splits
+        step, positions, arrays = self._ops.afo_read_progress(
+            self._progress, wanted, T=[each.dtype for each in self._state]
+        )
+        for array, each in zip(arrays, self._state, strict=True):
+            array.set_shape(each.shape)
+        return step, tuple(arrays), None if splits is None else positions
+
+    def advance(self, splits: Any, positions: Any, added: Sequence[Any]) -> tuple[list[Any], Any]:
+        """All at once."""
+        step = self._ops.afo_advance(self._progress, splits, positions, list(added))
+        return [step], step
+
+
+class StoreState:
+    """See `afo.state.server_state.ServerState`."""
+
+    def __init__(self, parameters: Parameters, server: int) -> None:
+        assert parameters.embeddings is not None
+        self._ops = load()
+        self._group, self._server = parameters.embeddings, server
+        self._rule, self._tensors = parameters.dense.rule, parameters.dense.tensors
+        self._size = parameters.dense.shards[server].weights.shape[0]
+        self._splits = parameters.positions.shape[0]
+        self._state = parameters.state if server == 0 else ()
+
+    def create(self) -> None:
+        """One that is there already as it should be stays as it is."""
+        options = self._rule.options.numbers
+
+        def create(handle: Any) -> None:
+            self._ops.afo_create_dense(
+                handle, size=self._size, rule=self._rule.options.key, slots=self._rule.options.slots,
+                option_names=list(options), options=list(options.values()),
+            )  # fmt: skip
+
+        self._trace(create)()
+
+    def reset_weights(self, weights: Any) -> None:
+        """The slots are made there."""
+        self.create()
+        self._trace(self._ops.afo_reset_dense, _FLOATS)(tf.constant(weights, tf.float32))
+
+    def read_weights(self) -> dict[str, Any]:
+        """All at once."""
+        weights, slots, updates = (each.numpy() for each in self._export_dense())
+        return dict(zip(self._tensors, (weights, *_saved_slots(self._rule, slots, updates)), strict=True))
+
+    def write_weights(self, values: Mapping[str, Any]) -> None:
+        """All at once."""
+        weights, *saved = (np.asarray(values[name], np.float32) for name in self._tensors)
+        slots, updates = _slots_of(self._rule, saved, self._size)
+        self._import_dense(tf.constant(weights), tf.constant(slots), tf.constant(updates, tf.int64))
+
+    def read_records(self) -> dict[str, Any]:
+        """All of one instant."""
+        step, splits, positions, arrays = self._export_progress()
+        splits = splits.numpy()
+        table = np.tile(np.array([NO_EPOCH, 0, 0], np.int64), (max([self._splits, *(splits[-1:] + 1)]), 1))
+        table[splits] = positions.numpy()
+        names = [each.name.removeprefix("afo/") for each in self._state]
+        state = dict(zip(names, (array.numpy() for array in arrays), strict=True))
+        return {"step": step.numpy(), "positions": table, **state}
+
+    def write_records(self, values: Mapping[str, Any]) -> None:
+        """All at once."""
+        positions = np.asarray(values["positions"], np.int64)
+        splits = np.flatnonzero(positions[:, 0] != NO_EPOCH)
+        arrays = [tf.constant(values[each.name.removeprefix("afo/")], each.dtype) for each in self._state]
+        step = tf.constant(values["step"], tf.int64)
+        self._import_progress(step, tf.constant(splits), tf.constant(positions[splits]), *arrays)
+
+    def read_step(self) -> int:
+        """That alone."""
+        step, _ = self._read_progress(tf.zeros([0], tf.int64))
+        return int(step)
+
+    def read_position(self, split: int) -> tuple[int, int, int]:
+        """One of them, not all: a job may have tens of thousands of files."""
+        _, positions = self._read_progress(tf.constant([split], tf.int64))
+        epoch, count, xor = positions.numpy()[0]
+        return int(epoch), int(count), int(xor)
+
+    @cached_property
+    def _export_dense(self) -> Any:
+        return self._trace(self._ops.afo_export_dense)
+
+    @cached_property
+    def _import_dense(self) -> Any:
+        slots = tf.TensorSpec([None, None], tf.float32)
+        return self._trace(self._ops.afo_import_dense, _FLOATS, slots, tf.TensorSpec([], tf.int64))
+
+    @cached_property
+    def _export_progress(self) -> Any:
+        return self._trace(lambda handle: self._ops.afo_export_progress(handle, T=self._types))
+
+    @cached_property
+    def _import_progress(self) -> Any:
+        arrays = [tf.TensorSpec(each.shape, each.dtype) for each in self._state]
+        positions = tf.TensorSpec([None, 3], tf.int64)
+        return self._trace(
+            lambda handle, step, splits, positions, *arrays: self._ops.afo_import_progress(
+                handle, step, splits, positions, list(arrays)
+            ),
+            tf.TensorSpec([], tf.int64), _INTS, positions, *arrays,
+        )  # fmt: skip
+
+    @cached_property
+    def _read_progress(self) -> Any:
+        return self._trace(
+            lambda handle, splits: tuple(self._ops.afo_read_progress(handle, splits, T=self._types)[:2]), _INTS
+        )
+
+    @property
+    def _types(self) -> list[str]:
+        return [each.dtype for each in self._state]
+
+    def _trace(self, question: Callable[..., Any], *signature: Any) -> Any:
+        """`question` of the store's handle, asked on the server and answered on the client; traced for good."""
+
+        def call(*given: Any) -> Any:
+            handle = self._group.handle(self._server)
+            with tf.device(self._group.devices[self._server]):
+                answer = question(handle, *given)
+            if answer is None or isinstance(answer, tf.Operation):
+                return None
+            return tf.nest.map_structure(on_client, tuple(answer))
+
+        return tf.function(call, autograph=False).get_concrete_function(*signature)
+
+
+_FLOATS = tf.TensorSpec([None], tf.float32)
+_INTS = tf.TensorSpec([None], tf.int64)
+
+
+def _saved_slots(rule: Rule, slots: Any, updates: Any) -> list[Any]:
+    """Slots [slots, n] as checkpoints have them, where Adam counts updates by element."""
+    counts = [np.full(slots.shape[1:], updates, np.float32)] if "steps" in rule.slots else []
+    return [*(slots * _unit(rule)), *counts]
+
+
+def _slots_of(rule: Rule, saved: Sequence[Any], size: int) -> tuple[Any, int]:
+    """The way back: the slots [slots, n], and how many updates there were."""
+    if "steps" not in rule.slots:
+        return np.array(saved, np.float32).reshape(-1, size) / _unit(rule), 0
+    *slots, counts = saved
+    return np.array(slots, np.float32), int(counts.max(initial=0))
+
+
+def _unit(rule: Rule) -> np.float32:
+    """What a slot of a checkpoint is of the store's: a velocity there is a change of the weights, as Keras has it, and
+    here in units of the gradient."""
+    return np.float32(-rule.options.learning_rate if isinstance(rule, MomentumRule) else 1)
