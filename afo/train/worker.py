@@ -126,8 +126,8 @@ class Worker:
             self._apply(batch)
         else:
             self._note(self._steps.drain())
-            if self._last_step is not None:
-                # Others may have made the last step while this worker has nothing to read.
+            if self._last_step is not None or self._chief is not None:
+                # Others may have made the last step, or one to save after, while this worker has nothing to read.
                 self._step = self._records.read_step()
         if self._chief is not None:
             if self._chief.is_save_due(self._step):
