@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 from delaying_proxy import delaying
-from job_step import BATCH, records, side
+from job_step import BATCH, cut, records, side
 from report import MISSED, publish, result
 from servers import servers
 from size import sized
@@ -44,7 +44,7 @@ def prepared(one: Any, size: int, batches: int) -> list[Batch]:
     """Batches as they come out of a worker's reading thread."""
     zeros = tf.zeros(size, tf.int64)
     origins = Origins(zeros, zeros, zeros, zeros)
-    parts = [part for whole in records(max(1, batches * size // BATCH), 0) for part in tf.split(whole, BATCH // size)]
+    parts = cut(records(max(1, batches * size // BATCH), 0), size)
     return [Batch(one.prepare(part, origins), size, ()) for part in parts[:batches]]
 
 

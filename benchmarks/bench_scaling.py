@@ -10,11 +10,8 @@ of them alternate. `--most 16` goes on to 8 and 16 of each, which takes a machin
 import argparse
 import statistics
 import sys
-import time
-from typing import NamedTuple
 
-import psutil
-from job_worker import ONE_CORE, Worker, processor, workers
+from job_worker import ONE_CORE, Turn, taken, workers
 from report import MISSED, publish, result
 from servers import servers
 from size import sized
@@ -23,29 +20,12 @@ from size import sized
 AT_LEAST = 0.8
 
 
-class Turn(NamedTuple):
-    """Of some workers: seconds for a sample."""
-
-    processor: float
-    wall: float
-
-
 Cells = dict[tuple[int, int], list[Turn]]
 
 
 def doubled(most: int) -> list[int]:
     """1, 2, 4 … up to `most`."""
     return [1 << power for power in range(most.bit_length())]
-
-
-def taken(running: list[Worker], serving: list[psutil.Process], times: int) -> Turn:
-    """All of `running` go through their batches."""
-    processes = [*serving, *(worker.process for worker in running)]
-    before, began = processor(processes), time.perf_counter()
-    for worker in running:
-        worker.turn(times)
-    samples = sum(worker.wait() for worker in running)
-    return Turn((processor(processes) - before) / samples, (time.perf_counter() - began) / samples)
 
 
 def measured(number: int, counts: list[int], given: argparse.Namespace) -> dict[int, list[Turn]]:

@@ -54,6 +54,11 @@ def records(batches: int, worker: int) -> list[Any]:
     return found
 
 
+def cut(batches: list[Any], size: int) -> list[Any]:
+    """The same samples in batches of `size`, which a batch of `records` is a multiple of."""
+    return [part for batch in batches for part in tf.split(batch, BATCH // size)]
+
+
 def side(
     folder: str, storage: str, optimizer: Optimizer, worker: int, precision: str, servers: int, *,
     overlapping: bool = False,
@@ -86,6 +91,6 @@ def side(
 
 def once(one: Side, batch: Any) -> None:
     """A batch, from its records to the values that the worker fetches."""
-    zeros = tf.zeros(BATCH, tf.int64)
+    zeros = tf.zeros(len(batch), tf.int64)
     done = one.step(one.prepare(batch, Origins(zeros, zeros, zeros, zeros)), zeros[0])
     done.steps.numpy(), float(done.loss), done.files.numpy(), done.positions.numpy()

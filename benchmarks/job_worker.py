@@ -1,10 +1,10 @@
 """Workers in processes of their own that run `job_step`'s step, on hash tables with AdaGrad, in turns.
 
-As a program: `job_worker.py JSON` connects to servers, runs each of its batches once, and then for each number on its
-standard input goes through its batches so many times. Each time it prints how many samples that were.
+As a program: `job_worker.py JSON` connects to servers, runs each of its batches once, and then for each line on its
+standard input, a number and a size, goes through its batches of that size so many times. Each time it prints how many
+samples that were.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -13,7 +13,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -35,9 +36,9 @@ class Worker:
         self._process = process
         self.process = psutil.Process(process.pid)
 
-    def turn(self, times: int) -> None:
-        """Begin to go through all batches so many times."""
-        print(times, file=self._process.stdin, flush=True)
+    def turn(self, times: int, size: int = 0) -> None:
+        """Begin to go through all batches of a size so many times; 0: of the first size."""
+        print(times, size, file=self._process.stdin, flush=True)
 
     def wait(self) -> int:
         """The samples that it went through since. Raises RuntimeError if it has ended."""
@@ -49,14 +50,20 @@ class Worker:
 
 @contextmanager
 def workers(
-    count: int, servers: Sequence[str], batches: int, environment: Mapping[str, str] = ONE_CORE
-) -> Iterator[list[Worker]]:
-    """Workers that are ready, of `batches` each. The first creates the variables."""
+    count: int, servers: Sequence[str], batches: int, environment: Mapping[str, str] = ONE_CORE,
+    sizes: Sequence[int] = (),
+) -> Iterator[list[Worker]]:  # fmt: skip
+    """Workers that are ready, of `batches` each. The first creates the variables.
+
+    `sizes`: the same samples in batches of each of these; left out: in those of `job_step.BATCH` alone.
+    """
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         found: list[Worker] = []
         for number in range(count):
-            given = {"servers": list(servers), "number": number, "batches": batches, "folder": folder}
+            given = {
+                "servers": list(servers), "number": number, "batches": batches, "folder": folder, "sizes": list(sizes)
+            }  # fmt: skip
             process = stack.enter_context(_started(json.dumps(given), environment))
             found.append(Worker(process))
             if number == 0:
@@ -75,6 +82,23 @@ def _started(given: str, environment: Mapping[str, str]) -> Iterator["subprocess
             yield process
         finally:
             process.kill()
+
+
+class Turn(NamedTuple):
+    """Of some workers: seconds for a sample."""
+
+    processor: float
+    wall: float
+
+
+def taken(running: Sequence[Worker], serving: Sequence[psutil.Process], times: int, size: int = 0) -> Turn:
+    """All of `running` go through their batches of a size."""
+    processes = [*serving, *(worker.process for worker in running)]
+    before, began = processor(processes), time.perf_counter()
+    for worker in running:
+        worker.turn(times, size)
+    samples = sum(worker.wait() for worker in running)
+    return Turn((processor(processes) - before) / samples, (time.perf_counter() - began) / samples)
 
 
 def processor(processes: Sequence[psutil.Process]) -> float:
@@ -107,11 +131,21 @@ def main(given: str) -> None:
         side = job_step.side(
             asked["folder"], "hash_table", optimizer, asked["number"], "bfloat16", len(servers)
         )  # fmt: skip
-        batches = job_step.records(asked["batches"], asked["number"])
-        for times in itertools.chain([1], map(int, sys.stdin)):
-            for batch in times * batches:
-                job_step.once(side, batch)
-            print(times * len(batches) * job_step.BATCH, flush=True)
+        whole = job_step.records(asked["batches"], asked["number"])
+        loads = {size: job_step.cut(whole, size) for size in asked["sizes"] or [job_step.BATCH]}
+        run = partial(_run, job_step.once, side)
+        print(sum(run(batches, 1) for batches in loads.values()), flush=True)
+        for line in sys.stdin:
+            times, size = map(int, line.split())
+            print(run(loads[size or next(iter(loads))], times), flush=True)
+
+
+def _run(once: Callable[[Any, Any], None], side: Any, batches: Sequence[Any], times: int) -> int:
+    """Go through batches so many times; returns how many samples that were."""
+    for _ in range(times):
+        for batch in batches:
+            once(side, batch)
+    return times * sum(len(batch) for batch in batches)
 
 
 if __name__ == "__main__":

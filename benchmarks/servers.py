@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import psutil
 
 _SERVER = """
-import json, sys, threading
+import importlib, importlib.util, json, sys, threading
 import tensorflow as tf
-from afo.embedding import desk
 from afo.ops import library
 library.load_for_job()
-desk.attend()
+if importlib.util.find_spec("afo.embedding.desk"):  # not in 80de9be1, which is another side
+    importlib.import_module("afo.embedding.desk").attend()
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[3]))
 servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})
 server = tf.distribute.Server(servers, job_name="ps", task_index=int(sys.argv[2]))
@@ -37,7 +37,8 @@ def servers(
     addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
         each.close()
-    command = [sys.executable, "-c", _SERVER, json.dumps(addresses)]
+    # Without the working directory in front of `PYTHONPATH`: it may hold another checkout's code.
+    command = [sys.executable, "-P", "-c", _SERVER, json.dumps(addresses)]
     variables = {**os.environ, **(environment or {})}
     started = [
         subprocess.Popen([*command, str(index), str(threads)], stdout=subprocess.PIPE, env=variables)

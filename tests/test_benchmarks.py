@@ -178,3 +178,16 @@ def test_a_sample_belongs_to_the_share_of_its_library_and_function(tmp_path: Pat
         "malloc",
         "rest",
     ]
+
+
+def test_a_thread_belongs_to_the_kind_of_its_name(tmp_path: Path) -> None:
+    program = tmp_path / "threads.py"
+    program.write_text(
+        f"import json, os, sys, psutil\nsys.path.insert(0, {str(BENCHMARKS)!r})\n"
+        "from thread_times import kind_of, thread_times\nwhile not os.times().user > 0.2: pass\n"
+        "names = ['tf_Compute', 'event_engine', 'grpcpp_sync_ser', 'python', 'lifeguard']\n"
+        "print(json.dumps([*map(kind_of, names), thread_times({'worker': [psutil.Process()]})]))"
+    )
+    *kinds, seconds = json.loads(run(program, tmp_path)[1])
+    assert kinds == ["TensorFlow's pools", "gRPC", "gRPC", "threads without a name", "other threads"]
+    assert seconds["worker: main thread"] >= 0.1
