@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import server_values
 from afo.checkpoint.restore import CheckpointReader, restore
 from afo.checkpoint.warm_start import open_source, take_over
 from afo.data.feature import Feature
@@ -37,10 +38,10 @@ from afo.job import (
     WarmStart,
     Wide,
 )
-from afo.params.initialize import set_counter
-from afo.params.parameters import Parameters
-from afo.params.server_connections import connect
-from afo.params.variables import PsVariable, VariableIo
+from afo.state.parameters import Parameters
+from afo.state.server_connections import connect
+from afo.state.server_state import server_states
+from afo.state.variables import VariableIo
 from afo.train.setup import JobParts
 
 SPLITS = 4
@@ -125,27 +126,24 @@ def taken_over(parts: JobParts, parameters: Parameters, url: str, folder: Path) 
     return json.dumps([plan.made_new, plan.dropped])
 
 
-def variables_of(parameters: Parameters) -> list[PsVariable]:
-    """All but the hash tables: weights, slots, counters and their copies."""
-    shards = [shard for parameter in parameters.trained for shard in parameter.shards]
-    trained = [variable for shard in shards for variable in (shard.weights, *shard.slots)]
-    return [*trained, *parameters.counters, *parameters.copies.values()]
-
-
 def change(parameters: Parameters) -> None:
-    """Add 1 to every variable, and empty the hash tables."""
-    for variable in variables_of(parameters):
+    """Add 1 to every number, make 99 steps of them, and empty the hash tables."""
+    for variable in server_values.variables_of(parameters):
         VariableIo(variable).assign(VariableIo(variable).read() + 1)
+    for server, state in enumerate(server_states(parameters)):
+        state.write_weights({name: value + 1 for name, value in state.read_weights().items()})
+        if parameters.records_on(server):
+            changed = {name: value + 1 for name, value in state.read_records().items()}
+            state.write_records(changed | {"step": np.int64(99)})
     if parameters.embeddings is not None:
         for server in range(parameters.servers):
             parameters.embeddings.server(server).clear()
-    set_counter(parameters, parameters.step, 99)
 
 
 def write(parameters: Parameters, target: Path) -> None:
     """`variables.npz` by name of the variable, and `tables/tables.json` where there are hash tables."""
     target.mkdir()
-    np.savez(target / "variables.npz", **{each.name: VariableIo(each).read() for each in variables_of(parameters)})
+    np.savez(target / "variables.npz", **server_values.read(parameters))
     if parameters.embeddings is not None:
         TableSaver(parameters.embeddings).save(str(target / "tables"))
 

@@ -15,7 +15,7 @@ from afo.protocol.train_task import TrainTask
 from afo.state.parameters import Parameters
 from afo.state.server_connections import connect
 from afo.state.server_state import ServerState, server_states
-from afo.state.variables import VariableIo
+from afo.state.variables import PsVariable, VariableIo
 from afo.train.setup import Setup
 
 
@@ -27,17 +27,26 @@ def write(task_file: str, target: str) -> None:
     """
     setup = Setup(json_file.read(task_file, TrainTask))
     parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
-    of_tables = [
-        variable for table in parameters.tables for shard in table.shards for variable in (shard.weights, *shard.slots)
-    ]
     with connect(setup.task.ps):
-        values = {each.name: VariableIo(each).read() for each in of_tables}
-        for server, state in enumerate(server_states(parameters)):
-            values |= _dense_and_records(parameters, server, state)
+        values = read(parameters)
         if parameters.embeddings is not None:
             values |= _tables(parameters.embeddings)
         np.savez(target, **values)
     os._exit(0)  # the interpreter's own end joins TensorFlow's threads
+
+
+def read(parameters: Parameters) -> dict[str, Any]:
+    """All but hash tables."""
+    values = {each.name: VariableIo(each).read() for each in variables_of(parameters)}
+    for server, state in enumerate(server_states(parameters)):
+        values |= _dense_and_records(parameters, server, state)
+    return values
+
+
+def variables_of(parameters: Parameters) -> list[PsVariable]:
+    """Those of dense tables."""
+    shards = [shard for table in parameters.tables for shard in table.shards]
+    return [variable for shard in shards for variable in (shard.weights, *shard.slots)]
 
 
 def _dense_and_records(parameters: Parameters, server: int, state: ServerState) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.embedding import saved_tables
 from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
-from afo.params.parameters import range_of
+from afo.state.parameters import range_of
 from fork_server import start_function
 
 pytestmark = pytest.mark.tensorflow
