@@ -17,8 +17,8 @@
 
 namespace afo {
 
-// Splits that a job can have: their positions take 1.5 GiB at most, where a number that somebody made up could else take
-// all memory. A job's file names alone would be larger.
+// Splits that a job can have: their positions take 1.5 GiB at most, less than the names of as many files. Without a bound
+// a number that somebody made up could take all memory.
 constexpr std::int64_t kMostSplits = 1 << 26;
 // Where steps end, so that none overflows.
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;
@@ -63,8 +63,8 @@ struct [[nodiscard]] AdvancedStep {
 // Whether arrays of the model's state can be of this type: no bool, and none that rounds sums to three digits.
 bool IsStateType(PartType type);
 
-// Positions by the number of the split. Pages of them come as they are written to, so that one large number costs a page
-// and half a megabyte of their addresses.
+// Positions by the number of the split. Pages of them come as they are written to, so that one large number costs a
+// page, and half a megabyte for where pages are.
 class PositionTable {
  public:
   // Preconditions: the split is in [0, kMostSplits).

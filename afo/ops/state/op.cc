@@ -1,6 +1,8 @@
 // Dense weights and progress of the store: what a server keeps for a job beside its embedding tables.
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,7 +100,8 @@ REGISTER_OP("AfoImportDense")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
-// positions: [splits, 3], epoch, count and xor of each; (-1, 0, 0) of one that was not begun. arrays: the model's state.
+// positions: [splits, 3], epoch, count and xor of each; (-1, 0, 0) of one that was not begun. arrays: of the model's
+// state.
 REGISTER_OP("AfoReadProgress")
     .Input("tables: resource")
     .Input("splits: int64")
