@@ -124,8 +124,12 @@ def test_changes_alone_are_saved_but_never_on_what_was_given_up(
     from afo.train.setup import JobParts
 
     steps: list[int] = []
-    monkeypatch.setattr(VariableIo, "read", lambda io: np.full(io.variable.shape, len(steps), io.variable.dtype))
-    monkeypatch.setattr(VariableIo, "chunks", lambda io: [(0, io.read())])
+    monkeypatch.setattr(VariableIo, "chunks", lambda io: [(0, np.zeros(io.variable.shape, io.variable.dtype))])
+    state = SimpleNamespace(
+        read_records=lambda: {"step": np.int64(len(steps)), "positions": np.zeros((1, 3), np.int64)},
+        read_weights=lambda: dict.fromkeys(parameters.dense.tensors, np.zeros(1, np.float32)),
+    )
+    monkeypatch.setattr("afo.checkpoint.save.server_states", lambda _: [state])
     group = TableGroup(name="saved by two")
     get_embedding_variable("users", 4, group=group)
     parameters = replace(JobParts(job, str(schema_file)).model.parameters(2, 1), embeddings=group)
