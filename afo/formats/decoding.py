@@ -22,6 +22,8 @@ MOST_NESTED = 64
 _64_BITS = range(-(1 << 63), 1 << 64)
 #: No integer beyond 64 bits has fewer digits; one of more than 20 is beyond.
 _LONG = re.compile(rb"-?[0-9]{19,}")
+#: Most bytes hold no such run of digits, which shows in a fifteenth of the regular expression's time.
+_DIGITS, _RUN = bytes.maketrans(b"123456789", b"000000000"), b"0" * 19
 #: Larger than any file of a job that is read whole, in bytes.
 MOST_BYTES = 64 << 20
 
@@ -46,7 +48,7 @@ def require_bounded(value: T, data: bytes) -> T:
 
     Neither JSON can be made of one nor a float, so whatever shows or sums it up would fail.
     """
-    if any(_may_be_beyond(match[0]) for match in _LONG.finditer(data)):
+    if _RUN in data.translate(_DIGITS) and any(_may_be_beyond(match[0]) for match in _LONG.finditer(data)):
         check_bounds(msgspec.json.decode(data))
     return value
 
