@@ -65,8 +65,9 @@ def events(config: AmConfig, begun: float) -> Iterator[tuple[float, ev.AnyEvent]
     """What the log of such a job holds, by seconds since its beginning."""
     yield 0, ev.JobStarted(
         job_id=config.job_id, name=config.job.name, user=config.user, queue="default", runtime="yarn",
-        afo_version=__version__, submitted=begun, train_files=("a",), eval_files=(), epochs=1,
+        afo_version=__version__, submitted=begun, eval_files=(), epochs=1,
     )  # fmt: skip
+    yield 0, ev.SplitsAdded(first=0, splits=tuple(config.splits), closed=True)
     for role, index in (("ps", 0), ("worker", 0), ("worker", 1)):
         task = msgspec.convert({"role": role, "index": index, "attempt": 0}, TaskId)
         yield 1, ev.ContainerRequested(task=task, memory=2048, vcores=1)

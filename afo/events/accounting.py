@@ -5,12 +5,13 @@ it has a bound: a batch whose process died while it was applied, and what others
 that the model went back to (docs/training.md).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
 
 from afo.events import types as ev
+from afo.events.split_list import SplitList, names_of
 from afo.events.types import AnyEvent
 from afo.failures.causes import HARMLESS
 from afo.rpc.messages import TaskId
@@ -34,8 +35,13 @@ class Acknowledged(Struct, frozen=True):
 class Account(Struct, kw_only=True):
     """The account of a job up to some event. Records of splits that were given back by a rollback are not in it."""
 
-    splits: tuple[str, ...] = ()
+    #: What each split is called, by its number.
+    splits: Sequence[str] = ()
     epochs: int = 0
+    #: The event log names all splits.
+    closed: bool = False
+    #: Why its list of splits cannot be right, in words; '' where it may be.
+    problem: str = ""
     #: By (split, epoch), of the history that the model holds.
     acknowledged: dict[tuple[int, int], Acknowledged] = {}
     #: Acknowledgements whose records were read again, since the model went back to a checkpoint before them.
@@ -106,6 +112,9 @@ class Book:
 
     def __init__(self) -> None:
         self.account = Account()
+        self._list = SplitList()
+        self._names: list[str] = []
+        self.account.splits = self._names
         self._holders: dict[int, TaskId] = {}
         #: Of each checkpoint: its positions, and `interrupted` when it was written.
         self._checkpoints: dict[str, tuple[tuple[Position, ...], int]] = {"": ((), 0)}
@@ -113,9 +122,10 @@ class Book:
     def take(self, event: AnyEvent) -> None:
         """The next event."""
         account = self.account
+        self._take_splits(event)
         match event:
             case ev.JobStarted():
-                account.splits, account.epochs = event.train_files, event.epochs
+                account.epochs = event.epochs
             case ev.SplitLeased():
                 self._holders[event.split] = event.task
             case ev.SplitDone():
@@ -133,6 +143,12 @@ class Book:
                 self._checkpoints[event.manifest] = event.positions, account.interrupted
                 if len(self._checkpoints) > _KEPT:
                     del self._checkpoints[next(islice(self._checkpoints, 1, None))]
+
+    def _take_splits(self, event: AnyEvent) -> None:
+        if self._list.take(event) and isinstance(event, ev.JobStarted | ev.SplitsAdded):
+            self._names += names_of(event)
+            self.account.closed = self._list.closed
+        self.account.problem = self._list.problem
 
     def _release_splits(self, event: ev.TaskEnded | ev.ProcessEnded) -> None:
         held = [split for split, task in self._holders.items() if task == event.task]

@@ -19,8 +19,9 @@ from afo.events.types import AnyEvent
 from afo.formats.decoding import UNDECODABLE, check_bounds, require_bounded
 
 #: Version of the log's format. In 1 lines had no checksum, and each segment began with `seq` 1. From 3 on it tells when
-#: tasks are at work (`TaskAtWork`). Until then the number of a split was called `row`.
-VERSION, TELLS_WORK, HAS_ROWS = 4, 3, 3
+#: tasks are at work (`TaskAtWork`). Until then the number of a split was called `row`. From 5 on the splits are in
+#: `SplitsAdded`, which were in `JobStarted`.
+VERSION, TELLS_WORK, HAS_ROWS = 5, 3, 3
 #: Bytes of the longest line that is read, of the longest one that is passed over, and of one job's log. An event that
 #: names each file of a job has a hundred bytes for each.
 MAX_LINE = 64 << 20

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from afo.job import Role
 from afo.protocol.export_gate import Check, Fall
+from afo.protocol.input_file import InputFile
 from afo.protocol.input_wait import InputBound
 from afo.protocol.train_task import Progress
 from afo.rpc.messages import HashTables, OrderKind, ServerPart, TaskId, Usage
@@ -23,10 +24,21 @@ class JobStarted(Event, frozen=True):
     runtime: str
     afo_version: str
     submitted: float
-    #: What each split is called: its file, with the part of it where that is cut.
-    train_files: tuple[str, ...]
     eval_files: tuple[str, ...]
     epochs: int
+    #: Until version 4 of the log all splits, by what each is called; None since then (`SplitsAdded`).
+    train_files: tuple[str, ...] | None = None
+
+
+class SplitsAdded(Event, frozen=True):
+    """The job has more training splits, numbered from `first` on. `closed`: no others come after them.
+
+    A long list takes several (`afo.events.split_list`). A job without training files has one that adds none.
+    """
+
+    first: int
+    splits: tuple[InputFile, ...]
+    closed: bool
 
 
 class AmStarted(Event, frozen=True):
@@ -428,6 +440,7 @@ class TasksUsed(Event, frozen=True):
 
 AnyEvent = (
     JobStarted
+    | SplitsAdded
     | AmStarted
     | ContainerRequested
     | ContainerAssigned

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from afo import storage
 from afo.formats import decoding
+from afo.protocol.input_file import InputFile
 from afo.storage.url import ByteRange
 
 _T = TypeVar("_T")
@@ -22,18 +23,6 @@ FULL_FILES = 50_000
 NAMED_JOBS = 400
 #: Epoch of a file of which nothing was applied yet.
 NO_EPOCH = -1
-
-
-class InputFile(Struct, frozen=True):
-    """A training file, or the `part` of it that is a split, as it was when the job began.
-
-    `size` is the file's, `modified` in seconds since 1970.
-    """
-
-    url: str
-    size: int
-    modified: float
-    part: ByteRange | None = None
 
 
 class AppliedFile(Struct, frozen=True):

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from afo.job import Job
 from afo.job.loader import JobSource
-from afo.storage.url import ByteRange, part_name
+from afo.protocol.input_file import InputFile
+from afo.storage.url import ByteRange
 
 
 class AmConfig(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     train_stats: tuple[tuple[int, float], ...] = ()
     #: Which part of its file each split is, None for all of it; empty where no file is cut.
     train_parts: tuple[ByteRange | None, ...] = ()
+    #: No training files come beyond these while the job runs.
+    train_closed: bool = True
     eval_files: tuple[str, ...] = ()
     #: Local paths inside the container of the AM and of the Children: secret and schema as localised.
     secret_file: str
@@ -40,11 +43,9 @@ class AmConfig(Struct, frozen=True, kw_only=True):
     #: Of `afo submit --idempotency-key`, hashed; '' without.
     once: str = ""
 
-    def part(self, split: int) -> ByteRange | None:
-        """Which part of its file a split is, None for all of it."""
-        return self.train_parts[split] if self.train_parts else None
-
     @property
-    def train_splits(self) -> tuple[str, ...]:
-        """What each split is called."""
-        return tuple(part_name(url, self.part(split)) for split, url in enumerate(self.train_files))
+    def splits(self) -> list[InputFile]:
+        """The file or part of each split as it was at submit; of size 0 where that was not looked at."""
+        stats = self.train_stats or ((0, 0.0),) * len(self.train_files)
+        parts = self.train_parts or (None,) * len(self.train_files)
+        return [InputFile(url, *stat, part) for url, stat, part in zip(self.train_files, stats, parts, strict=True)]

@@ -38,9 +38,9 @@ class TrainTask(Struct, frozen=True, kw_only=True):
     #: Addresses `host:port` of all parameter servers, in order of their index.
     ps: tuple[str, ...]
     num_workers: int
-    #: Training files, in the order that gives each the number of its split. Known to the AM alone otherwise.
-    num_splits: int
-    #: URL of the list of those files (`afo.job_dir.lineage.InputFile`).
+    #: Splits that the AM knew when the generation started. It alone knows those that came since.
+    splits_at_start: int
+    #: URL of the list of the files that the job was submitted with (`afo.protocol.input_file.InputFile`).
     files_url: str
     job: Job
     #: Text of the feature schema (YAML) as staged with the job.

@@ -15,7 +15,7 @@ from afo.protocol.train_task import Progress
 from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 10
+PROTOCOL = 11
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +89,8 @@ class Directive(Message, frozen=True):
     since: int = 0
     ps: tuple[str, ...] = ()
     num_workers: int = 0
-    num_splits: int = 0
+    #: Splits that there were when the generation started; more may have come since.
+    splits_at_start: int = 0
     is_chief: bool = False
     #: Of a program: the addresses of all tasks that listen, by role, in order of their index.
     cluster: dict[Role, tuple[str, ...]] = {}

@@ -46,7 +46,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._task = setup.task
-        self._parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
+        self._parameters = setup.model.parameters(len(setup.task.ps), setup.task.splits_at_start)
         #: The first server's, which has position and step.
         self._records = server_state(self._parameters, 0)
         self._splits = Splits(setup, self._records.read_position)

@@ -15,7 +15,6 @@ from afo.formats import json_file
 from afo.hadoop import kerberos
 from afo.job.paths import JobPaths
 from afo.job_dir import lineage
-from afo.job_dir.lineage import InputFile
 from afo.process import descriptors
 from afo.process.hosts import advertised_host
 from afo.protocol.am_config import AmConfig
@@ -152,15 +151,8 @@ def _publish_job(config: AmConfig, paths: JobPaths) -> None:
     # The client writes `job.json` alone, right after the submission.
     if not (storage.exists(paths.files) and storage.exists(paths.job)):
         storage.write_bytes(paths.schema, Path(config.schema_file).read_bytes())
-        lineage.write_files(paths.files, input_files(config))
+        lineage.write_files(paths.files, config.splits)
         storage.write_bytes(paths.job, json_file.encode(config))
-
-
-def input_files(config: AmConfig) -> list[InputFile]:
-    """The file or part of each split as it was at submit; of size 0 where that was not looked at."""
-    stats = config.train_stats or ((0, 0.0),) * len(config.train_files)
-    splits = enumerate(zip(config.train_files, stats, strict=True))
-    return [InputFile(url, *stat, config.part(split)) for split, (url, stat) in splits]
 
 
 if __name__ == "__main__":

@@ -55,8 +55,9 @@ class FakeMaster:
     def say(self, action: str, generation: int = 1, ps: tuple[str, ...] = (), starts: int = 0) -> None:
         """Change the directive."""
         self.directive = m.Directive(
-            action=action, generation=generation, ps=ps, num_workers=2, num_splits=3, starts=starts, heartbeat_s=0.05
-        )  # type: ignore[arg-type]
+            action=action, generation=generation, ps=ps, num_workers=2, splits_at_start=3, starts=starts,  # type: ignore[arg-type]
+            heartbeat_s=0.05,
+        )  # fmt: skip
 
     def order(self, number: int, kind: str, *argv: str) -> None:
         """Give an order with every directive from now on, as an AM does that is not sure of the Child."""

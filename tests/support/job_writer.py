@@ -11,6 +11,7 @@ from afo.formats import json_file
 from afo.job import Data, Job, RoleSpec
 from afo.job.paths import JobPaths
 from afo.protocol.am_config import AmConfig
+from afo.protocol.input_file import InputFile
 from afo.rpc.messages import TaskId
 
 T0 = 1_763_000_000.0
@@ -38,13 +39,19 @@ class JobWriter:
         )  # fmt: skip
         storage.write_bytes(self.paths.job, json_file.encode(config))
 
-    def begin(self) -> "JobWriter":
-        """The job runs."""
+    def begin(self, *, old: bool = False) -> "JobWriter":
+        """The job runs. `old`: its first event lists the splits, as until version 4 of the event log."""
         started = ev.JobStarted(
             job_id=self.paths.job_id, name=self.name, user=self.user, queue=self.queue, runtime=self.runtime,
-            afo_version="0.1", submitted=self.at - 5, train_files=self.files, eval_files=(), epochs=self.epochs,
+            afo_version="0.1", submitted=self.at - 5, eval_files=(), epochs=self.epochs,
+            train_files=self.files if old else None,
         )  # fmt: skip
-        return self.log(started, ev.AmStarted(am_attempt=1, incarnation=1, address="h:1", host="h", pid=1))
+        self.log(started)
+        if not old:
+            self.at -= 1  # written with it
+            splits = tuple(InputFile(url, 1, 1.0) for url in self.files)
+            self.log(ev.SplitsAdded(first=0, splits=splits, closed=True))
+        return self.log(ev.AmStarted(am_attempt=1, incarnation=1, address="h:1", host="h", pid=1))
 
     def log(self, *events: ev.AnyEvent) -> "JobWriter":
         """Append events."""

@@ -26,7 +26,7 @@ def write(task_file: str, target: str) -> None:
     `<table>/values/<server>`, weights and slots.
     """
     setup = Setup(json_file.read(task_file, TrainTask))
-    parameters = setup.model.parameters(len(setup.task.ps), setup.task.num_splits)
+    parameters = setup.model.parameters(len(setup.task.ps), setup.task.splits_at_start)
     with connect(setup.task.ps):
         values = read(parameters)
         if parameters.embeddings is not None:

@@ -200,7 +200,8 @@ class JobRun:
         task = TrainTask(
             job_id="local_0_0", role=role, index=index, attempt=attempt, generation=self.generation,
             is_chief=(role, index) == self.job.chief, ps=self.ps,
-            num_workers=self.job.roles["worker"].count, num_splits=len(self.master.urls), files_url="", job=self.job,
+            num_workers=self.job.roles["worker"].count, splits_at_start=len(self.master.urls),
+            files_url="", job=self.job,
             schema_file=str(self.schema_file), am_address_url=str(self.directory / "address"),
             secret_file=str(self.directory / "secret"), work_dir=str(work),
             checkpoint_url=str(self.directory / "checkpoints"), export_url=str(self.directory / "export"),

@@ -113,7 +113,7 @@ class ChildRpc:
             return m.Directive(action="wait", generation=state.generation, since=since, heartbeat_s=min(beat, 0.3))
         return m.Directive(
             action="run", generation=state.generation, since=since, ps=state.ps, heartbeat_s=beat,
-            num_workers=state.num_workers, num_splits=state.splits.number,
+            num_workers=state.num_workers, splits_at_start=state.splits_at_start,
             is_chief=task is state.chief, cluster=state.cluster if program else {}, starts=starts,
         )  # fmt: skip
 

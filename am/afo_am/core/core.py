@@ -23,6 +23,7 @@ from afo_am.policy.orders import Orders
 from afo_am.policy.restarts import is_needed, without_text
 from afo_am.policy.samples import TrainingSamples, UsageSamples
 from afo_am.policy.scaling import Scaling
+from afo_am.policy.split_discovery import SplitDiscovery
 from afo_am.policy.stragglers import Stragglers
 from afo_am.policy.time_limits import TimeLimits
 from afo_am.policy.verdict import Shutdown, decide
@@ -46,6 +47,7 @@ class Core:
         self._samples = TrainingSamples(context)
         self._shutdown = Shutdown(context, self._samples)
         self.waiting = Waiting(context)
+        self._discovery = SplitDiscovery(context)
         self._orders = Orders(context)
         self._tasks = tasks = Lifecycle(context, self._orders)
         stragglers, scaling = Stragglers(context), Scaling(context, tasks)
@@ -78,6 +80,7 @@ class Core:
             c.ContainerPlaced: containers.record_placement,
             c.ContainersSeen: containers.observe_containers,
             c.ClusterSeen: self.waiting.observe_cluster,
+            c.SplitsFound: self._discovery.add,
             c.CommandFailed: containers.record_refusal,
             c.Tick: self._tick,
         }
@@ -117,6 +120,7 @@ class Core:
         out = self._context.begin(now=now, wall=wall)
         if not self.state.started:
             self._context.record(self._job_started(job_id))
+        self._discovery.begin()
         self._context.heard_before = self.state.heard
         if started.am_attempt > self.state.am_attempt > 0:
             self._end_containers_of_earlier_attempt()
@@ -193,6 +197,6 @@ class Core:
         config = self.state.config
         return ev.JobStarted(
             job_id=job_id, name=config.job.name, user=config.user, queue=config.job.queue, runtime=config.runtime,
-            afo_version=config.afo_version, submitted=config.submitted, train_files=config.train_splits,
+            afo_version=config.afo_version, submitted=config.submitted,
             eval_files=config.eval_files, epochs=config.job.data.epochs,
         )  # fmt: skip

@@ -49,10 +49,9 @@ class TrainingRpc:
             self._context.record(
                 ev.SplitLeased(task=task.id, split=lease.split, epoch=lease.epoch, resume=lease.resume)
             )
-        config = self._context.state.config
+        file = self._context.state.files[lease.split]
         return m.SplitReply(
-            state="lease", split=lease.split, epoch=lease.epoch, url=config.train_files[lease.split],
-            resume=lease.resume, part=config.part(lease.split),
+            state="lease", split=lease.split, epoch=lease.epoch, url=file.url, resume=lease.resume, part=file.part,
         )  # fmt: skip
 
     def _keep_held(self, task: Task, request: m.SplitRequest) -> None:

@@ -38,6 +38,9 @@ _TRIES = 8
 #: How long a reply may wait for the journal.
 _PATIENCE_S = 30.0
 
+#: Numbers of all tasks, once a minute, and names of all files would fill the AM's log without telling anybody anything.
+_LONG = (ev.TasksUsed, ev.SplitsAdded)
+
 _Item = tuple[Outcome, "Future[m.Message]"]
 
 
@@ -144,8 +147,7 @@ class Driver:
 
     def _release(self, outcome: Outcome, future: "Future[m.Message]") -> None:
         for event in outcome.events:
-            # Numbers of all tasks, once a minute, would fill the log without telling anybody anything.
-            log.log(logging.DEBUG if isinstance(event, ev.TasksUsed) else logging.INFO, "%s", event)
+            log.log(logging.DEBUG if isinstance(event, _LONG) else logging.INFO, "%s", event)
         for command in outcome.commands:
             self._commands.put(command)
         if outcome.error is not None:

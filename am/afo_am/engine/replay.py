@@ -17,6 +17,7 @@ from afo.errors import AlreadyExists, DataError, NotFound
 from afo.events import event_log
 from afo.events import types as ev
 from afo.events.event_log import Record, UnknownRecord
+from afo.events.split_list import SplitList
 from afo.job.paths import JobPaths
 from afo_am.state.apply import OBSERVATIONS
 
@@ -84,6 +85,7 @@ class Replay:
         self.damaged: list[tuple[Line, str]] = []
         #: The first loss that cannot be made up for, '' while there is none.
         self.lost = ""
+        self._splits = SplitList()
         #: Damaged lines since the last record: whether they held events shows with the number of the next.
         self._open: list[Line] = []
 
@@ -102,8 +104,11 @@ class Replay:
         self.last_seq = record.seq
         if isinstance(record, UnknownRecord):
             self._lose(line, f"{record.event.type!r}, an event of another version of afo, cannot be taken in")
-        else:
-            self.records.append(record)
+            return
+        self._splits.take(record.event)
+        if self._splits.problem:
+            self._lose(line, self._splits.problem)
+        self.records.append(record)
 
     def end(self) -> None:
         """There are no more lines."""

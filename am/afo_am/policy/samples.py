@@ -42,7 +42,7 @@ def _steps_in_all(state: JobState, made: int) -> float | None:
     job, splits = state.config.job, state.splits
     counted = job.optimizer.schedule.steps
     of_data: float | None = counted if counted and made <= counted else None
-    if of_data is None and splits.done:
+    if of_data is None and splits.done and splits.closed:
         of_data = splits.records / splits.done * splits.total / job.data.batch_size
     return min((limit for limit in (of_data, job.train.max_steps) if limit), default=None)
 

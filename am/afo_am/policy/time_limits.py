@@ -32,8 +32,9 @@ class TimeLimits:
 
     def __init__(self, context: Context, tasks: Lifecycle, hangs: Hangs, waiting: Waiting) -> None:
         self._context, self._tasks, self._hangs, self._waiting = context, tasks, hangs, waiting
-        #: Monotonic clock of the last look.
+        #: Monotonic clock of the last look, and of the last one that found nobody with anything to read.
         self._looked = context.now
+        self._starved = context.begun
 
     def look(self) -> None:
         """Give up what has been silent, or has waited, for too long."""
@@ -42,8 +43,10 @@ class TimeLimits:
         for task in list(context.state.tasks.values()):
             if task.stage in LIVE and not context.state.verdict:
                 self._look_at(task)
+        if context.state.splits.starved:
+            self._starved = context.now
         changed = context.rates.changed_at if context.rates.changed_at is not None else context.begun
-        if context.state.ready and context.now - changed > timeouts.stall:
+        if context.state.ready and context.now - max(changed, self._starved) > timeouts.stall:
             self._end_stalled_job()
         if context.wall - context.state.started > timeouts.job:
             decide(context, "FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")

@@ -1,10 +1,12 @@
 """Application of events to the state of a job: the only way to change what the journal covers. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+from afo.events import split_list
 from afo.events import types as ev
 from afo.failures.causes import CAUSES, NEEDS_REPAIR, NO_RESTART, OF_THE_HOST, SCALED_AWAY, WAITS
+from afo.protocol.input_file import InputFile
 from afo_am.state import manual_repair
 from afo_am.state.job_state import SUCCEEDED, InvalidState, JobState
 from afo_am.state.tasks import LIVE, Fault, Holder, Leaving, Repair, Stage, Task
@@ -20,6 +22,20 @@ def apply(state: JobState, event: ev.AnyEvent, time: float) -> None:
 
 def _job_started(state: JobState, event: ev.JobStarted, time: float) -> None:
     state.started = event.submitted or time
+    if event.train_files is not None:
+        # Until version 4 of the log; the names alone do not tell a file from a part of it.
+        _add_splits(state, event, state.config.splits)
+
+
+def _splits_added(state: JobState, event: ev.SplitsAdded, time: float) -> None:
+    _add_splits(state, event, event.splits)
+
+
+def _add_splits(state: JobState, event: ev.JobStarted | ev.SplitsAdded, splits: Sequence[InputFile]) -> None:
+    if words := split_list.misfit(event, state.splits.number, state.splits.closed):
+        raise InvalidState(words)
+    state.files += splits
+    state.splits.add(len(splits), closed=split_list.closes(event))
 
 
 def _am_started(state: JobState, event: ev.AmStarted, time: float) -> None:
@@ -62,6 +78,7 @@ def _task_registered(state: JobState, event: ev.TaskRegistered, time: float) -> 
 
 def _generation_started(state: JobState, event: ev.GenerationStarted, time: float) -> None:
     state.cluster = event.cluster or {"ps": event.ps}
+    state.splits_at_start = state.splits.number
 
 
 def _generation_ended(state: JobState, event: ev.GenerationEnded, time: float) -> None:
@@ -236,6 +253,7 @@ def _count_for_repair(state: JobState, task: Task, event: ev.TaskEnded, time: fl
 _Apply = Callable[[JobState, Any, float], None]
 _APPLY: dict[type, _Apply] = {
     ev.JobStarted: _job_started,
+    ev.SplitsAdded: _splits_added,
     ev.AmStarted: _am_started,
     ev.ContainerRequested: _container_requested,
     ev.ContainerAssigned: _container_assigned,

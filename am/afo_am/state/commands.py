@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from afo.protocol.input_file import InputFile
 from afo.rpc.messages import TaskId
 from afo_am.runtime.base import ContainerInfo, FinalState, Node, QueueUse
 
@@ -58,6 +59,14 @@ class ClusterSeen(Struct, frozen=True):
 
     nodes: tuple[Node, ...]
     queue: QueueUse | None
+
+
+class SplitsFound(Struct, frozen=True):
+    """Training splits that the source of the job's data holds, numbered from `first` on; `closed`: no more come."""
+
+    first: int
+    splits: tuple[InputFile, ...]
+    closed: bool
 
 
 class CommandFailed(Struct, frozen=True):

@@ -25,8 +25,14 @@ def _of_splits(state: JobState) -> Iterator[str]:
             yield f"split {split} is leased to {holder}, not live"
         if splits.completed[split] >= splits.epochs:
             yield f"split {split} is leased though complete"
+        if split >= splits.number:
+            yield f"split {split} is leased, and there are {splits.number}"
     if splits.done != sum(splits.completed):
         yield "count of splits done"
+    if not splits.number == len(state.files) == len(splits.completed):
+        yield f"{splits.number} splits, {len(state.files)} files"
+    if not splits.closed and (splits.finished or max(splits.completed, default=0) > 1):
+        yield "a later epoch has begun, or the data have ended, while splits may come"
 
 
 def _of_generation(state: JobState) -> Iterator[str]:

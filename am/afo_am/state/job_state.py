@@ -8,6 +8,7 @@ from afo.events.accounting import Position
 from afo.events.master_starts import MasterStarts
 from afo.job import ROLES, Role, RoleSpec
 from afo.protocol.am_config import AmConfig
+from afo.protocol.input_file import InputFile
 from afo.rpc.messages import TaskId
 from afo_am.state.evaluations import Evaluations
 from afo_am.state.gang_backoff import GangBackoff
@@ -41,9 +42,11 @@ class JobState:
         #: Workers that are wanted now, those with the lowest indices; of an elastic role between its `min` and `max`.
         self.workers = job.roles["worker"].count
         self.num_workers = sum(1 for _ in self.of_role("chief", "worker"))
-        self.splits = SplitQueue(
-            len(config.train_files), job.data.epochs, job.data.shuffle.seed, job.data.shuffle.files
-        )
+        #: File or part of each split, by its number.
+        self.files: list[InputFile] = []
+        self.splits = SplitQueue(job.data.epochs, job.data.shuffle.seed, job.data.shuffle.files)
+        #: How many of them there were when the present generation started.
+        self.splits_at_start = 0
         #: Roles whose first container was asked for; a task not in it was never requested.
         self.requested: set[tuple[Role, int]] = set()
         #: Begins with 1; grows by one with every loss of a parameter server.

@@ -20,22 +20,25 @@ class Lease(Struct, frozen=True):
 
 
 class SplitQueue:
-    """All files of a job times its epochs.
+    """All splits that a job has so far, times its epochs.
 
     A split is offered for epoch e+1 only when its epoch e was acknowledged, so one position a split is enough to know
-    what was applied. Within an epoch the order is a function of the seed.
+    what was applied. Within an epoch the order of those that are there is a function of the seed. While splits may
+    still come, epochs after the first are offered to nobody: the first is not over.
     """
 
-    def __init__(self, number: int, epochs: int, seed: int, shuffled: bool) -> None:
-        self.number = number
+    def __init__(self, epochs: int, seed: int, shuffled: bool) -> None:
+        self.number = 0
+        #: No more splits come.
+        self.closed = False
         self.epochs = epochs
         self._seed = seed
         self._shuffled = shuffled
         #: Epochs completed by each split; never above `epochs`.
-        self.completed = [0] * number
+        self.completed: list[int] = []
         #: Who reads a split now, always in epoch `completed[split]`.
         self.leases: dict[int, TaskId] = {}
-        #: Rows begun by somebody in their present epoch.
+        #: Splits begun by somebody in their present epoch.
         self.begun: set[int] = set()
         #: What each completed (split, epoch) held: (count, xor).
         self.totals: dict[tuple[int, int], tuple[int, int]] = {}
@@ -47,17 +50,33 @@ class SplitQueue:
         #: Completed (split, epoch) pairs of the surviving history.
         self.done = 0
         self._heap: list[tuple[int, int, int]] = []
-        self._refill()
+
+    def add(self, number: int, *, closed: bool) -> None:
+        """There are `number` more splits; `closed`: and that is all. Raises `ProtocolError` after the last one."""
+        if self.closed:
+            raise ProtocolError(f"the list of splits was closed with {self.number}")
+        first, self.number, self.closed = self.number, self.number + number, closed
+        self.completed += [0] * number
+        for split in range(first, self.number):
+            self._offer(split)
+        for split, epoch in enumerate(self.completed) if closed else ():
+            if epoch:
+                self._offer(split)
 
     @property
     def total(self) -> int:
-        """All (split, epoch) pairs of the job."""
+        """All (split, epoch) pairs of the job, as far as they are known."""
         return self.number * self.epochs
 
     @property
     def finished(self) -> bool:
-        """Everything was read and acknowledged."""
-        return self.done == self.total
+        """Everything was read and acknowledged, and nothing more comes."""
+        return self.closed and self.done == self.total
+
+    @property
+    def starved(self) -> bool:
+        """Nobody has anything to read, and more may come."""
+        return not self.closed and not self.leases and self.peek() is None
 
     def peek(self) -> Lease | None:
         """The next file to hand out, or None when all that are left are leased."""
@@ -77,11 +96,16 @@ class SplitQueue:
 
     def is_free(self, split: int, epoch: int) -> bool:
         """Nobody has read `split` to its end in this epoch, or does so now, and it was in the epochs before."""
-        return 0 <= split < self.number and epoch == self.completed[split] < self.epochs and split not in self.leases
+        return (
+            0 <= split < self.number
+            and epoch == self.completed[split]
+            and self._is_open(epoch)
+            and split not in self.leases
+        )
 
     def lease(self, split: int, task: TaskId) -> None:
         """`task` reads `split` from now on."""
-        if split in self.leases or self.completed[split] >= self.epochs:
+        if split in self.leases or not self._is_open(self.completed[split]):
             raise ProtocolError(f"split {split} is not free: held by {self.leases.get(split)}")
         self.leases[split] = task
         self.begun.add(split)
@@ -116,7 +140,7 @@ class SplitQueue:
         self._offer(split)
 
     def release(self, task: TaskId) -> list[int]:
-        """Rows that `task` held are free again."""
+        """Splits that `task` held are free again."""
         held = [split for split, holder in self.leases.items() if holder == task]
         for split in held:
             del self.leases[split]
@@ -154,7 +178,7 @@ class SplitQueue:
         """Whether more records are bad than the share `allowed` of all that there will be.
 
         How many there will be is known when all files are read; before, the files read so far stand for the others,
-        once they are a tenth of all.
+        once they are a tenth of all. Of files that are still to come nothing is known.
         """
         if self.done * 10 < self.total or not self.done:
             return False
@@ -167,8 +191,11 @@ class SplitQueue:
 
     def _offer(self, split: int) -> None:
         epoch = self.completed[split]
-        if epoch < self.epochs:
+        if self._is_open(epoch):
             heapq.heappush(self._heap, (epoch, self._order(split, epoch), split))
+
+    def _is_open(self, epoch: int) -> bool:
+        return epoch < self.epochs and (self.closed or epoch == 0)
 
     def _order(self, split: int, epoch: int) -> int:
         if not self._shuffled:

@@ -53,7 +53,7 @@ def _write_task(
         TrainTask(
             job_id=config.job_id, role=task.role, index=task.index, attempt=task.attempt,
             generation=directive.generation, is_chief=directive.is_chief, ps=directive.ps,
-            num_workers=directive.num_workers, num_splits=directive.num_splits, files_url=config.files_url,
+            num_workers=directive.num_workers, splits_at_start=directive.splits_at_start, files_url=config.files_url,
             job=config.job, schema_file=config.schema_file, am_address_url=config.am_address_url,
             secret_file=config.secret_file, work_dir=str(work_dir), checkpoint_url=config.checkpoint_url,
             export_url=config.export_url, summary_url=config.summary_url,

@@ -9,12 +9,12 @@ from afo.checkpoint.manifest import read_manifest
 from afo.errors import DataError, NotFound, UsageError
 from afo.events.accounting import Account, Position, account_of
 from afo.events.event_log import Record, read_log
-from afo.events.types import AnyEvent, JobFinished, StoppedEarly
+from afo.events.types import AnyEvent, JobFinished, SplitsAdded, StoppedEarly
 from afo.formats import decoding, json_file
 from afo.job import Job
 from afo.job.paths import JobPaths
-from afo.job_dir.lineage import InputFile
 from afo.protocol.am_config import AmConfig
+from afo.protocol.input_file import InputFile
 from afo.protocol.offline_task import NumberedFile, OfflineTask, RecountedSplit
 from afo.site.config import load_config
 from afo.storage.url import part_name
@@ -45,7 +45,7 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
     events = [record.event for record in read_log(paths.events) if isinstance(record, Record)]
     account = account_of(events)
     _require_consistent(account, paths)
-    recounted = _recount_files(paths, config, account, processes) if files else []
+    recounted = _recount_files(paths, config, account, _inputs(events, paths), processes) if files else []
     data = config.job.data
     found = findings(
         account, _read_positions(account), recounted, complete=_is_complete(events, config.job),
@@ -59,7 +59,9 @@ def command(job: str | None, files: bool, processes: int, as_json: bool) -> int:
 
 
 def _require_consistent(account: Account, paths: JobPaths) -> None:
-    """Raises DataError for an event log that names splits which the job does not have."""
+    """Raises DataError for an event log whose list of splits is damaged, or that names others than it lists."""
+    if account.problem:
+        raise DataError(f"{paths.events}: {account.problem}")
     rows = {row for row, _ in account.acknowledged} | {row for row, *_ in account.positions}
     strange = sorted(row for row in rows if not 0 <= row < len(account.splits))
     if strange:
@@ -90,8 +92,15 @@ def _read_positions(account: Account) -> list[Position] | None:
         raise DataError(f"{account.manifest}: its lineage is not that of the job in the event log: {error}") from error
 
 
-def _recount_files(paths: JobPaths, config: AmConfig, account: Account, processes: int) -> list[RecountedSplit]:
-    inputs = decoding.read(paths.files, tuple[InputFile, ...])
+def _inputs(events: Sequence[AnyEvent], paths: JobPaths) -> Sequence[InputFile]:
+    """The file or part of each split; until version 4 of the event log that had their names alone."""
+    added = [event for event in events if isinstance(event, SplitsAdded)]
+    return [split for event in added for split in event.splits] or decoding.read(paths.files, tuple[InputFile, ...])
+
+
+def _recount_files(
+    paths: JobPaths, config: AmConfig, account: Account, inputs: Sequence[InputFile], processes: int
+) -> list[RecountedSplit]:
     if len(inputs) != len(account.splits):
         raise DataError(f"{paths.files} names {len(inputs)} splits, and the event log {len(account.splits)}")
     begun = sorted({row for row, _ in account.acknowledged})

@@ -23,6 +23,7 @@ from afo_client.cli.job_argument import JobType
 from afo_client.cli.options import examples
 from afo_client.jobs.job_comparison import Difference, differences, figures, schema_differences
 from afo_client.jobs.ref import JobRef, find_job
+from afo_client.jobs.training_files import count_files
 from afo_client.jobs.view import JobView
 from afo_client.jobs.watch import JobWatch
 from afo_client.runtimes.choice import runtime_for
@@ -54,7 +55,8 @@ def command(a: str, b: str | None, as_json: bool) -> None:
     sides = [_side(config, ref) for ref in refs]
     settings = differences(sides[0][1].job, sides[1][1].job) + _of_schemas(refs)
     code = _of_code(refs)
-    numbers = [figures(view, submitted) for view, submitted in sides]
+    files = [count_files(ref.paths.events, submitted) for ref, (_, submitted) in zip(refs, sides, strict=True)]
+    numbers = [figures(view, number) for (view, _), number in zip(sides, files, strict=True)]
     if as_json:
         print_json(
             {"a": _side_json(refs[0], numbers[0]), "b": _side_json(refs[1], numbers[1]),

@@ -9,7 +9,6 @@ from msgspec import Struct
 from afo.data.schema import Schema
 from afo.formats.yaml_tree import Steps, path_text
 from afo.job import Job
-from afo.protocol.am_config import AmConfig
 from afo_client.jobs.view import JobView
 from afo_client.terminal.ratio import ratio
 
@@ -50,7 +49,7 @@ def _differing(a: Any, b: Any, steps: Steps) -> Iterator[tuple[Steps, Any, Any]]
         yield steps, a, b
 
 
-def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
+def figures(view: JobView, train_files: int) -> dict[str, float | str | None]:
     """What a job reached and cost, by name; None for what is not known (yet)."""
     verdict = view.verdict
     train_s = verdict.train_seconds if verdict else 0.0
@@ -59,7 +58,7 @@ def figures(view: JobView, config: AmConfig) -> dict[str, float | str | None]:
     core_hours, memory = (verdict.core_hours, verdict.memory_gb_hours) if verdict else (None, None)
     return {
         "state": view.state,
-        "train_files": len(set(config.train_files)),
+        "train_files": train_files,
         **{f"metrics.{name}": value for name, value in view.metrics.items()},
         "step": view.step, "samples": view.samples, "samples_per_s": rate,
         "input_wait": verdict.input_wait if verdict else view.input_wait,

@@ -32,6 +32,7 @@ def findings(
     problems = [*_against_files(account, recounted), *_against_checkpoint(account, saved)]
     if complete:
         problems += _never_acknowledged(account)
+        problems += _never_closed(account)
         problems += _against_final(account, sifted)
     return Findings(account=account, recounted=len(recounted), problems=tuple(problems))
 
@@ -42,6 +43,12 @@ def _never_acknowledged(account: Account) -> list[str]:
     problems = [f"{account.splits[split]}: epoch {epoch} was never acknowledged" for split, epoch in named]
     more = account.number_missing - len(named)
     return [*problems, f"{more:,} more epochs of splits were never acknowledged"] if more > 0 else problems
+
+
+def _never_closed(account: Account) -> list[str]:
+    if account.closed:
+        return []
+    return [f"the event log never closed the list of splits, which has {len(account.splits)}, and the job read all"]
 
 
 def _against_files(account: Account, recounted: Sequence[RecountedSplit]) -> list[str]:

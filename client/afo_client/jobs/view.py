@@ -189,15 +189,17 @@ class ViewFold:
     def view(self) -> JobView:
         """The job after all records taken so far."""
         first = self._failures.get(self._first) if self._first else None
+        account = self._book.account
         return structs.replace(self._view, tasks=tuple(self._tasks.values()), failure=first, master=self._masters.last,
                                notes=self._notes.sentences,
-                               splits_done=len(self._book.account.acknowledged), costs=self._costs.costs)  # fmt: skip
+                               splits_done=len(account.acknowledged), costs=self._costs.costs,
+                               splits_total=len(account.splits) * account.epochs)  # fmt: skip
 
     def _apply(self, event: ev.AnyEvent) -> None:
         match event:
             case ev.JobStarted():
                 self._change(name=event.name, user=event.user, queue=event.queue, submitted=event.submitted,
-                             state="RUNNING", splits_total=len(event.train_files) * event.epochs)  # fmt: skip
+                             state="RUNNING")  # fmt: skip
             case ev.Sample():
                 self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
                              input_wait=event.input_wait, loss=event.loss, progress=event.progress,

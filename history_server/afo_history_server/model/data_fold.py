@@ -1,9 +1,12 @@
 """Passes over training files that are part of the model, folded record by record. Pure."""
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 
 from afo.events import types as ev
 from afo.events.model_notes import PassComparison
+from afo.events.split_list import SplitList, names_of
 from afo.job_dir.lineage import NO_EPOCH
 from afo_history_server.model.job_history import DataProgress, FileProgress
 from afo_history_server.model.text import truncate
@@ -12,6 +15,8 @@ from afo_history_server.model.text import truncate
 _KEPT_MANIFESTS, KEPT_POSITIONS = 16, 300_000
 #: Passes that are told of by file, and undone; those beyond are only added up. Characters of what is said of one.
 KEPT_PASSES, _MOST_WORDS = 200_000, 500
+#: Splits that are named, and characters of their names together; those beyond are only counted.
+KEPT_NAMES, KEPT_CHARACTERS = 200_000, 16 << 20
 
 Positions = tuple[tuple[int, int, int, int], ...]
 
@@ -20,8 +25,12 @@ class DataFold:
     """Takes a job's events in their order."""
 
     def __init__(self) -> None:
-        self._shape = 0, 0
-        #: Row → its passes that count, by epoch.
+        self._epochs = 0
+        self._splits = SplitList()
+        #: What the first splits are called, by their number.
+        self._names: list[str] = []
+        self._characters = 0
+        #: Split → its passes that count, by epoch.
         self._done: dict[int, dict[int, FileProgress]] = {}
         self._manifests: deque[tuple[str, Positions]] = deque(maxlen=_KEPT_MANIFESTS)
         #: Of all passes that count.
@@ -35,7 +44,10 @@ class DataFold:
         """The next event; most are of no interest here."""
         match event:
             case ev.JobStarted():
-                self._shape = len(event.train_files), event.epochs
+                self._epochs = event.epochs
+                self._add_splits(event)
+            case ev.SplitsAdded():
+                self._add_splits(event)
             case ev.CheckpointWritten():
                 self._manifests.append((event.manifest, event.positions))
                 while sum(len(positions) for _, positions in self._manifests) > KEPT_POSITIONS:
@@ -55,15 +67,28 @@ class DataFold:
 
     def progress(self) -> DataProgress:
         """The sums."""
-        files, epochs = self._shape
         return DataProgress(
-            files=files, epochs=epochs, passes=self._passes, records=self._records, bad=self._bad, undone=self._undone,
-            differing=self._comparison.sentences,
+            files=self._splits.number, epochs=self._epochs, passes=self._passes, records=self._records, bad=self._bad,
+            undone=self._undone, differing=self._comparison.sentences,
         )  # fmt: skip
 
+    def names(self) -> Sequence[str]:
+        """What the splits are called, by their number."""
+        return self._names
+
     def files(self) -> dict[int, FileProgress]:
-        """Row → its newest pass."""
+        """Split → its newest pass."""
         return {split: epochs[max(epochs)] for split, epochs in self._done.items() if epochs}
+
+    def _add_splits(self, event: ev.JobStarted | ev.SplitsAdded) -> None:
+        complete = len(self._names) == self._splits.number
+        if not self._splits.take(event) or not complete:
+            return
+        for name in islice(names_of(event), KEPT_NAMES - len(self._names)):
+            self._characters += len(name)
+            if self._characters > KEPT_CHARACTERS:
+                return
+            self._names.append(name)
 
     def _add(self, progress: FileProgress) -> None:
         epochs = self._done.get(progress.split, {})

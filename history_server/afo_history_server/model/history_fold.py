@@ -2,6 +2,7 @@
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -109,9 +110,9 @@ class HistoryFold:
             self._wait.take(record.event)
             self._costs.take(record.event, record.time)
 
-    def files(self) -> dict[int, FileProgress]:
-        """Row of a training file → the newest pass over it."""
-        return self._data.files()
+    def files(self) -> tuple[Sequence[str], dict[int, FileProgress]]:
+        """What the first splits are called, by their number; split → the newest pass over it."""
+        return self._data.names(), self._data.files()
 
     def newest(self) -> tuple[AnyRecord, ...]:
         """The newest records, newest first."""

@@ -92,15 +92,6 @@ class JobHead(Struct):
     params: dict[str, str] = {}
 
 
-class _TrainFiles(Struct):
-    train_files: tuple[str, ...] = ()
-
-
-def train_files(data: bytes, url: str) -> tuple[str, ...]:
-    """The training files that a `job.json` names, by their row. Raises `Malformed`."""
-    return _decode(data, _TrainFiles, url).train_files
-
-
 def decode_head(data: bytes, url: str) -> JobHead:
     """With all texts cut to what a list keeps of them. Raises `Malformed`."""
     head = _decode(data, JobHead, url)

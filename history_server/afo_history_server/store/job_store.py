@@ -15,7 +15,7 @@ from afo.job_dir.code_snapshot import MOST_BYTES, CodeDifference, CodeSnapshot, 
 from afo.protocol.profile_request import Operators
 from afo_history_server.model.job_history import AnyRecord, FileProgress, JobHistory
 from afo_history_server.model.job_settings import MAX_SCHEMA, Setting, schema_settings, settings_of
-from afo_history_server.model.job_summary import JobSummary, initial_history, of_history, train_files
+from afo_history_server.model.job_summary import JobSummary, initial_history, of_history
 from afo_history_server.store.ended_jobs import EndedJobs
 from afo_history_server.store.job_files import JobFiles
 from afo_history_server.store.job_index import JobIndex, JobList
@@ -130,10 +130,10 @@ class JobStore:
         except (NotFound, PermissionDenied, StorageError):
             return ()
 
-    def job_and_files(self, job_id: str) -> tuple[JobHistory, dict[int, FileProgress]]:
-        """A job now, and row of a training file → the newest pass over it. Raises as `job`."""
+    def job_and_files(self, job_id: str) -> tuple[JobHistory, Sequence[str], dict[int, FileProgress]]:
+        """A job now, the names of its first splits, by number, and split → the newest pass over it. Raises as `job`."""
         job, _ = self.job(job_id)
-        return job, self._open_job(self.paths(job_id)).files()
+        return job, *self._open_job(self.paths(job_id)).files()
 
     def settings(self, job_id: str) -> tuple[Setting, ...]:
         """The job as submitted. Raises `NotFound`, `Malformed` and what `afo.storage` raises."""
@@ -177,10 +177,6 @@ class JobStore:
         if len(data) > MAX_FEATURES:
             raise Malformed(f"{url}: larger than {MAX_FEATURES >> 20} MiB")
         return from_json(data, Profile, url)
-
-    def train_files(self, job_id: str) -> tuple[str, ...]:
-        """Its training files, by their rows. Raises as `settings`."""
-        return train_files(*self._document(job_id))
 
     def _document(self, job_id: str) -> tuple[bytes, str]:
         """The whole `job.json`, and where it lies."""

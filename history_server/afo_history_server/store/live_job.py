@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -112,8 +113,8 @@ class LiveJob:
         with self._lock:
             return self._fold.newest()
 
-    def files(self) -> dict[int, FileProgress]:
-        """As of the last look: row of a training file → the newest pass over it."""
+    def files(self) -> tuple[Sequence[str], dict[int, FileProgress]]:
+        """As of the last look: what the first splits are called, by their number; split → the newest pass over it."""
         with self._lock:
             return self._fold.files()
 

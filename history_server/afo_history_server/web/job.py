@@ -81,7 +81,8 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
     @routes.get("/data")
     def data(job_id: str) -> str:
         asked = query_files(store, job_id)
-        return render_template("data.html", job=asked.job, rows=asked.rows, page=asked.page, pages=asked.pages)
+        return render_template("data.html", job=asked.job, rows=asked.rows, page=asked.page, pages=asked.pages,
+                               total=asked.total)  # fmt: skip
 
     @routes.get("/features")
     def features(job_id: str) -> str:
@@ -110,8 +111,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
 
 def query_files(store: JobStore, job_id: str) -> AskedFiles:
     """Raises `UsageError`, `NotFound` and what `afo.storage` raises."""
-    job, progress = store.job_and_files(job_id)
-    names = store.train_files(job_id)
+    job, names, progress = store.job_and_files(job_id)
     pages = max(1, -(-len(names) // _FILES))
     page = query.number("page", 1, 1, pages)
     first = (page - 1) * _FILES

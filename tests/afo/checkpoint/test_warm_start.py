@@ -15,8 +15,9 @@ from afo.data.schema import Schema
 from afo.errors import DataError, NotFound
 from afo.job import Embedding, Model, WarmStart, Wide
 from afo.job_dir import lineage
-from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.job_dir.lineage import Ancestry, Evaluation, Lineage, Training
 from afo.models.feature_layout import layout_of
+from afo.protocol.input_file import InputFile
 from afo.storage.url import ByteRange
 
 RULES = {"deep": "adagrad", "wide": "ftrl", "dense": "adagrad"}

@@ -1,7 +1,10 @@
 """The account of a job's records after losses of every kind."""
 
+from msgspec.structs import replace
+
 from afo.events import types as ev
 from afo.events.accounting import Acknowledged, account_of
+from afo.protocol.input_file import InputFile
 from job_writer import task_id
 
 STARTED = ev.JobStarted(
@@ -42,6 +45,21 @@ def test_an_undisturbed_job_has_each_epoch_of_each_split_once() -> None:
     assert account.acknowledged[0, 1] == Acknowledged(10, 1)
     assert (account.records, list(account.missing()), account.number_missing) == (30, [(1, 1)], 1)
     assert (account.rollbacks, account.interrupted) == (0, 0)
+
+
+def test_the_list_of_splits_comes_in_the_first_event_or_in_others() -> None:
+    begun = replace(STARTED, train_files=None)
+    first, second = (
+        ev.SplitsAdded(first=number, splits=(InputFile(name, 1, 1.0),), closed=number == 1)
+        for number, name in enumerate("ab")
+    )
+    for story in ([STARTED], [begun, first, second]):
+        account = account_of([*story, *done(0)])
+        assert (list(account.splits), account.closed, account.number_missing) == (["a", "b"], True, 3)
+    account = account_of([begun, first, *done(0), *done(1)])
+    assert (account.closed, account.number_missing) == (False, 0)
+    assert account.problem == "split 1 is read, and the list of splits has 1"
+    assert account_of([begun, second]).problem.endswith("some are missing")
 
 
 def test_a_process_that_ends_in_its_work_may_have_one_batch_twice() -> None:

@@ -35,8 +35,8 @@ def flipped(line: bytes, bit: int) -> bytes:
 
 
 def test_a_line_is_json_and_ends_with_its_checksum() -> None:
-    body = VERSION_1.replace(b'"v":1', b'"v":4').replace(b"row", b"split").removesuffix(b"}")
-    assert body + b',"crc32c":"c70312d5"}' == LINE
+    body = VERSION_1.replace(b'"v":1', b'"v":5').replace(b"row", b"split").removesuffix(b"}")
+    assert body + b',"crc32c":"2826b007"}' == LINE
     assert event_log.decode_line(LINE) == RECORD
 
 
@@ -50,6 +50,22 @@ def test_a_split_was_called_row_before_version_4() -> None:
     )
     later = event_log.decode_line(event_log.seal(VERSION_1.replace(b'"v":1', b'"v":4')))
     assert isinstance(later, UnknownRecord), "and is not any more"
+
+
+def test_the_first_event_listed_the_splits_until_version_4() -> None:
+    version_4 = (
+        b'{"v":4,"seq":1,"am_attempt":1,"incarnation":1,"time":1.5,"event":{"type":"JobStarted","job_id":"j",'
+        b'"name":"n","user":"u","queue":"q","runtime":"local","afo_version":"1","submitted":1.0,'
+        b'"train_files":["a","b:0+5"],"eval_files":[],"epochs":2}}'
+    )
+    record = event_log.decode_line(event_log.seal(version_4))
+    assert isinstance(record, Record)
+    assert isinstance(record.event, ev.JobStarted)
+    assert record.event.train_files == ("a", "b:0+5")
+    new = event_log.decode_line(event_log.seal(version_4.replace(b'"train_files":["a","b:0+5"],', b"")))
+    assert isinstance(new, Record)
+    assert isinstance(new.event, ev.JobStarted)
+    assert new.event.train_files is None, "which is not the same as none"
 
 
 def test_a_line_of_version_1_has_no_checksum() -> None:
@@ -70,8 +86,8 @@ def test_an_unknown_event_is_kept_in_every_version(line: bytes) -> None:
 
 def test_a_checksum_that_is_cut_off_or_that_an_older_line_would_not_have_is_damage() -> None:
     assert event_log.decode_line(LINE[:-21] + b"}") is None
-    assert event_log.decode_line(LINE.replace(b'"v":4', b'"v":1')) is None
-    assert event_log.decode_line(LINE.replace(b'"v":4', b'"v":0')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":5', b'"v":1')) is None
+    assert event_log.decode_line(LINE.replace(b'"v":5', b'"v":0')) is None
 
 
 @pytest.mark.parametrize("line", [LINE, LONG], ids=["short", "long"])

@@ -7,10 +7,9 @@ import msgspec
 from afo.events import types as ev
 from afo.formats import json_file
 from afo.formats.units import parse_quantity
-from afo.job_dir.lineage import InputFile
 from afo.protocol.am_config import AmConfig
+from afo.protocol.input_file import InputFile
 from afo.storage.url import ByteRange
-from afo_am.__main__ import input_files
 from fake_cluster import FakeCluster, make_config
 
 PARTS = (ByteRange(0, 500), ByteRange(500, 1200), None)
@@ -25,9 +24,9 @@ def cut_config() -> AmConfig:
 
 def test_each_part_is_a_split_of_its_own() -> None:
     config = cut_config()
-    assert config.train_splits == ("hdfs:///a:0+500", "hdfs:///a:500+700", "hdfs:///b")
-    assert make_config(files=1).train_splits == ("file:///data/train-0",)
-    assert input_files(config) == [
+    assert [split.name for split in config.splits] == ["hdfs:///a:0+500", "hdfs:///a:500+700", "hdfs:///b"]
+    assert make_config(files=1).splits == [InputFile("file:///data/train-0", 0, 0.0)]
+    assert config.splits == [
         InputFile("hdfs:///a", 1200, 2.0, PARTS[0]), InputFile("hdfs:///a", 1200, 2.0, PARTS[1]),
         InputFile("hdfs:///b", 7, 3.0),
     ]  # fmt: skip
@@ -46,5 +45,5 @@ def test_workers_are_told_which_part_to_read(make_cluster: Callable[..., FakeClu
 
     assert cluster.run(each=look) == "SUCCEEDED"
     assert told == {0: ("hdfs:///a", PARTS[0]), 1: ("hdfs:///a", PARTS[1]), 2: ("hdfs:///b", None)}
-    [started] = cluster.events(ev.JobStarted)
-    assert started.train_files == cluster.config.train_splits
+    [added] = cluster.events(ev.SplitsAdded)
+    assert added == ev.SplitsAdded(first=0, splits=tuple(cluster.config.splits), closed=True)

@@ -186,6 +186,35 @@ def test_the_am_does_not_start_on_what_it_cannot_know(
     assert {info.url: storage.read_bytes(info.url) for info in storage.list_dir(written.paths.events)} == before
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(lambda event: replace(event, first=1), "from number 1 on, and the list of splits has 0: some are missing"),
+     (lambda event: replace(event, first=-1), "from number -1 on, and .* has 0: some would be there twice"),
+     (lambda event: ev.KillRequested(user="u", reason=""), r"split \d is read, and the list of splits has 0")],
+)  # fmt: skip
+def test_a_list_of_splits_that_cannot_be_right_ends_the_am(
+    written: Written, change: Callable[[ev.SplitsAdded], ev.AnyEvent], words: str
+) -> None:
+    place = written.place_of(ev.SplitsAdded)
+    record = written.records[written.places.index(place)]
+    assert isinstance(record.event, ev.SplitsAdded)
+    written.damage(place, lambda line: event_log.encode_line(replace(record, event=change(record.event))))
+    with pytest.raises(DamagedJournal, match=f"line .* the event log is damaged: .*{words}, and what followed"):
+        read_earlier(written.paths, "")
+
+
+def test_splits_behind_a_closed_list_end_the_am(written: Written) -> None:
+    url, number = written.place_of(ev.SplitsAdded)
+    record = written.records[written.places.index((url, number))]
+    assert isinstance(record.event, ev.SplitsAdded)
+    known = len(record.event.splits)
+    more = replace(record, seq=record.seq + 1, event=replace(record.event, first=known))
+    lines = written.segments[url][: number + 1]
+    written.write(url, [*lines, event_log.encode_line(more)])
+    with pytest.raises(DamagedJournal, match=f"from number {known} on, and the list of splits was closed with {known}"):
+        read_earlier(written.paths, "")
+
+
 def test_without_a_checkpoint_another_job_begins_anew(written: Written) -> None:
     first, *others = written.segments
     for url in others:
@@ -259,16 +288,16 @@ def test_what_is_written_next_follows_on_what_is_known_to_be_lost(written: Writt
 
 
 def test_an_event_of_another_version_is_not_left_out(written: Written) -> None:
-    line = event_log.encode_line(written.records[2]).replace(b"ContainerRequested", b"ContainerTeleported")
-    written.damage(written.places[2], lambda _: event_log.seal(line[:-22] + b"}") + b"\n")
-    with pytest.raises(DamagedJournal, match=r"line 3 .*'ContainerTeleported', an event of another version of afo"):
+    line = event_log.encode_line(written.records[3]).replace(b"ContainerRequested", b"ContainerTeleported")
+    written.damage(written.places[3], lambda _: event_log.seal(line[:-22] + b"}") + b"\n")
+    with pytest.raises(DamagedJournal, match=r"line 4 .*'ContainerTeleported', an event of another version of afo"):
         read_earlier(written.paths, "")
 
 
 def test_a_journal_of_version_1_is_read(tmp_path: Path, job: Written) -> None:
     paths = JobPaths(str(tmp_path), CONFIG.job_id)
     for incarnation, lines in enumerate(job.segments.values(), 1):
-        old = [re.sub(rb'^{"v":4,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
+        old = [re.sub(rb'^{"v":5,"seq":\d+', b'{"v":1,"seq":%d' % seq, line[:-22]) for seq, line in enumerate(lines, 1)]
         storage.write_bytes(paths.events_segment(1, incarnation), b"".join(line + b"}\n" for line in old))
     earlier = read_earlier(paths, "")
     assert [record.event for record in earlier.records] == [record.event for record in job.records]

@@ -18,6 +18,7 @@ def at(step: int, config: AmConfig, *, first_step: int = 0, pace: int = 10) -> t
     """A job that made `pace` steps a second up to `step`."""
     state, rates = JobState(config), Rates()
     state.first_step = first_step
+    state.splits.add(len(config.train_files), closed=config.train_closed)
     for second in range(10):
         made = step - pace * (9 - second)
         rates.take(TASK, Progress(phase="training", step=made, samples=made), now=float(second))
@@ -52,6 +53,13 @@ def test_by_the_files_that_were_read_where_none_were_counted_or_too_few() -> Non
             state.splits.lease(split, TASK)
             state.splits.complete(split, 0, 50 * config.job.data.batch_size, 0)
         assert progress_of(state, rates) == 150 / (50 * 12)
+
+
+def test_files_that_were_read_say_nothing_of_those_that_may_come() -> None:
+    state, rates = at(150, replace(make_config(), train_closed=False))
+    state.splits.lease(0, TASK)
+    state.splits.complete(0, 0, 1000, 0)
+    assert (progress_of(state, rates), seconds_left(state, rates, 9.0)) == (None, None)
 
 
 def test_the_sooner_of_two_ends() -> None:

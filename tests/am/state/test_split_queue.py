@@ -11,6 +11,12 @@ from afo_am.state.split_queue import Lease, SplitQueue
 A, B = (TaskId(role="worker", index=n, attempt=0) for n in range(2))
 
 
+def closed_queue(number: int, epochs: int, seed: int, *, shuffled: bool) -> SplitQueue:
+    queue = SplitQueue(epochs, seed, shuffled)
+    queue.add(number, closed=True)
+    return queue
+
+
 def take(queue: SplitQueue, task: TaskId) -> tuple[int, int]:
     lease = queue.peek()
     assert lease is not None
@@ -21,19 +27,19 @@ def take(queue: SplitQueue, task: TaskId) -> tuple[int, int]:
 def test_order_is_a_function_of_the_seed() -> None:
     orders = []
     for seed in (1, 1, 2):
-        queue = SplitQueue(50, 1, seed, shuffled=True)
+        queue = closed_queue(50, 1, seed, shuffled=True)
         orders.append([take(queue, A)[0] for _ in range(50)])
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[2]) == list(range(50))
 
 
 def test_unshuffled_files_come_as_they_lie() -> None:
-    queue = SplitQueue(5, 1, 1, shuffled=False)
+    queue = closed_queue(5, 1, 1, shuffled=False)
     assert [take(queue, A)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_epochs_of_a_file_never_overlap() -> None:
-    queue = SplitQueue(1, 2, 1, shuffled=True)
+    queue = closed_queue(1, 2, 1, shuffled=True)
     assert take(queue, A) == (0, 0)
     assert queue.peek() is None
     queue.complete(0, 0, 3, 5)
@@ -41,7 +47,7 @@ def test_epochs_of_a_file_never_overlap() -> None:
 
 
 def test_a_released_file_is_offered_again_to_be_resumed() -> None:
-    queue = SplitQueue(1, 1, 1, shuffled=True)
+    queue = closed_queue(1, 1, 1, shuffled=True)
     take(queue, A)
     assert queue.release(A) == [0]
     lease = queue.peek()
@@ -50,14 +56,14 @@ def test_a_released_file_is_offered_again_to_be_resumed() -> None:
 
 
 def test_a_file_that_its_reader_does_not_know_of_is_given_to_it_again() -> None:
-    queue = SplitQueue(3, 1, 1, shuffled=False)
+    queue = closed_queue(3, 1, 1, shuffled=False)
     take(queue, A), take(queue, B), take(queue, A)
     assert queue.forgotten(A, (0, 2)) is None
     assert queue.forgotten(A, (2,)) == Lease(0, 0, resume=True)
 
 
 def test_a_file_is_free_in_its_present_epoch_while_nobody_reads_it() -> None:
-    queue = SplitQueue(2, 2, 1, shuffled=False)
+    queue = closed_queue(2, 2, 1, shuffled=False)
     assert [queue.is_free(split, 0) for split in (-1, 0, 1, 2)] == [False, True, True, False]
     split, epoch = take(queue, A)
     assert not queue.is_free(split, epoch)
@@ -66,7 +72,7 @@ def test_a_file_is_free_in_its_present_epoch_while_nobody_reads_it() -> None:
 
 
 def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:
-    queue = SplitQueue(2, 2, 1, shuffled=True)
+    queue = closed_queue(2, 2, 1, shuffled=True)
     split, epoch = take(queue, A)
     for task, wrong_epoch in ((B, epoch), (A, epoch + 1)):
         with pytest.raises(ProtocolError, match="is not leased to"):
@@ -77,7 +83,7 @@ def test_only_the_holder_acknowledges_and_only_its_epoch() -> None:
 
 
 def test_roll_back_counts_a_file_as_complete_only_with_its_known_total() -> None:
-    queue = SplitQueue(3, 2, 1, shuffled=False)
+    queue = closed_queue(3, 2, 1, shuffled=False)
     for _ in range(3):
         split, epoch = take(queue, A)
         queue.complete(split, epoch, 10, split)
@@ -92,7 +98,7 @@ def test_roll_back_counts_a_file_as_complete_only_with_its_known_total() -> None
 def test_any_order_of_leases_releases_and_ends_reads_everything_once(
     data: st.DataObject, rows: int, epochs: int
 ) -> None:
-    queue = SplitQueue(rows, epochs, 1, shuffled=True)
+    queue = closed_queue(rows, epochs, 1, shuffled=True)
     held: dict[TaskId, list[tuple[int, int]]] = {A: [], B: []}
     seen: list[tuple[int, int]] = []
     for _ in range(2000):
@@ -116,7 +122,7 @@ def test_any_order_of_leases_releases_and_ends_reads_everything_once(
 
 
 def test_bad_records_count_once_however_often_a_file_is_read() -> None:
-    queue = SplitQueue(4, 1, 1, shuffled=False)
+    queue = closed_queue(4, 1, 1, shuffled=False)
     for split in range(2):
         take(queue, A)
         queue.complete(split, 0, 100, split, bad=3, unread=1)
@@ -129,7 +135,7 @@ def test_bad_records_count_once_however_often_a_file_is_read() -> None:
 
 
 def test_files_read_so_far_stand_for_the_others_once_they_are_a_tenth() -> None:
-    queue = SplitQueue(30, 1, 1, shuffled=False)
+    queue = closed_queue(30, 1, 1, shuffled=False)
     for split in range(2):
         take(queue, A)
         queue.complete(split, 0, 99, split, bad=50, unread=1)
@@ -139,3 +145,68 @@ def test_files_read_so_far_stand_for_the_others_once_they_are_a_tenth() -> None:
     # 100 bad of 300 are read, so 3,000 records are to be expected.
     assert queue.has_too_many_bad(0.033)
     assert not queue.has_too_many_bad(0.034)
+
+
+def test_while_splits_may_come_the_first_epoch_is_not_over() -> None:
+    queue = SplitQueue(2, 1, shuffled=False)
+    queue.add(1, closed=False)
+    take(queue, A)
+    assert not queue.starved, "somebody reads"
+    queue.complete(0, 0, 3, 5)
+    assert (queue.peek(), queue.starved, queue.finished, queue.is_free(0, 1)) == (None, True, False, False)
+    with pytest.raises(ProtocolError, match="is not free"):
+        queue.lease(0, A)
+    queue.add(1, closed=False)
+    assert take(queue, A) == (1, 0)
+    queue.add(0, closed=True)
+    assert (take(queue, B), queue.starved) == ((0, 1), False)
+    with pytest.raises(ProtocolError, match="was closed with 2"):
+        queue.add(1, closed=True)
+
+
+@given(st.lists(st.integers(0, 5), max_size=5), st.integers(1, 3), st.integers(0, 3))
+def test_a_list_that_came_in_parts_before_anybody_read_has_the_order_of_a_whole_one(
+    parts: list[int], epochs: int, seed: int
+) -> None:
+    def order(queue: SplitQueue) -> list[tuple[int, int]]:
+        taken = []
+        while not queue.finished:
+            taken.append(take(queue, A))
+            queue.complete(*taken[-1], 1, 1)
+        return taken
+
+    queue = SplitQueue(epochs, seed, shuffled=True)
+    for number in parts:
+        queue.add(number, closed=False)
+    queue.add(0, closed=True)
+    assert order(queue) == order(closed_queue(sum(parts), epochs, seed, shuffled=True))
+
+
+@given(st.data(), st.integers(1, 3))
+def test_splits_that_come_among_leases_releases_and_rollbacks_are_all_read(data: st.DataObject, epochs: int) -> None:
+    queue = SplitQueue(epochs, 1, shuffled=True)
+    applied: dict[tuple[int, int], int] = {}
+    steps = st.sampled_from(["add", "lease", "end", "release", "roll back"])
+    for step in data.draw(st.lists(steps, max_size=40)):
+        if step == "add":
+            queue.add(data.draw(st.integers(0, 3)), closed=False)
+        elif step == "lease" and queue.peek() is not None:
+            assert take(queue, data.draw(st.sampled_from([A, B])))[1] == 0
+        elif step == "end" and queue.leases:
+            split = data.draw(st.sampled_from(sorted(queue.leases)))
+            queue.complete(split, 0, 1, split)
+            applied[split, 0] = 1
+        elif step == "release":
+            queue.release(data.draw(st.sampled_from([A, B])))
+        elif step == "roll back":
+            kept = data.draw(st.sets(st.sampled_from(sorted(applied)))) if applied else set()
+            queue.roll_back([(split, 0, 1, split) for split, _ in kept])
+            applied = dict.fromkeys(kept, 1)
+        assert not queue.finished
+    queue.add(data.draw(st.integers(0, 2)), closed=True)
+    queue.release(A), queue.release(B)
+    while not queue.finished:
+        split, epoch = take(queue, A)
+        queue.complete(split, epoch, 1, split)
+        applied[split, epoch] = applied.get((split, epoch), 0) + 1
+    assert applied == {(split, epoch): 1 for split in range(queue.number) for epoch in range(epochs)}

@@ -69,7 +69,7 @@ def test_the_task_file_is_private_and_complete(container, master: FakeMaster) ->
     task, mode, arguments = json.loads(container.marked("task"))
     assert (mode, arguments) == (0o600, ["-m", "afo.train"])
     assert task["ps"] == ["h1:1", "h2:2"]
-    assert (task["generation"], task["num_workers"], task["num_splits"], task["attempt"]) == (6, 2, 3, 4)
+    assert (task["generation"], task["num_workers"], task["splits_at_start"], task["attempt"]) == (6, 2, 3, 4)
 
 
 @pytest.mark.parametrize(("configured", "seen"), [({"MALLOC_ARENA_MAX": "16"}, "16"), ({}, None)])

@@ -14,6 +14,7 @@ import pytest
 from afo.events import event_log
 from afo.events import types as ev
 from afo.job.paths import JobPaths
+from afo.protocol.input_file import InputFile
 from afo.rpc.messages import TaskId
 from afo.site.user_state import UserState
 from afo_client.cli.main import VERBS, run
@@ -62,8 +63,9 @@ def write_job(paths: JobPaths) -> None:
     story: list[ev.AnyEvent] = [
         ev.JobStarted(
             job_id=JOB, name="my job", user="ann", queue="default", runtime="yarn", afo_version="0", submitted=7.0,
-            train_files=("a",), eval_files=(), epochs=1,
+            eval_files=(), epochs=1,
         ),
+        ev.SplitsAdded(first=0, splits=(InputFile("a", 1, 1.0),), closed=True),
         ev.ContainerRequested(task=WORKER, memory=1024, vcores=1),
         ev.TaskRegistered(task=WORKER, container="c_1", host="host1", pid=1, log_url="", environment={}),
         ev.TaskEnded(task=WORKER, cause="user_exception", code=1, message="it raised", tail="ValueError: \x1b[2Jx"),
@@ -114,7 +116,7 @@ def test_damaged_lines_of_the_log_are_left_out_and_counted(capsys: pytest.Captur
     event_segment = Path(paths.events_segment(1, 1))
     assert "event log is" not in out(capsys, "status")
     lines = event_segment.read_bytes().split(b"\n")
-    lines[1] = lines[1].replace(b"1024", b"1025")
+    lines[2] = lines[2].replace(b"1024", b"1025")
     event_segment.write_bytes(b"\n".join(lines))
     assert "1 line of the event log is damaged and left out" in out(capsys, "status")
     assert run(["events", JOB]) == 0
@@ -157,10 +159,10 @@ def test_annotate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 def test_events(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out(capsys, "events", JOB, "-f").splitlines()
-    assert len(lines) == 6
-    assert lines[1].startswith("1970-01-01T00:00:02.000Z ContainerRequested task=worker:0/0 memory=1024")
+    assert len(lines) == 7
+    assert lines[2].startswith("1970-01-01T00:00:03.000Z ContainerRequested task=worker:0/0 memory=1024")
     objects = [json.loads(line) for line in out(capsys, "events", "--json").splitlines()]
-    assert objects[3]["event"]["cause"] == "user_exception"
+    assert objects[4]["event"]["cause"] == "user_exception"
 
 
 def test_logs(capsys: pytest.CaptureFixture[str], tmp_path: Path, paths: JobPaths) -> None:

@@ -14,8 +14,9 @@ from afo.formats import json_file
 from afo.job import Data, Job, Model, RoleSpec
 from afo.job.paths import JobPaths
 from afo.job_dir import lineage
-from afo.job_dir.lineage import Ancestry, Evaluation, InputFile, Lineage, Training
+from afo.job_dir.lineage import Ancestry, Evaluation, Lineage, Training
 from afo.protocol.am_config import AmConfig
+from afo.protocol.input_file import InputFile
 from afo.rpc.messages import ServerPart
 from afo.site.config import load_config
 from afo_client.cli import lineage as verb

@@ -106,6 +106,7 @@ def log(ref: JobRef, *events: ev.AnyEvent, first: int = 0) -> None:
 
 
 def started() -> ev.JobStarted:
+    """As until version 4 of the log."""
     return ev.JobStarted(
         job_id=JOB, name="my job", user="ann", queue="q", runtime="yarn", afo_version="0", submitted=1.0,
         train_files=("a", "b"), eval_files=(), epochs=2,

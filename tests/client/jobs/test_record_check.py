@@ -9,12 +9,12 @@ from afo.errors import DataError
 from afo.events import types as ev
 from afo.events.accounting import Account, Acknowledged, Position
 from afo.job_dir import lineage
-from afo.job_dir.lineage import InputFile
+from afo.protocol.input_file import InputFile
 from afo.protocol.offline_task import RecountedSplit
 from afo.rpc.messages import TaskId
 from afo_client.cli.main import run
 from afo_client.jobs.record_check import NAMED, findings
-from job_writer import DONE, JobWriter
+from job_writer import DONE, RUNNING, JobWriter
 
 CHIEF, WORKER = TaskId("chief", 0, 0), TaskId("worker", 0, 0)
 
@@ -25,7 +25,7 @@ def account(**changed: object) -> Account:
     acknowledged = {(0, 0): Acknowledged(10, 1), (1, 0): Acknowledged(12, 2, bad=2, unread=1)}
     positions = ((0, 0, 10, 1), (1, 0, 12, 2))
     fields = {"acknowledged": acknowledged, "positions": positions, "final": True, "manifest": "m"} | changed
-    return Account(splits=("a", "b"), epochs=1, **fields)  # type: ignore[arg-type]
+    return Account(splits=("a", "b"), epochs=1, **{"closed": True} | fields)  # type: ignore[arg-type]
 
 
 def problems(
@@ -96,11 +96,32 @@ def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobWriter:
 
 
 def test_a_log_that_names_other_splits_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
-    writer.log(ev.SplitDone(task=WORKER, split=7, epoch=0, count=1, xor=1))
+    writer.log(saved := ev.CheckpointWritten(
+        task=CHIEF, generation=1, step=1, manifest="m", positions=((7, 0, 1, 1),), final=False
+    ))  # fmt: skip
     assert f"{writer.paths.events}: it names split 7, and the job has 1 splits" in refused(writer, capsys)
+    writer.log(saved, ev.SplitDone(task=WORKER, split=7, epoch=0, count=1, xor=1))
+    assert f"{writer.paths.events}: split 7 is read, and the list of splits has 1" in refused(writer, capsys)
 
 
-def test_a_list_of_files_of_another_length_is_refused(writer: JobWriter, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_splits_that_cannot_be_right_is_refused(
+    writer: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer.log(ev.SplitsAdded(first=1, splits=(InputFile("b", 1, 1.0),), closed=True))
+    message = "splits are added from number 1 on, and the list of splits was closed with 1"
+    assert f"{writer.paths.events}: {message}" in refused(writer, capsys)
+
+
+def test_a_job_that_read_all_of_a_list_that_was_never_closed_is_a_problem() -> None:
+    assert problems(account(closed=False), complete=False) == []
+    [found] = problems(account(closed=False))
+    assert found == "the event log never closed the list of splits, which has 2, and the job read all"
+
+
+def test_a_list_of_files_of_another_length_is_refused(
+    tmp_path: Path, writer: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = JobWriter(str(tmp_path / "jobs"), RUNNING, "j").begin(old=True)
     lineage.write_files(writer.paths.files, [InputFile("a", 1, 1.0), InputFile("b", 1, 1.0)])
     assert f"{writer.paths.files} names 2 splits, and the event log 1" in refused(writer, capsys)
 

@@ -1,8 +1,10 @@
 """Passes over training files: their sums, and a bound on those that are told of one by one."""
 
 import pytest
+from msgspec.structs import replace
 
 from afo.events import types as ev
+from afo.protocol.input_file import InputFile
 from afo_history_server.model import data_fold
 from afo_history_server.model.data_fold import DataFold
 from job_writer import task_id
@@ -40,6 +42,31 @@ def test_sums_follow_what_is_done_undone_and_done_again() -> None:
         fold.take(done(1, 0, count), 3.0)
     assert sums(fold) == (2, 31, 2, 27)
     assert {split: len(progress.first_bad) for split, progress in fold.files().items()} == {0: 500, 1: 500}
+
+
+def test_the_splits_are_named_by_the_first_event_or_by_others() -> None:
+    started = ev.JobStarted(
+        job_id="j", name="n", user="u", queue="q", runtime="local", afo_version="1", submitted=1.0, eval_files=(),
+        epochs=3,
+    )  # fmt: skip
+    added = (
+        ev.SplitsAdded(first=number, splits=(InputFile(name, 1, 1.0),), closed=number == 1)
+        for number, name in enumerate("ab")
+    )
+    for story in ([replace(started, train_files=("a", "b"))], [started, *added]):
+        fold = DataFold()
+        for event in story:
+            fold.take(event, 1.0)
+        assert (list(fold.names()), fold.progress().files, fold.progress().epochs) == (["a", "b"], 2, 3)
+
+
+@pytest.mark.parametrize(("bound", "value"), [("KEPT_NAMES", 3), ("KEPT_CHARACTERS", 7)])
+def test_splits_beyond_a_bound_are_only_counted(bound: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_fold, bound, value)
+    fold = DataFold()
+    for first in (0, 2, 4, 5, 9):  # those from 9 on do not follow on the others
+        fold.take(ev.SplitsAdded(first=first, splits=(InputFile("ab", 1, 1.0),) * 2, closed=False), 1.0)
+    assert (list(fold.names()), fold.progress().files) == (["ab"] * 3, 6)
 
 
 def test_passes_beyond_a_bound_are_only_added_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,10 +129,10 @@ def test_an_overlong_line_and_an_overlong_log(root: str, running: JobWriter) -> 
     size = len(storage.read_bytes(running.paths.events_segment(1, 1)))
     running.raw(b"x" * 3500 + b"\n").end("SUCCEEDED", "succeeded", verdict=False)
     log = EventTail(running.paths.events, JobFiles(root), max_line=1000)
-    assert len(list(log.poll())) == 8
+    assert len(list(log.poll())) == 9
     assert (log.damaged, log.stopped) == (1, "")
     short = EventTail(running.paths.events, JobFiles(root), max_log=size - 1, max_line=1000)
-    assert len(list(short.poll())) == 6
+    assert len(list(short.poll())) == 7
     assert short.stopped == f"it is longer than {size - 1} bytes"
     assert list(short.poll()) == []
 

@@ -27,7 +27,7 @@ def test_a_look_reads_a_share_and_a_page_all_of_it(
         decoded.clear()
     assert all(2000 <= share < 2700 for share in shares), shares
     job, newest = store.job(RUNNING)
-    assert (job.events_total, len(newest)) == (26, 26)
+    assert (job.events_total, len(newest)) == (27, 27)
     store.refresh()
     before = len(decoded)
     store.refresh()
@@ -39,7 +39,7 @@ def test_the_end_of_a_log_is_not_missed_behind_a_verdict(
 ) -> None:
     monkeypatch.setattr(live_job, "SHARE", 100)
     running.end("SUCCEEDED", "succeeded")
-    assert store.job(RUNNING)[0].events_total == 8
+    assert store.job(RUNNING)[0].events_total == 9
 
 
 def test_a_long_line_that_names_no_splits_is_left_out(client: FlaskClient, running: JobWriter) -> None:
@@ -50,5 +50,5 @@ def test_a_long_line_that_names_no_splits_is_left_out(client: FlaskClient, runni
     assert "1 lines of the event log are damaged or too long" in client.get(f"/jobs/{RUNNING}").text
     shown = client.get(f"/api/v1/jobs/{RUNNING}/events").json
     assert [event["event"].get("reason", "") for event in shown["events"]][:2] == ["short", ""]
-    assert (shown["total"], shown["events"][1]["event"]["type"]) == (8, "JobStarted")
+    assert (shown["total"], shown["events"][1]["event"]["type"]) == (9, "JobStarted")
     assert shown["events"][1]["event"]["left_out"].endswith(" bytes")

@@ -38,8 +38,8 @@ def test_two_workers_share_a_file_and_each_sample_counts_once(tmp_path: Path, mo
     assert afo("wait", done.id).returncode == 0
     splits = done.events(ev.SplitDone)
     rows = {split.split for split in splits}
-    [started] = done.events(ev.JobStarted)
-    assert len(rows) == len(started.train_files) > 5
+    [added] = done.events(ev.SplitsAdded)
+    assert len(rows) == len(added.splits) > 5
     assert sorted((split.split, split.epoch) for split in splits) == [(row, e) for row in sorted(rows) for e in (0, 1)]
     assert {split.task.index for split in splits} == {0, 1}, "both workers had their share of the file"
     [(count, xor)] = expected_acks(1, RECORDS)

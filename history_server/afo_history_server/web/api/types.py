@@ -80,14 +80,14 @@ class EventsAnswer(Answer, frozen=True):
 
 
 class TrainingFile(Struct, frozen=True, kw_only=True):
-    """A training file and the newest pass over it that is part of the model."""
+    """A split, `url` or `url:begin+length`, and the newest pass over it that is part of the model."""
 
     url: str
     progress: FileProgress | None
 
 
 class FilesAnswer(Answer, frozen=True):
-    """A page of the training files, in the order of their rows."""
+    """A page of the training files, in the order of their numbers, of the first 200,000."""
 
     job_id: str
     files: tuple[TrainingFile, ...]

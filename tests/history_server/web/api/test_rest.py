@@ -30,8 +30,8 @@ def test_a_job(client: FlaskClient, failed: JobWriter) -> None:
 
 def test_events(client: FlaskClient, running: JobWriter) -> None:
     answer = client.get(f"/api/v1/jobs/{RUNNING}/events?limit=2").json
-    assert (answer["total"], [each["event"]["type"] for each in answer["events"]]) == (6, ["Sample", "TaskRegistered"])
-    assert answer["events"][0]["seq"] == 6
+    assert (answer["total"], [each["event"]["type"] for each in answer["events"]]) == (7, ["Sample", "TaskRegistered"])
+    assert answer["events"][0]["seq"] == 7
 
 
 @pytest.mark.parametrize(
