@@ -93,6 +93,8 @@ def test_mutants_are_many_and_each_reason_for_one_that_lives_is_about_one() -> N
         "afo_am.state.tasks",
         "afo_am.policy.restarts",
         "afo_am.state.manual_repair",
+        "afo_am.state.split_queue",
+        "afo_am.policy.split_discovery",
         "afo_am.state.apply",
     }
     assert sum(each.operator == "DropRow" for each in mutants) >= 9

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from afo.errors import PermissionDenied, ProtocolError
 from afo.events import types as ev
+from afo.events.split_list import EVENT_BYTES
 from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
 from afo_am.core.core import Core, Outcome
@@ -22,6 +23,7 @@ from journaled_state import journaled_state
 from simulation.broken import Broken
 from simulation.ledger import Ledger
 from simulation.network import OF_CHILDREN, Lost, Network
+from simulation.source import Source
 
 
 class SimulatedCluster(FakeCluster):
@@ -29,8 +31,13 @@ class SimulatedCluster(FakeCluster):
 
     def __init__(
         self, config: AmConfig, seed: int, *, loss: float = 0.0, repeats: float = 0.0, gives: float = 1.0,
-        hosts: int = 3, look_every: int = 1,
+        hosts: int = 3, look_every: int = 1, source: Source | None = None, event_bytes: int = EVENT_BYTES,
+        torn_starts: int = 0,
     ) -> None:  # fmt: skip
+        self.source, self._event_bytes, self._torn_starts = source, event_bytes, torn_starts
+        #: All training files that there will have been.
+        self.files = list(source.files) if source else config.splits
+        self._watching = random.Random(f"watching {seed}")
         self.ledger = Ledger(config)
         #: Causes of failure that the world gave reason for.
         self.provoked = self.ledger.provoked
@@ -82,12 +89,24 @@ class SimulatedCluster(FakeCluster):
         self.dies_after = None
         self.held.clear()
         self.core = Core(self.config, now=self.time + self.clock)
+        self.core._discovery.event_bytes = self._event_bytes
         for event, wall in self.log:
             self.core.replay(event, wall)
         started = ev.AmStarted(
             am_attempt=self.am_attempt, incarnation=self.incarnation, address="a:1", host="a", pid=self.incarnation
         )
-        self._carry_out(self.core.start(started, self.config.job_id, now=self.time + self.clock, wall=self.time))
+        outcome = self.core.start(started, self.config.job_id, now=self.time + self.clock, wall=self.time)
+        if self._torn_starts:
+            self._tear(outcome)
+        else:
+            self._carry_out(outcome)
+
+    def _tear(self, outcome: Outcome) -> None:
+        """The AM ends when a part of the list of splits is durable, or all of it, and nothing behind it."""
+        self._torn_starts -= 1
+        names = sum(isinstance(event, ev.JobStarted | ev.SplitsAdded) for event in outcome.events)
+        self._carry_out(Outcome(events=outcome.events[: self._watching.randint(0, names)]), last=True)
+        self.start_am()
 
     def restart_am(self) -> None:
         """The AM's process ends between two decisions; what the next one replays must be what this one knew."""
@@ -189,6 +208,7 @@ class SimulatedCluster(FakeCluster):
         for _, happens in [each for each in self.appointments if each[0] == self.time]:
             happens()
         self.network.deliver_late(self._handle)
+        self._watch()
         self.allocate()
         self.poll()
         self._doom()
@@ -196,6 +216,13 @@ class SimulatedCluster(FakeCluster):
             if child.handle in self.children:
                 self._child_turn(child)
         self._zombies_turn()
+
+    def _watch(self) -> None:
+        splits = self.core.state.splits
+        found = self.source and self.source.look(self.time, splits.number, splits.closed, self._watching)
+        if found:
+            with contextlib.suppress(Lost):
+                self.tell(found)
 
     def _doom(self) -> None:
         for child in self.live(self.doomed[0]) if self.doomed else ():

@@ -47,7 +47,9 @@ def _every_split_once(cluster: SimulatedCluster) -> Iterator[str]:
     config = cluster.config
     if cluster.ledger.verdict.state != "SUCCEEDED" or config.job.program:
         return
-    wanted = {(row, epoch) for row in range(len(config.train_files)) for epoch in range(config.job.data.epochs)}
+    if not cluster.ledger.closed or cluster.core.state.files != cluster.files:
+        yield "SUCCEEDED with another list of splits than there was, or before it was closed"
+    wanted = {(row, epoch) for row in range(len(cluster.files)) for epoch in range(config.job.data.epochs)}
     if cluster.ledger.done != wanted or set(cluster.core.state.splits.totals) != wanted:
         yield "SUCCEEDED without every file of every epoch"
     if cluster.model.applied != dict.fromkeys(wanted, 1):

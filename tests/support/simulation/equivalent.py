@@ -1,6 +1,7 @@
 """Mutants that no schedule can tell from the real thing, each with the reason. The first words have to fit wholly."""
 
 _REGISTERED_ALONE = "only a registered attempt has an address or a process, and its next attempt begins without"
+_BY_NAME = "`closed` is given by its name"
 
 #: (module, words before, words after, why); of the words the beginning is enough.
 _EQUIVALENT = (
@@ -17,6 +18,9 @@ _EQUIVALENT = (
      _REGISTERED_ALONE),
     ("afo_am.state.tasks", "(Stage.SUCCEEDED, Stage.ENDED): _leave", "(Stage.SUCCEEDED, Stage.ENDED): _stay",
      "it left when it succeeded"),
+    ("afo_am.state.split_queue", "def add(", "def add(self, number: int, /, closed", _BY_NAME),
+    ("afo_am.policy.split_discovery", "def _add(", "def _add(self, first: int, splits: Sequence[InputFile], /, closed",
+     _BY_NAME),
     ("afo_am.policy.restarts", "return float(min(",
      "return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) / (0.75",
      "80 to 133 % in place of 75 to 125 % of a minute at most: the step of the AM's clock hides it"),

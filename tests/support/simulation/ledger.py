@@ -52,6 +52,9 @@ class Ledger:
         self.addresses: tuple[str, ...] = ()
         self.manifest = ""
         self.positions: dict[str, tuple[tuple[int, int, int, int], ...]] = {"": ()}
+        #: Splits that were named, and whether these are all.
+        self.splits = 0
+        self.closed = False
         self.leases: dict[int, TaskId] = {}
         self.done: set[tuple[int, int]] = set()
         self.incarnation = 0
@@ -327,6 +330,12 @@ class Ledger:
 
     # -- work --------------------------------------------------------------------------------------------------------
 
+    def _splits_added(self, event: ev.SplitsAdded, time: float) -> None:
+        self.no_verdict(event)
+        if self.closed or event.first != self.splits or not (event.splits or event.closed):
+            raise Broken(f"{event} after {self.splits} splits, closed: {self.closed}")
+        self.splits, self.closed = self.splits + len(event.splits), event.closed
+
     def _split_leased(self, event: ev.SplitLeased, time: float) -> None:
         self.no_verdict(event)
         if self.line(event.task, "registered").leaves:
@@ -335,6 +344,8 @@ class Ledger:
             raise Broken(f"{event} while it is read by {self.leases.get(event.split)}, or done, or before the start")
         if event.epoch and (event.split, event.epoch - 1) not in self.done:
             raise Broken(f"{event} before its epoch {event.epoch - 1} is done")
+        if not 0 <= event.split < self.splits or (event.epoch and not self.closed):
+            raise Broken(f"{event} of {self.splits} splits, closed: {self.closed}")
         self.leases[event.split] = event.task
 
     def _trained(self, task: TaskId) -> None:
@@ -397,6 +408,7 @@ _STEPS: dict[type, Callable[[Ledger, Any, float], None]] = {
     ev.GenerationEnded: Ledger._generation_ended,
     ev.TaskAtWork: Ledger._is_at_work,
     ev.VariablesReady: Ledger._variables_ready,
+    ev.SplitsAdded: Ledger._splits_added,
     ev.SplitLeased: Ledger._split_leased,
     ev.SplitDone: Ledger._split_done,
     ev.Evaluated: Ledger._evaluated,

@@ -1,4 +1,4 @@
-"""Mutants of the AM's table of transitions, budgets and restart policy, made by cosmic-ray in memory.
+"""Mutants of the AM's table of transitions, budgets, restart policy and list of splits, made by cosmic-ray in memory.
 
 Its operators change what functions compute. A table has nothing to compute, so there are two operators for rows.
 """
@@ -25,6 +25,8 @@ SCOPES = {
         "pause_before_restart", "is_needed", "ends_generation", "holds", "generation_ended", "_cannot_keep",
     ),
     "afo_am.state.manual_repair": ("saved", "trained", "ran", "has_trained", "is_overdue"),
+    "afo_am.state.split_queue": ("add", "_is_open", "finished"),
+    "afo_am.policy.split_discovery": ("begin", "add", "_add"),
     "afo_am.state.apply": ("_blame", "_count_for_repair", "_container_requested", "_generation_ended"),
 }  # fmt: skip
 

@@ -47,7 +47,8 @@ def run(seed: int, size: str = "small", *, tell: bool = False) -> Result:
     try:
         cluster = SimulatedCluster(
             shape.config, seed, loss=shape.loss, repeats=shape.repeats, gives=shape.gives, hosts=shape.hosts,
-            look_every=shape.look_every,
+            look_every=shape.look_every, source=shape.source, event_bytes=shape.event_bytes,
+            torn_starts=shape.torn_starts,
         )  # fmt: skip
         cluster.restart_rate, cluster.failure_rate = shape.restart_rate, shape.failure_rate
         result.turns = _live(cluster, shape)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from afo.events.split_list import EVENT_BYTES
 from afo.formats.units import Duration
 from afo.job import Checkpoint, Elastic, Job, Restart, RestartBudget, Role, RoleSpec, Slow, Timeouts
 from afo.job.fault_tolerance import Backoff
 from afo.protocol.am_config import AmConfig
 from fake_cluster import make_config
 from simulation import faults
+from simulation.source import BEGINNING, Source, make_source
 
 #: Tasks of a job of `small` at most, and of one of `large` at least.
 MOST_OF_SMALL, LEAST_OF_LARGE = 20, 1000
@@ -37,6 +40,11 @@ class Shape:
     #: How often a turn of a worker begins with a new process in place, and of a program ends with its process.
     restart_rate: float = 0.0
     failure_rate: float = 0.0
+    #: Where files come from while the job runs; None where its list is closed.
+    source: Source | None = None
+    #: Of the splits of one event, and how many starts of the AM end while the list is being written.
+    event_bytes: int = EVENT_BYTES
+    torn_starts: int = 0
 
     @property
     def tasks(self) -> int:
@@ -51,6 +59,10 @@ class Shape:
             if job.program
             else f"{len(self.config.train_files)} files, {job.data.epochs} epochs, {job.checkpoint.on_ps_loss}"
         )
+        if self.source:
+            what += f", {len(self.source.files)} files in all until {self.source.closes:.0f}"
+        if self.torn_starts:
+            what += f", {self.torn_starts} starts of the AM torn"
         budgets = {role: f"{job.restart.of(role).max} in {job.restart.of(role).per}" for role in job.roles}
         return (
             f"{what}; {roles}; budgets {budgets}; faults {self.rate:g} a turn for {self.fault_turns} turns of "
@@ -69,12 +81,12 @@ def small(seed: int) -> Shape:
     names = sorted(faults.KINDS)
     chosen = chance.sample(names, chance.randint(1, len(names)))
     kinds = {name: faults.KINDS[name].weight for name in chosen}
-    return Shape(
+    return _with_source(Shape(
         seed=seed, config=config, kinds=kinds, rate=chance.choice((0.02, 0.05, 0.1, 0.2, 0.4)),
         fault_turns=chance.choice((20, 60, 120)), loss=chance.choice((0.0, 0.0, 0.02, 0.1, 0.25)),
         repeats=chance.choice((0.0, 0.05, 0.2)), gives=chance.choice((1.0, 1.0, 0.5, 0.2)), hosts=chance.randint(1, 6),
         restart_rate=chance.choice((0.0, 0.0, 0.1)), failure_rate=chance.choice((0.0, 0.05)),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def large(seed: int) -> Shape:
@@ -86,11 +98,23 @@ def large(seed: int) -> Shape:
         roles["evaluator"] = RoleSpec()
     base = make_config(files=chance.randint(2 * workers, 8 * workers), epochs=1)
     config = _with(base, roles, _restart(chance, 3), chance.choice(("rollback", "partial")))
-    return Shape(
+    return _with_source(Shape(
         seed=seed, config=config, kinds={name: kind.weight for name, kind in faults.KINDS.items() if kind.for_large},
         rate=chance.choice((0.1, 0.3, 0.6)), fault_turns=60, loss=chance.choice((0.0, 0.02)), repeats=0.02,
         gives=chance.choice((1.0, 0.5)), hosts=chance.randint(20, 200), look_every=200,
-    )  # fmt: skip
+    ), (EVENT_BYTES, 20_000))  # fmt: skip
+
+
+def _with_source(shape: Shape, sizes: tuple[int, ...] = (EVENT_BYTES, 100, 400)) -> Shape:
+    """Of a third of the models the files come while they train. `sizes`: of events."""
+    chance = random.Random(f"source {shape.seed}")
+    shape = dataclasses.replace(shape, event_bytes=chance.choice(sizes), torn_starts=chance.choice((0, 0, 0, 1, 1, 2)))
+    if shape.config.job.program or chance.random() > 0.35:
+        return shape
+    source = make_source(chance, tuple(shape.config.splits))
+    begun = chance.randint(0, source.count(BEGINNING))
+    config = replace(shape.config, train_files=shape.config.train_files[:begun], train_closed=False)
+    return dataclasses.replace(shape, config=config, source=source)
 
 
 def _roles(chance: random.Random, program: bool) -> dict[Role, RoleSpec]:
