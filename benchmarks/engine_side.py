@@ -11,7 +11,7 @@ import sparse_load as load
 import tensorflow as tf
 from sides import arguments, resident, serve, timed
 
-from afo.embedding import TableGroup, get_embedding_variable
+from afo.embedding import SlotMap, TableGroup, get_embedding_variable
 from afo.job import Adagrad, Adam, UpdateRule
 from afo.ops.library import load as operations
 
@@ -111,7 +111,8 @@ def unique_partition(parts: int, batches: Batches) -> Case:
 
     @graph(IDS)
     def call(ids: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        unique = operations().afo_unique([ids], run_tables=[0], num_tables=1, num_servers=parts)
+        starts = SlotMap.equal(parts).starts
+        unique = operations().afo_unique([ids], run_tables=[0], num_tables=1, num_servers=parts, slot_starts=starts)
         rows = [
             tf.reshape(tf.gather(table, tf.range(tf.size(keys))), [-1])
             for table, keys in zip(local, unique.keys, strict=True)
@@ -161,7 +162,7 @@ def step(group: TableGroup, batches: Batches) -> Case:
 
     @graph(IDS, ROWS)
     def call(ids: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
-        unique = operations().afo_unique([ids], run_tables=[0], num_tables=1, num_servers=1)
+        unique = operations().afo_unique([ids], run_tables=[0], num_tables=1, num_servers=1, slot_starts=[0])
         keys, splits = unique.keys[0], unique.splits[0]
         values, rows = operations().afo_lookup_rows(handle, keys, splits, numbers=[0], insert=True)
         batch = pooled([values], unique)

@@ -3,7 +3,7 @@
 //   63           48 47      40 39                    8 7       0
 //   [ virtual slot ][ shard   ][ home line of index    ][ tag   ]
 //
-// A server owns a range of virtual slots, a table on it is cut into shards, a shard's index starts to probe at the home
+// A server owns a range of virtual slots (slot_map.h), a table on it is cut into shards, a shard's index starts to probe at the home
 // line and compares tags. If two of them shared bits, the keys of one server or shard would crowd in a part of its
 // index. Checkpoints are read by any number of servers, so these functions never change: tests hold golden values.
 #pragma once
@@ -30,9 +30,6 @@ inline std::uint64_t Mix(std::uint64_t key) {
 inline std::uint64_t HashOf(std::int64_t key) { return Mix(static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15ull); }
 
 inline std::uint32_t SlotOf(std::uint64_t hash) { return static_cast<std::uint32_t>(hash >> 48); }
-
-// Which of `servers` holds a key: servers own slots of nearly equal number, in order.
-inline std::uint32_t OwnerOf(std::uint64_t hash, std::uint32_t servers) { return SlotOf(hash) * servers >> kSlotBits; }
 
 inline std::uint32_t ShardOf(std::uint64_t hash, int shard_bits) {
   return static_cast<std::uint32_t>(hash >> 40 & 0xff) >> (kMaxShardBits - shard_bits);

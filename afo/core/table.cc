@@ -129,30 +129,29 @@ void Table::ForgetRemoved(std::uint64_t before) {
   for (const auto& shard : shards_) shard->ForgetRemoved(before);
 }
 
-bool Table::OwnsGroup(std::int64_t group, std::uint32_t server, std::uint32_t servers) const {
+bool Table::OwnsGroup(std::int64_t group, const SlotRange& owned) const {
   if (group >> bloom_shape_.group_bits != 0) return false;  // what is shifted below would wrap
   const int bits = kSlotBits - bloom_shape_.group_bits;
-  const auto first = static_cast<std::uint64_t>(group) << bits, last = (static_cast<std::uint64_t>(group) + 1) << bits;
-  const auto owner = [&](std::uint64_t slot) { return OwnerOf(slot << (64 - kSlotBits), servers); };
-  return owner(first) <= server && server <= owner(last - 1);
+  const auto number = static_cast<std::uint32_t>(group);
+  return owned.Overlaps({.first = number << bits, .end = (number + 1) << bits});
 }
 
 // A cell that was cut between servers is held by each: counts of another's keys are only too high. A filter of another
 // size has nothing to tell.
-void Table::ImportCells(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
+void Table::ImportCells(const RowBlock& block, const SlotRange& owned) {
   if (!spec_.options.admission.blooms() || block.floats * sizeof(float) != bloom_shape_.cell_bytes) return;
   for (std::size_t i = 0; i < block.keys.size(); ++i) {
     const std::int64_t number = block.keys[i];
-    if (!OwnsGroup(number >> kMaxShardBits, server, servers)) continue;
+    if (!OwnsGroup(number >> kMaxShardBits, owned)) continue;
     const auto low = static_cast<std::size_t>(number & ((1 << kMaxShardBits) - 1));
     shards_[low >> (kMaxShardBits - spec_.options.shard_bits)]->ImportCell(block, i);
   }
 }
 
-std::optional<std::int64_t> Table::Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers) {
-  assert(server < servers);
+std::optional<std::int64_t> Table::Import(const RowBlock& block, const SlotRange& owned) {
+  assert(owned.first <= owned.end && owned.end <= kVirtualSlots);
   if (block.kind == BlockKind::kCells) {
-    ImportCells(block, server, servers);
+    ImportCells(block, owned);
     return 0;
   }
   const bool candidates = block.kind == BlockKind::kCandidates;
@@ -160,14 +159,14 @@ std::optional<std::int64_t> Table::Import(const RowBlock& block, std::uint32_t s
          block.floats == static_cast<std::uint32_t>(spec_.layout.dim) || block.keys.empty());
   for (const std::int64_t key : block.removed) {
     const std::uint64_t hash = HashOf(key);
-    if (OwnerOf(hash, servers) == server) ShardOfHash(hash).Remove(key);
+    if (owned.Contains(hash)) ShardOfHash(hash).Remove(key);
   }
   // A table that admits all keys has no use for them: its job was changed since.
   if (candidates && !spec_.options.admission.remembers()) return 0;
   std::int64_t imported = 0;
   for (std::size_t i = 0; i < block.keys.size(); ++i) {
     const std::uint64_t hash = HashOf(block.keys[i]);
-    if (OwnerOf(hash, servers) != server) continue;
+    if (!owned.Contains(hash)) continue;
     Shard& shard = ShardOfHash(hash);
     if (!(candidates ? shard.ImportCandidate(block, i) : shard.ImportRow(block, i))) return std::nullopt;
     imported += candidates ? 0 : 1;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "afo/core/shard.h"
+#include "afo/core/slot_map.h"
 
 namespace afo {
 
@@ -88,10 +89,10 @@ class Table {
   [[nodiscard]] RowBlock ExportRemoved(std::int32_t shard, std::int64_t since, RowBlock block = {}) const;
   // Removals before an epoch need not be known any more: a checkpoint without those keys is complete.
   void ForgetRemoved(std::uint64_t before);
-  // Removes and overwrites what the block names, if `server` of `servers` owns it; the rest is passed over. Returns how
-  // many rows are here now of the block's, or nothing when there is no memory for them. Precondition: `floats` of a block
-  // of rows is the table's, or its `dim`: the slots then begin as those of a new row with these weights.
-  [[nodiscard]] std::optional<std::int64_t> Import(const RowBlock& block, std::uint32_t server, std::uint32_t servers);
+  // Removes and overwrites what the block names of the slots that are `owned`; the rest is passed over. Returns how many
+  // rows are here now of the block's, or nothing when there is no memory for them. Precondition: `floats` of a block of
+  // rows is the table's, or its `dim`: the optimizer's slots then begin as those of a new row with these weights.
+  [[nodiscard]] std::optional<std::int64_t> Import(const RowBlock& block, const SlotRange& owned);
 
   // Removes all rows, and gives their memory back. Not noted as removals: what stands on a checkpoint ends here.
   void Clear();
@@ -102,8 +103,8 @@ class Table {
  private:
   Shard& ShardOfHash(std::uint64_t hash) const { return *shards_[ShardOf(hash, spec_.options.shard_bits)]; }
   ShardKeys KeysOf(const ShardOrder& order, std::int32_t shard, const std::int64_t* keys) const;
-  void ImportCells(const RowBlock& block, std::uint32_t server, std::uint32_t servers);
-  bool OwnsGroup(std::int64_t group, std::uint32_t server, std::uint32_t servers) const;
+  void ImportCells(const RowBlock& block, const SlotRange& owned);
+  bool OwnsGroup(std::int64_t group, const SlotRange& owned) const;
 
   TableSpec spec_;
   const BloomShape bloom_shape_;

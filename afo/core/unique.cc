@@ -14,8 +14,8 @@ constexpr int kMaxSubBits = 8;
 
 }  // namespace
 
-void UniquePartition::Plan(const std::vector<IdRun>& runs, const UniqueShape& shape) {
-  const auto [tables, servers] = shape;
+// As if all ranges were equal: a server of twice the slots has buckets of twice the ids, which the next cache holds.
+void UniquePartition::Plan(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers) {
   std::vector<std::int64_t> ids(tables, 0);
   for (const IdRun& run : runs) {
     assert(run.table >= 0 && run.table < tables && run.count >= 0);
@@ -35,11 +35,8 @@ void UniquePartition::Plan(const std::vector<IdRun>& runs, const UniqueShape& sh
 }
 
 // A bucket's bits follow those of the owner: the slot's range of a server, then the shard's.
-void UniquePartition::Scatter(const std::vector<IdRun>& runs, std::uint32_t servers) {
-  std::size_t all = 0;
-  for (const IdRun& run : runs) all += static_cast<std::size_t>(run.count);
-  bucket_of_.resize(all);
-  items_.resize(all);
+template <typename OwnerOf>
+void UniquePartition::Count(const std::vector<IdRun>& runs, const OwnerOf& owner_of) {
   const auto tables = static_cast<std::uint32_t>(sub_bits_.size());
   std::uint32_t* counts = starts_.data() + 1;
   std::uint32_t* bucket = bucket_of_.data();
@@ -48,10 +45,18 @@ void UniquePartition::Scatter(const std::vector<IdRun>& runs, std::uint32_t serv
     const std::uint32_t* first = first_bucket_.data() + run.table;
     for (const std::int64_t* id = run.ids; id < run.ids + run.count; ++id, ++bucket) {
       const std::uint64_t hash = HashOf(*id);
-      *bucket = first[OwnerOf(hash, servers) * tables] + ShardOf(hash, bits);
+      *bucket = first[owner_of(hash) * tables] + ShardOf(hash, bits);
       ++counts[*bucket];
     }
   }
+}
+
+void UniquePartition::Scatter(const std::vector<IdRun>& runs, const SlotMap& slots) {
+  std::size_t all = 0;
+  for (const IdRun& run : runs) all += static_cast<std::size_t>(run.count);
+  bucket_of_.resize(all);
+  items_.resize(all);
+  slots.Visit([&](const auto& owner_of) { Count(runs, owner_of); });
   for (std::size_t b = 1; b < starts_.size(); ++b) starts_[b] += starts_[b - 1];
   next_.assign(starts_.begin(), starts_.end() - 1);
   std::uint32_t* next = next_.data();
@@ -89,12 +94,12 @@ std::uint32_t UniquePartition::Different(std::size_t bucket, std::int32_t first_
   return found;
 }
 
-std::optional<UniqueKeys> UniquePartition::Run(const std::vector<IdRun>& runs, const UniqueShape& shape,
+std::optional<UniqueKeys> UniquePartition::Run(const std::vector<IdRun>& runs, std::int32_t tables, const SlotMap& slots,
                                                std::int32_t* places) {
-  const auto [tables, servers] = shape;
-  assert(tables >= 1 && servers >= 1);
-  Plan(runs, shape);
-  Scatter(runs, servers);
+  assert(tables >= 1);
+  const std::uint32_t servers = slots.servers();
+  Plan(runs, tables, servers);
+  Scatter(runs, slots);
   if (keys_.size() < items_.size()) keys_.resize(items_.size());
   if (counts_.size() < items_.size()) counts_.resize(items_.size());
   splits_.assign(static_cast<std::size_t>(servers) * (tables + 1), 0);

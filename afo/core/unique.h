@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "afo/core/slot_map.h"
+
 namespace afo {
 
 // Servers that a place can name are few, so it keeps its bits for the number behind: place = server << shift | number.
@@ -24,11 +26,6 @@ struct IdRun {
   const std::int64_t* ids;
   std::int64_t count;
   std::int32_t table;
-};
-
-struct UniqueShape {
-  std::int32_t tables = 1;
-  std::uint32_t servers = 1;
 };
 
 // Valid until the next run of the partition that they are of.
@@ -46,8 +43,8 @@ class UniquePartition {
  public:
   // The place of the i-th id of all runs goes to places[i]: server << PlaceShift(servers) | its number among that
   // server's keys of its table. Nothing when a batch has more different keys of a table than a place can count.
-  // Preconditions: a table and a server at least, and runs of these tables.
-  [[nodiscard]] std::optional<UniqueKeys> Run(const std::vector<IdRun>& runs, const UniqueShape& shape,
+  // Preconditions: a table at least, and runs of these tables.
+  [[nodiscard]] std::optional<UniqueKeys> Run(const std::vector<IdRun>& runs, std::int32_t tables, const SlotMap& slots,
                                               std::int32_t* places);
 
  private:
@@ -57,8 +54,11 @@ class UniquePartition {
     std::uint32_t position;
   };
 
-  void Plan(const std::vector<IdRun>& runs, const UniqueShape& shape);
-  void Scatter(const std::vector<IdRun>& runs, std::uint32_t servers);
+  void Plan(const std::vector<IdRun>& runs, std::int32_t tables, std::uint32_t servers);
+  void Scatter(const std::vector<IdRun>& runs, const SlotMap& slots);
+  // Of each id its bucket, and how many ids each has.
+  template <typename OwnerOf>
+  void Count(const std::vector<IdRun>& runs, const OwnerOf& owner_of);
   // Returns how many; writes them, their counts, and the places of their ids.
   std::uint32_t Different(std::size_t bucket, std::int32_t first_place, std::int64_t* keys, std::uint32_t* counts,
                           std::int32_t* places);

@@ -7,6 +7,7 @@ from afo.embedding.lookup import (
     embedding_lookup_sparse_with_distributed_aggregation,
     group_embedding_lookup_sparse,
 )
+from afo.embedding.slot_map import SlotMap
 from afo.embedding.tape import EmbeddingTape
 from afo.embedding.variable import EmbeddingVariable, get_embedding_variable
 from afo.job import (
@@ -37,6 +38,7 @@ __all__ = [
     "Momentum",
     "RMSprop",
     "Sgd",
+    "SlotMap",
     "TableGroup",
     "embedding_lookup",
     "embedding_lookup_sparse",

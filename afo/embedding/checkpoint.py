@@ -24,7 +24,6 @@ from afo.formats import manifest_file
 #: 40 MB of memory meanwhile, which a small server's container may not have.
 _PART_BYTES = 256 << 20
 _MOST_PARTS = 4
-_SLOTS = 1 << 16
 
 
 class TableSaver:
@@ -61,9 +60,8 @@ class TableSaver:
         epochs, powers = _begin_epochs(group)
         since = np.full_like(epochs, -1) if base is None else base[1]
         files = _save_rows(group, url, since, times)
-        manifest = TablesManifest(
-            version=saved_tables.FORMAT_VERSION,
-            servers=group.servers,
+        manifest = saved_tables.manifest_of(
+            group.slots,
             base=None if base is None else storage.relative(base[0], url),
             tables=tuple(
                 _describe_table(table, int(powers[:, number].max())) for number, table in enumerate(group.tables)
@@ -165,24 +163,22 @@ def _load_rows(
     """Rows of all manifests, to the servers that own a part of what a file can hold."""
     requests = {}
     for server in wanted:
-        sources = tuple(Source(path, _files_of(manifest, server, group.servers)) for path, manifest in chain)
+        sources = tuple(Source(path, _files_of(manifest, group.slots.range_of(server))) for path, manifest in chain)
         requests[server] = LoadRequest(
-            server=server, servers=group.servers, sources=sources, targets=tuple(targets)
+            server=server, slots=group.slots, sources=sources, targets=tuple(targets)
         )  # fmt: skip
     return sum(loaded.rows for loaded in desk_client.ask(group, requests, LoadedRows))
 
 
-def _files_of(manifest: TablesManifest, server: int, servers: int) -> TablesManifest:
-    """With those files alone that can hold rows of server `server` of `servers`."""
-    files = [entry for entry in manifest.files if server in _owners(entry.server, manifest.servers, servers)]
+def _files_of(manifest: TablesManifest, owned: range) -> TablesManifest:
+    """With those files alone that can hold rows of these slots: their servers owned some of them."""
+    saved = manifest.slots
+    files = [entry for entry in manifest.files if _overlap(saved.range_of(entry.server), owned)]
     return replace(manifest, files=tuple(files))
 
 
-def _owners(server: int, of: int, servers: int) -> range:
-    """Which of `servers` own keys that server `server` of `of` owned: both have slots in order (afo/core/hash.h)."""
-    first = -(-server * _SLOTS // of)
-    last = -(-(server + 1) * _SLOTS // of) - 1
-    return range(first * servers // _SLOTS, last * servers // _SLOTS + 1)
+def _overlap(one: range, other: range) -> bool:
+    return max(one.start, other.start) < min(one.stop, other.stop)
 
 
 def _begin_epochs(group: TableGroup) -> tuple[np.ndarray, np.ndarray]:

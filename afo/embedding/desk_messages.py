@@ -8,11 +8,12 @@ from msgspec import Meta
 
 from afo import errors
 from afo.embedding.saved_tables import Count, RowsFile, TablesManifest
+from afo.embedding.slot_map import SlotMap
 from afo.errors import AfoError, ProtocolError
 from afo.rpc.messages import ServerPart
 
 #: One program starts all processes of a generation, so both sides have the same.
-VERSION = 1
+VERSION = 2
 _NO_MEMORY = "ResourceExhausted"
 
 
@@ -48,12 +49,19 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoadRequest(_Message, frozen=True, tag="load"):
-    """Overwrite rows of server `server` of `servers` by those of `sources`, one source after another."""
+    """Overwrite rows of the slots of server `server` by those of `sources`, one source after another."""
 
     server: Count
-    servers: Annotated[int, Meta(ge=1)]
+    slots: SlotMap
     sources: tuple[Source, ...]
     targets: tuple[Target, ...]
+
+    def __post_init__(self) -> None:
+        if self.server >= self.slots.servers:
+            raise ProtocolError(
+                f"a load request is for server {self.server}, and its slot map has {self.slots.servers} servers, which"
+                " are counted from 0"
+            )
 
 
 class StopRequest(_Message, frozen=True, tag="stop"):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
 from afo.embedding.pull_push import Narrowed, push
+from afo.embedding.slot_map import SlotMap
 from afo.ops.library import load
 
 
@@ -36,11 +37,14 @@ class Keys(NamedTuple):
         return int(self.splits[0].shape[0]) - 1 if self.splits else 0
 
 
-def unique_keys(ids: Sequence[Any], sets: Sequence[int], servers: int) -> Keys:
-    """`ids`: int64 [n] each. `sets`: to which set each of them belongs; all numbers from 0 on."""
+def unique_keys(ids: Sequence[Any], sets: Sequence[int], slots: SlotMap) -> Keys:
+    """`ids`: int64 [n] each. `sets`: to which set each of them belongs; all numbers from 0 on. `slots`: of the servers
+    that are asked."""
     if not ids:
         return Keys((), (), (), (), ())
-    found = load().afo_unique(ids, run_tables=list(sets), num_tables=max(sets) + 1, num_servers=servers)
+    found = load().afo_unique(
+        ids, run_tables=list(sets), num_tables=max(sets) + 1, num_servers=slots.servers, slot_starts=slots.starts
+    )
     return Keys(tuple(found.keys), tuple(found.splits), tuple(found.counts), found.places, found.lengths)
 
 
@@ -225,6 +229,6 @@ def exchange_of(group: TableGroup, asked: Sequence[Asked], *, insert: bool, wire
     """An exchange of the rows that some features ask for; those of one table share its keys."""
     tables = sorted({lookup.table for lookup in asked})
     sets = [tables.index(lookup.table) for lookup in asked]
-    keys = unique_keys([lookup.ids for lookup in asked], sets, group.servers)
+    keys = unique_keys([lookup.ids for lookup in asked], sets, group.slots)
     runs = [Run(number, *lookup[2:]) for number, lookup in zip(sets, asked, strict=True)]
     return Exchange(group, tables, keys, runs, insert=insert, wire=wire)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from afo.embedding.pull_push import servers_of
 from afo.embedding.server_tables import Place, ServerTables, Table
+from afo.embedding.slot_map import SlotMap
 from afo.errors import SpecError
 from afo.job import Eviction
 from afo.job.section import MOST_DIM
@@ -30,13 +31,21 @@ class TableGroup:
         *,
         tables: Sequence[Table] = (),
         client: str = "/device:CPU:0",
+        slots: SlotMap | None = None,
     ) -> None:
         """`tables`: those that another client has created, or `create` will. `client`: the device of this process.
+        `slots`: which device owns which keys, the same for all clients of a group; equal ranges where there is none.
 
-        Raises SpecError for a table's width or name.
+        Raises SpecError for a table's width or name, or for slots of another number of servers.
         """
         self.devices = tuple(devices)
         self.name = name
+        self.slots = SlotMap.equal(len(devices)) if slots is None else slots
+        if self.slots.servers != len(devices):
+            raise SpecError(
+                f"table group `{name}`: its slot map has {self.slots.servers} starts, and it has {len(devices)}"
+                " devices; give a start for each device"
+            )
         self.tables: list[Table] = []
         self._client = client
         #: As `afo.embedding.pull_push` knows them.
@@ -116,7 +125,7 @@ class TableGroup:
         return len(self.tables) - 1
 
     def _place(self, server: int) -> Place:
-        return Place(server, self.servers, self.devices[server], f"{self.name}/{server}", self._client)
+        return Place(server, self.slots, self.devices[server], f"{self.name}/{server}", self._client)
 
 
 def check_dim(name: str, dim: int) -> None:

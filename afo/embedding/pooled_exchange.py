@@ -154,7 +154,7 @@ def pooled_exchange_of(
     """As `afo.embedding.exchange.exchange_of`."""
     tables = sorted({lookup.table for lookup in asked})
     sets = [tables.index(lookup.table) for lookup in asked]
-    keys = unique_keys([lookup.ids for lookup in asked], sets, group.servers)
+    keys = unique_keys([lookup.ids for lookup in asked], sets, group.slots)
     runs = [Run(number, *lookup[2:]) for number, lookup in zip(sets, asked, strict=True)]
     return PooledExchange(group, tables, keys, server_bags(keys, runs), runs, insert=insert, wire=wire)
 

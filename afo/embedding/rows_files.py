@@ -1,15 +1,17 @@
 """Rows of this process's tables to the files of a checkpoint and back: what a save or load request has done."""
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 import google_crc32c
 
 from afo import storage
 from afo.embedding import row_block, saved_tables
 from afo.embedding.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
-from afo.embedding.request_streams import Streams
 from afo.embedding.save_times import SaveTimes
 from afo.embedding.saved_tables import RowsFile, SavedBlock
 from afo.errors import ClusterUnreachable, DataError, ProtocolError
@@ -20,11 +22,16 @@ from afo.ops.own_tables import OwnTables, Refusal
 _BLOCK_BYTES = 4 << 20
 #: Time between two looks for the directory of a file that is being written.
 _LOOK_S = 10.0
+#: Files that a server reads or writes at a time; each has a few blocks in memory.
+_STREAMS = 4
+
+_T = TypeVar("_T")
+_Item = TypeVar("_Item")
 
 
 def save(tables: OwnTables, request: SaveRequest) -> SavedRows:
     """Write the files that a save request asks for. Raises AfoError."""
-    streams, times, directory = Streams(tables), SaveTimes(), _Directory(request.url)
+    streams, times, directory = _Streams(tables), SaveTimes(), _Directory(request.url)
 
     def write(part: int) -> RowsFile:
         directory.check()
@@ -69,7 +76,7 @@ class _Directory:
 def load(tables: OwnTables, request: LoadRequest) -> LoadedRows:
     """Take over the rows that a load request names. Raises AfoError; what was read until then is there."""
     targets = {target.saved: target for target in request.targets}
-    streams, rows = Streams(tables), 0
+    streams, rows = _Streams(tables), 0
     for source in request.sources:
 
         def read(entry: RowsFile, source: Source = source) -> int:
@@ -99,9 +106,9 @@ def _take_over(tables: OwnTables, request: LoadRequest, source: Source, block: S
     content = block.content
     if target.weights_only and not block.is_of_filter:
         content = row_block.weights_only(block.rows, source.manifest.tables[block.number].dim)
-    place = {"server": request.server, "servers": request.servers}
+    owned = request.slots.range_of(request.server)
     with _translated(source.url):
-        return tables.import_block(target.number, content, weights_only=target.weights_only, **place)
+        return tables.import_block(target.number, content, weights_only=target.weights_only, owned=owned)
 
 
 @contextmanager
@@ -121,3 +128,38 @@ def _error_of(refusal: Refusal, url: str) -> Exception:
     if refusal.kind == own_tables.GONE:
         return ClusterUnreachable(f"the embedding tables are not on their server any more: {refusal}")
     return ProtocolError(f"{url}: {refusal}")
+
+
+class _Streams:
+    """Several files of a request at a time, of which none goes on when one has failed."""
+
+    def __init__(self, tables: OwnTables) -> None:
+        self._tables = tables
+        self._broken = threading.Event()
+
+    def run(self, do: Callable[[_Item], _T], items: Iterable[_Item]) -> list[_T]:
+        """What `do` returns of each. Raises the first error, when nothing is done any more."""
+
+        def guarded(item: _Item) -> _T:
+            try:
+                self.check()
+                return do(item)
+            except BaseException:
+                self._broken.set()
+                raise
+
+        with ThreadPoolExecutor(_STREAMS, thread_name_prefix="tables") as pool:
+            done = [pool.submit(guarded, item) for item in items]
+        errors = [error for each in done if (error := each.exception()) is not None]
+        for error in sorted(errors, key=lambda error: isinstance(error, _Ended)):
+            raise error
+        return [each.result() for each in done]
+
+    def check(self) -> None:
+        """Raises ProtocolError where a stream is not to go on: another has failed, or nobody waits for the answer."""
+        if self._broken.is_set() or self._tables.is_stopped:
+            raise _Ended("this request was ended before it was done: the client is gone, or another server has failed")
+
+
+class _Ended(ProtocolError):
+    """What a stream ends with that is not itself at fault."""

@@ -14,7 +14,8 @@ from msgspec import Meta
 
 from afo import storage
 from afo.embedding import row_block
-from afo.errors import DataError
+from afo.embedding.slot_map import SlotMap
+from afo.errors import DataError, SpecError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
 from afo.job.paths import check_name
@@ -23,7 +24,9 @@ from afo.job.section import MOST_DIM
 MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.
 FORMAT_VERSION = 4
-_FORMATS = Formats("tables", newest=FORMAT_VERSION, sealed=4)
+#: The same with `slot_starts`, written where ranges are not equal: whoever reads format 4 alone has to refuse it.
+RANGES_VERSION = 5
+_FORMATS = Formats("tables", newest=RANGES_VERSION, sealed=4)
 #: Rows that are made ready at a time.
 _PIECE_BYTES = 16 << 20
 #: Deltas on one whole checkpoint: a restore reads all of them.
@@ -51,23 +54,66 @@ class RowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     crc32c: int
 
 
-class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of one checkpoint. `base`: where the one is whose changes it holds, from its directory; None: it is whole."""
+class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """All of one checkpoint. `base`: where the one is whose changes it holds, from its directory; None: it is whole.
+    `slot_starts`: the first slot of each server; None: the servers had equal ranges."""
 
     version: int
     servers: Annotated[int, Meta(ge=1)]
     base: str | None
     tables: tuple[SavedTable, ...]
     files: tuple[RowsFile, ...]
+    slot_starts: tuple[int, ...] | None = None
+
+    @property
+    def slots(self) -> SlotMap:
+        """Which server owned which keys. Raises SpecError for starts that are no map."""
+        return SlotMap.equal(self.servers) if self.slot_starts is None else SlotMap(self.slot_starts)
+
+
+def manifest_of(
+    slots: SlotMap, *, base: str | None, tables: tuple[SavedTable, ...], files: tuple[RowsFile, ...]
+) -> TablesManifest:
+    """The manifest of what the servers of a map have written."""
+    return TablesManifest(
+        version=FORMAT_VERSION if slots.is_equal else RANGES_VERSION,
+        servers=slots.servers,
+        base=base,
+        tables=tables,
+        files=files,
+        slot_starts=None if slots.is_equal else slots.starts,
+    )
 
 
 def read_manifest(url: str) -> TablesManifest:
     """Raises NotFound, or DataError for one that is damaged, malformed, of a format this program does not know, or that
     names files elsewhere."""
     manifest = manifest_file.read(url, TablesManifest, _FORMATS)
+    _check_servers(manifest, url)
     for entry in manifest.files:
         check_name(entry.file, url)
     return manifest
+
+
+def _check_servers(manifest: TablesManifest, url: str) -> None:
+    """What ownership needs: a map of as many servers as there are, and no file of another server."""
+    starts, servers = manifest.slot_starts, manifest.servers
+    if (starts is None) == (manifest.version >= RANGES_VERSION):
+        having = "no slot_starts" if starts is None else "slot_starts"
+        raise manifest_file.damage_error(
+            url, f"it is of format {manifest.version} and has {having}, which format {RANGES_VERSION} alone has"
+        )
+    if starts is not None and len(starts) != servers:
+        raise manifest_file.damage_error(url, f"it has {len(starts)} slot_starts for {servers} servers")
+    try:
+        slots = manifest.slots
+    except SpecError as error:
+        raise manifest_file.damage_error(url, str(error)) from error
+    for entry in manifest.files:
+        if entry.server >= slots.servers:
+            raise manifest_file.damage_error(
+                url, f"{entry.file} is of server {entry.server}, the last is {servers - 1}"
+            )
 
 
 def chain(url: str, within: str | None = None) -> list[tuple[str, TablesManifest]]:

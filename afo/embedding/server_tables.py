@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from afo.embedding import desk
 from afo.embedding.initializers import Initializer
+from afo.embedding.slot_map import SlotMap
 from afo.job import Eviction, Filter, RowClipping, UpdateRule
 from afo.ops.library import load
 
@@ -42,10 +43,10 @@ class Table(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Server `number` of `servers`: its device, the name of its tables there, and the client's own device."""
+    """Server `number` of a slot map: its device, the name of its tables there, and the client's own device."""
 
     number: int
-    servers: int
+    slots: SlotMap
     device: str
     shared_name: str
     client: str
@@ -182,12 +183,16 @@ class ServerTables:
             "numbers": numbers,
             "unused_steps": [eviction.unused_steps for eviction in policies],
             "l2_weights": [eviction.l2_weight for eviction in policies],
-            # Servers hold nearly equal parts.
-            "capacities": [-(-eviction.capacity // self._place.servers) for eviction in policies],
+            "capacities": [self._capacity_of(eviction) for eviction in policies],
         }
         return self._trace_on_server(
             lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT
         )
+
+    def _capacity_of(self, eviction: Eviction) -> int:
+        """Its part of a table's rows. 0 would be no limit, and stays where the table has none."""
+        place = self._place
+        return min(eviction.capacity, max(1, place.slots.share_of(place.number, eviction.capacity)))
 
     @cached_property
     def _clear(self) -> Any:

@@ -60,16 +60,15 @@ class OwnTables:
             raise Refusal(following, content.decode())
         return content, following
 
-    def import_block(self, number: int, block: bytes, *, weights_only: bool, server: int, servers: int) -> int:
-        """Overwrites what a block names and server `server` of `servers` owns; returns how many rows that are.
+    def import_block(self, number: int, block: bytes, *, weights_only: bool, owned: range) -> int:
+        """Overwrites what a block names of the slots that are `owned`; returns how many rows that are.
 
         Raises Refusal.
         """
         with self._owned() as problem:
             call = self._library.afo_desk_import
-            rows = call(
-                self._request, number, block, len(block), weights_only, server, servers, ctypes.byref(problem)
-            )  # fmt: skip
+            slots = owned.start, owned.stop
+            rows = call(self._request, number, block, len(block), weights_only, *slots, ctypes.byref(problem))
             if rows < 0:
                 raise Refusal(rows, ctypes.string_at(problem.data, problem.size).decode())
         return int(rows)

@@ -15,6 +15,7 @@ from afo.embedding.exchange import Run, unique_keys
 from afo.embedding.initializers import Initializer
 from afo.embedding.pooled_exchange import bag_of, server_bags
 from afo.embedding.server_tables import Table
+from afo.embedding.slot_map import SlotMap
 from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
 from afo.models.parser import Parsed
@@ -53,7 +54,8 @@ class HashedWideDeepModel(WideDeepModel):
         ids = [tf.reshape(keys, [-1]) for keys in (*(encoded.keys[place] for place in near), *encoded.crosses)]
         shares = self._shares_of(near, encoded.shares) if far and self._layout.has_lists else encoded.shares
         samples = Samples(encoded.dense, shares, parsed.labels[:, 0], parsed.weight)
-        return Inputs(unique_keys(ids, range(len(ids)), servers), self._lists(encoded, parsed, far, servers), samples)
+        slots = SlotMap.equal(servers)
+        return Inputs(unique_keys(ids, range(len(ids)), slots), self._lists(encoded, parsed, far, slots), samples)
 
     def ask(self, inputs: Any, exchange: Exchange) -> AskedTables:
         """All tables at once."""
@@ -82,12 +84,12 @@ class HashedWideDeepModel(WideDeepModel):
         by_column = tf.split(shares, [column.values for column in self._layout.sparse], axis=1)
         return tf.concat([by_column[place] for place in places] or [shares[:, :0]], axis=1)
 
-    def _lists(self, encoded: EncodedKeys, parsed: Parsed, far: Sequence[int], servers: int) -> Lists:
+    def _lists(self, encoded: EncodedKeys, parsed: Parsed, far: Sequence[int], slots: SlotMap) -> Lists:
         bags = {
             place: bag_of(encoded.keys[place], *self._encoder.weigh_values(self._layout.sparse[place], parsed.features))
             for place in far
         }
-        keys = unique_keys([bag.ids for bag in bags.values()], range(len(bags)), servers)
+        keys = unique_keys([bag.ids for bag in bags.values()], range(len(bags)), slots)
         runs = [Run(number, bag.splits, bag.weights) for number, bag in enumerate(bags.values())]
         weighed = {place: bag.weights for place, bag in bags.items() if bag.weights is not None}
         return Lists(keys, server_bags(keys, runs), {place: bag.splits for place, bag in bags.items()}, weighed)

@@ -22,6 +22,7 @@ namespace {
 using testing::Choose;
 using testing::MirroredTable;
 using testing::Random;
+using testing::SlotMaps;
 using testing::Told;
 
 TableOptions OptionsOf(AdmissionOptions admission, int shard_bits = 2) {
@@ -188,16 +189,16 @@ TEST_CASE("keys that wait, rows and evictions come back from a checkpoint and it
     since = epoch;
     State wanted = StateOf(table);
     // A candidate that was evicted is not taken back: it is in the base, with the step that has it evicted again.
-    for (const std::uint32_t servers : {1u, 3u}) {
+    for (const SlotMap& slots : SlotMaps({1, 3})) {
       State got;
-      for (std::uint32_t server = 0; server < servers; ++server) {
+      for (std::uint32_t server = 0; server < slots.servers(); ++server) {
         Table restored(OptionsOf({.min_count = 3}, 1));
         for (const auto& blocks : saved) {
-          for (const RowBlock& block : blocks) REQUIRE(restored.Import(block, server, servers).has_value());
+          for (const RowBlock& block : blocks) REQUIRE(restored.Import(block, slots.RangeOf(server)).has_value());
         }
         restored.Evict({.unused_steps = 9}, step);
         for (const auto& [key, known] : StateOf(restored)) {
-          CHECK(OwnerOf(HashOf(key), servers) == server);
+          CHECK(slots.Owns(server, HashOf(key)));
           got[key] = known;
         }
       }
@@ -234,7 +235,7 @@ TEST_CASE("batches, evictions and exports of a table at once leave each key wait
 TEST_CASE("a table that admits all keys has no use for those that wait") {
   Table counting(OptionsOf({.min_count = 3})), open(OptionsOf({}));
   Train(&counting, {1, 2}, 1);
-  for (const RowBlock& block : Saved(counting, kAllEpochs)) CHECK(open.Import(block, 0, 1) == 0);
+  for (const RowBlock& block : Saved(counting, kAllEpochs)) CHECK(open.Import(block, {}) == 0);
   CHECK(open.size() == 0);
   CHECK(StateOf(open).empty());
   CHECK(StateOf(counting).size() == 2);

@@ -19,6 +19,7 @@ namespace {
 
 using testing::Choose;
 using testing::Random;
+using testing::SlotMaps;
 
 AdmissionOptions Blooming(std::int64_t keys, float chance, std::uint32_t min_count = 3) {
   AdmissionOptions options;
@@ -147,16 +148,17 @@ TEST_CASE("counts of a filter go on after a checkpoint and its deltas, on any nu
   See(&table, Choose(keys, 200, &random));
   saved.push_back(Saved(table, epoch));
   CHECK(saved[1].size() < saved[0].size());  // of cells those that changed
-  for (const std::uint32_t servers : {1u, 3u, 8u}) {
+  for (const SlotMap& slots : SlotMaps({1, 3, 8})) {
     std::int64_t rows = 0, wrong = 0;
-    for (std::uint32_t server = 0; server < servers; ++server) {
+    for (std::uint32_t server = 0; server < slots.servers(); ++server) {
+      const SlotRange owned = slots.RangeOf(server);
       Table restored(OptionsOf(admission, static_cast<int>(server % 3)));
       for (const auto& blocks : saved) {
-        for (const RowBlock& block : blocks) CHECK(restored.Import(block, server, servers) == 0);
+        for (const RowBlock& block : blocks) CHECK(restored.Import(block, owned) == 0);
       }
       std::vector<std::int64_t> own, own_fresh;
-      for (const std::int64_t key : keys) if (OwnerOf(HashOf(key), servers) == server) own.push_back(key);
-      for (const std::int64_t key : fresh) if (OwnerOf(HashOf(key), servers) == server) own_fresh.push_back(key);
+      for (const std::int64_t key : keys) if (owned.Contains(HashOf(key))) own.push_back(key);
+      for (const std::int64_t key : fresh) if (owned.Contains(HashOf(key))) own_fresh.push_back(key);
       See(&restored, own);
       rows += restored.size();
       See(&restored, own);
@@ -178,7 +180,7 @@ TEST_CASE("a filter of another size, or none, has nothing to take from a checkpo
   const AdmissionOptions exact{.min_count = 3};
   for (const AdmissionOptions& other : {Blooming(50000, 0.01f), AdmissionOptions{}, exact}) {
     Table restored(OptionsOf(other, 2));
-    for (const RowBlock& block : Saved(table, kAllEpochs)) CHECK(restored.Import(block, 0, 1) == 0);
+    for (const RowBlock& block : Saved(table, kAllEpochs)) CHECK(restored.Import(block, {}) == 0);
     See(&restored, keys);
     CHECK(restored.size() == (other.open() ? 300 : 0));
   }
@@ -215,8 +217,8 @@ TEST_CASE("cells that a filter does not have are passed over, however large thei
     for (const int shard_bits : {0, 2, kMaxShardBits}) {
       Table table(OptionsOf(admission, shard_bits));
       const std::size_t empty = table.bytes();
-      for (const std::uint32_t server : {0u, 2u}) {
-        CHECK(table.Import(CellsOf(numbers, table.cell_bytes()), server, 3) == 0);
+      for (const SlotRange& owned : {SlotRange{}, SlotRange{.first = 43691}}) {
+        CHECK(table.Import(CellsOf(numbers, table.cell_bytes()), owned) == 0);
       }
       CHECK(table.bytes() == empty);
       CountingBloom bloom(admission, shard_bits);

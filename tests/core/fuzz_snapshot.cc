@@ -62,7 +62,7 @@ void ReadAsBlock(const std::uint8_t* data, std::size_t size) {
   options.admission.min_count = 1 + data[0] / 8 % 2;
   options.admission.max_element_size = data[0] / 16 % 2 * 500;
   Table table(options);
-  Require(table.Import(block, 0, 1) == (block.kind != BlockKind::kRows ? 0 : static_cast<std::int64_t>(block.keys.size())));
+  Require(table.Import(block, {}) == (block.kind != BlockKind::kRows ? 0 : static_cast<std::int64_t>(block.keys.size())));
   Require(table.size() <= static_cast<std::int64_t>(block.keys.size()));
 }
 

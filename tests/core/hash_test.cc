@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "afo/core/slot_map.h"
 #include "tests/core/support.h"
 
 namespace afo {
@@ -44,9 +45,9 @@ TEST_CASE("what a key's hash says stays what it was") {
     const std::uint64_t hash = HashOf(golden.key);
     CHECK(hash == golden.hash);
     CHECK(SlotOf(hash) == golden.slot);
-    CHECK(OwnerOf(hash, 1) == 0);
-    CHECK(OwnerOf(hash, 3) == golden.owner_of_3);
-    CHECK(OwnerOf(hash, 100) == golden.owner_of_100);
+    CHECK(SlotMap::EqualRanges(1).OwnerOf(hash) == 0);
+    CHECK(SlotMap::EqualRanges(3).OwnerOf(hash) == golden.owner_of_3);
+    CHECK(SlotMap::EqualRanges(100).OwnerOf(hash) == golden.owner_of_100);
     CHECK(ShardOf(hash, 0) == 0);
     CHECK(ShardOf(hash, 4) == golden.shard_of_16);
     CHECK(HomeOf(hash, 1) == 0);
@@ -80,24 +81,6 @@ TEST_CASE("every part of a hash reads its own bits") {
   CHECK(TagOf(~HashFrom(0, 0, 0, 0xff)) == 1);  // 0 is a free place
 }
 
-TEST_CASE("servers own slots in order, of nearly equal number") {
-  for (std::uint32_t servers : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 100u, 1000u, 65535u, 65536u}) {
-    CAPTURE(servers);
-    std::vector<std::uint32_t> slots(servers, 0);
-    std::uint32_t before = 0;
-    int wrong = 0;
-    for (std::uint32_t slot = 0; slot < kVirtualSlots; ++slot) {
-      const std::uint32_t owner = OwnerOf(HashFrom(slot, 0xff, 0xffffffff, 0xff), servers);
-      wrong += owner != OwnerOf(HashFrom(slot, 0, 0, 0), servers) || owner < before || owner >= servers;
-      before = owner;
-      if (owner < servers) ++slots[owner];
-    }
-    CHECK(wrong == 0);
-    for (std::uint32_t count : slots) wrong += count != kVirtualSlots / servers && count != kVirtualSlots / servers + 1;
-    CHECK(wrong == 0);
-  }
-}
-
 // Ids as they are in the wild: counted, in steps, with a table's number in front.
 const std::vector<std::function<std::int64_t(std::int64_t)>> kFamilies = {
     [](std::int64_t i) { return i; },
@@ -113,8 +96,9 @@ TEST_CASE("keys are spread evenly over servers, whatever ids look like") {
     for (std::uint32_t servers = 2; servers <= 9; ++servers) {
       CAPTURE(family);
       CAPTURE(servers);
+      const SlotMap slots = SlotMap::EqualRanges(servers);
       std::vector<std::uint32_t> counts(servers, 0);
-      for (std::int64_t i = 0; i < 20000; ++i) ++counts[OwnerOf(HashOf(kFamilies[family](i)), servers)];
+      for (std::int64_t i = 0; i < 20000; ++i) ++counts[slots.OwnerOf(HashOf(kFamilies[family](i)))];
       CHECK(Unevenness(counts) < 5);
     }
   }
@@ -122,13 +106,14 @@ TEST_CASE("keys are spread evenly over servers, whatever ids look like") {
 
 TEST_CASE("the keys of one server and shard are spread evenly over lines and tags") {
   constexpr std::uint32_t kLines = 48;
+  const SlotRange owned = SlotMap::EqualRanges(8).RangeOf(5);
   for (std::size_t family = 0; family < kFamilies.size(); ++family) {
     CAPTURE(family);
     std::vector<std::uint32_t> homes(kLines, 0), tags(256, 0), shards(16, 0), both(4 * 16, 0);
     std::uint32_t kept = 0;
     for (std::int64_t i = 0; i < 400000; ++i) {
       const std::uint64_t hash = HashOf(kFamilies[family](i));
-      if (OwnerOf(hash, 8) != 5) continue;
+      if (!owned.Contains(hash)) continue;
       ++shards[ShardOf(hash, 4)];
       if (ShardOf(hash, 4) != 3) continue;
       ++kept;

@@ -8,6 +8,7 @@
 
 #include "afo/core/balanced_partition.h"
 #include "afo/core/row_store.h"
+#include "afo/core/slot_map.h"
 #include "afo/core/table.h"
 
 #ifdef NDEBUG
@@ -39,6 +40,9 @@ TEST_CASE("a broken promise ends a build for tests") {
   CHECK(Aborts([] { Table table(TableOptions{.dim = kMaxDim + 1}); }));
   CHECK(Aborts([] { Table table(TableOptions{.dim = 1, .shard_bits = kMaxShardBits + 1}); }));
   CHECK(Aborts([] { RowStore({.dim = 1, .floats = 1}).Take(); }));
+  CHECK(Aborts([] { SlotMap::EqualRanges(0); }));
+  CHECK(Aborts([] { SlotMap::EqualRanges(kVirtualSlots + 1); }));
+  CHECK(Aborts([] { SlotMap::EqualRanges(3).RangeOf(3); }));
   CHECK(Aborts([] {
     RowStore rows({.dim = 1, .floats = 1});
     if (rows.Reserve(1)) rows.Free(rows.Take() + 1);

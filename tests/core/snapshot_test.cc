@@ -24,6 +24,7 @@ namespace {
 
 using testing::Choose;
 using testing::Random;
+using testing::SlotMaps;
 
 TEST_CASE("CRC-32C is that of RFC 3720") {
   const auto sum = [](const std::string& bytes) { return Crc32c(bytes.data(), bytes.size()); };
@@ -265,21 +266,21 @@ TEST_CASE("a table comes back from its export, on one server or on many, cut int
   Train(&table, keys, &random, 5);
   Train(&table, Choose(keys, 500, &random), &random, 9);
   const Contents wanted = ContentsOf(table);
-  for (const std::uint32_t servers : {1u, 2u, 5u}) {
+  for (const SlotMap& slots : SlotMaps({1, 2, 5})) {
     std::int64_t all = 0;
     Contents got;
-    for (std::uint32_t server = 0; server < servers; ++server) {
+    for (std::uint32_t server = 0; server < slots.servers(); ++server) {
       Table restored(OptionsOf(static_cast<int>(server)));
       std::int64_t imported = 0;
       for (const RowBlock& block : ExportAll(table, kAllEpochs)) {
-        const std::optional<std::int64_t> here = restored.Import(block, server, servers);
+        const std::optional<std::int64_t> here = restored.Import(block, slots.RangeOf(server));
         REQUIRE(here.has_value());
         imported += *here;
       }
       CHECK(imported == restored.size());
       all += imported;
       for (const auto& [key, known] : ContentsOf(restored)) {
-        CHECK(OwnerOf(HashOf(key), servers) == server);
+        CHECK(slots.Owns(server, HashOf(key)));
         got[key] = known;
       }
     }
@@ -299,7 +300,7 @@ TEST_CASE("an import overwrites, and removes what the block says was removed bef
   block.steps = {8, kFreeStep};  // which no row may have
   block.frequencies = {50, 0xffffffff};
   block.values = random.Floats(12);
-  CHECK(table.Import(block, 0, 1) == 2);
+  CHECK(table.Import(block, {}) == 2);
   const Contents got = ContentsOf(table);
   REQUIRE(got.size() == 3);
   CHECK(got.count(1) == 0);
@@ -310,6 +311,7 @@ TEST_CASE("an import overwrites, and removes what the block says was removed bef
 
 TEST_CASE("a checkpoint and the deltas on it are the table, for hundreds of epochs") {
   for (const std::uint32_t servers : {1u, 3u}) {
+    const SlotMap slots = SlotMap::EqualRanges(servers);
     Random random(4);
     Table table(OptionsOf());
     std::vector<std::unique_ptr<Table>> restored;
@@ -331,7 +333,9 @@ TEST_CASE("a checkpoint and the deltas on it are the table, for hundreds of epoc
       for (const RowBlock& block : ExportAll(table, since, 10)) {
         const DecodedBlock read = Decode(Encode(block), 6);
         REQUIRE(read.error == BlockError::kNone);
-        for (std::uint32_t i = 0; i < servers; ++i) wrong += !restored[i]->Import(read.block, i, servers).has_value();
+        for (std::uint32_t i = 0; i < servers; ++i) {
+          wrong += !restored[i]->Import(read.block, slots.RangeOf(i)).has_value();
+        }
         rows += since == kAllEpochs || saves_fail ? 0 : block.keys.size();
       }
       // Rounds that a delta stands on two of: an earlier one would do, too.
@@ -394,7 +398,7 @@ TEST_CASE("a delta has what changed since, and nothing else") {
   block.keys = {1, 50};
   block.steps = block.frequencies = {1, 1};
   block.values.resize(12);
-  REQUIRE(table.Import(block, 0, 1) == 2);
+  REQUIRE(table.Import(block, {}) == 2);
   CHECK(changed(third) == std::set<std::int64_t>{1, 50});
   CHECK(removed(third) == std::multiset<std::int64_t>{2});
 }
@@ -412,7 +416,7 @@ TEST_CASE("of a block without slots they begin as those of a new row with these 
     block.keys = {5, -5};
     block.steps = block.frequencies = {3, 4};
     for (std::int32_t i = 0; i < 2 * dim; ++i) block.values.push_back(0.5f * static_cast<float>(i));
-    REQUIRE(table.Import(block, 0, 1) == 2);
+    REQUIRE(table.Import(block, {}) == 2);
     std::vector<float> wanted(static_cast<std::size_t>(floats));
     std::copy_n(block.values.begin() + dim, dim, wanted.begin());
     FillSlots(options.optimizer, wanted.data(), dim);
@@ -443,7 +447,7 @@ TEST_CASE("a table that was cleared is as a new one, and may be filled again") {
   CHECK(table.bytes() == 0);
   CHECK(ContentsOf(table).empty());
   for (const RowBlock& block : ExportAll(table, 0)) CHECK(block.empty());
-  for (const RowBlock& block : blocks) REQUIRE(table.Import(block, 0, 1).has_value());
+  for (const RowBlock& block : blocks) REQUIRE(table.Import(block, {}).has_value());
   CHECK(ContentsOf(table) == wanted);
 }
 
@@ -487,7 +491,7 @@ TEST_CASE("rows are whole in an export while others train, and what it misses is
         const auto frequency = static_cast<float>(block.frequencies[i]);
         wrong += values[0] != -frequency || values[1] != -frequency || values[2] != -frequency;
       }
-      wrong += !restored.Import(block, 0, 1).has_value();
+      wrong += !restored.Import(block, {}).has_value();
     }
     since = epoch;
     table.ForgetRemoved(static_cast<std::uint64_t>(epoch));

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "afo/core/hash.h"
+#include "afo/core/slot_map.h"
 
 namespace afo::testing {
 
@@ -41,6 +43,17 @@ constexpr std::uint64_t kLastLine = 0xffffffff;
 // Keys that would be "empty" or "removed" in many a hash table, and ends of types.
 inline std::vector<std::int64_t> SpecialKeys() {
   return {0, -1, -2, 1, INT64_MIN, INT64_MAX, INT64_MIN + 1, INT32_MIN, INT32_MAX, 0xffffffffll, 0xfffffffell};
+}
+
+// Of equal ranges for so many servers each, and of others: ranges of a slot, of none at the beginning, in between and at
+// the end.
+inline std::vector<SlotMap> SlotMaps(std::initializer_list<std::uint32_t> servers) {
+  std::vector<SlotMap> maps;
+  for (const std::uint32_t count : servers) maps.push_back(SlotMap::EqualRanges(count));
+  const std::vector<std::vector<std::int64_t>> uneven{
+      {0, 60000}, {0, 0, 1, 20000}, {0, 7, 7, 30001, kVirtualSlots}, {0, kVirtualSlots}};
+  for (const auto& starts : uneven) maps.push_back(SlotMap::FromStarts(starts, 0).map.value());
+  return maps;
 }
 
 class Random {

@@ -20,6 +20,7 @@ namespace {
 using testing::HashFrom;
 using testing::KeyOf;
 using testing::Random;
+using testing::SlotMaps;
 
 struct Batch {
   std::vector<std::vector<std::int64_t>> ids;  // of each run
@@ -33,7 +34,8 @@ struct Batch {
 };
 
 // What is wrong with a partition, by what it must be; empty where nothing is.
-std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* partition) {
+std::string Wrong(const Batch& batch, const SlotMap& slots, UniquePartition* partition) {
+  const std::uint32_t servers = slots.servers();
   std::vector<IdRun> runs;
   std::size_t all = 0;
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
@@ -41,7 +43,7 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
     all += batch.ids[i].size();
   }
   std::vector<std::int32_t> places(all + 1, -7);
-  const std::optional<UniqueKeys> found = partition->Run(runs, {batch.tables, servers}, places.data());
+  const std::optional<UniqueKeys> found = partition->Run(runs, batch.tables, slots, places.data());
   if (!found.has_value()) return "refused";
   const UniqueKeys& unique = *found;
   if (places.back() != -7) return "a place behind the last";
@@ -67,7 +69,7 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
         if (at >= unique.keys.size()) return "splits beyond the keys";
         const std::int64_t key = unique.keys[at];
         if (!seen.insert(key).second) return "a key twice";
-        if (OwnerOf(HashOf(key), servers) != server) return "a key at a server that does not own it";
+        if (!slots.Owns(server, HashOf(key))) return "a key at a server that does not own it";
         const auto count = wanted.find({table, key});
         if (count == wanted.end()) return "a key that nobody asked for";
         if (unique.counts[at] != count->second) return "a wrong count";
@@ -94,7 +96,7 @@ std::string Wrong(const Batch& batch, std::uint32_t servers, UniquePartition* pa
   return "";
 }
 
-constexpr std::uint32_t kServers[] = {1, 2, 3, 4, 5, 8, 100};
+const std::vector<SlotMap> kMaps = SlotMaps({1, 2, 3, 4, 5, 8, 100});
 
 std::vector<std::int64_t> Draw(Random* random, std::size_t count, std::uint64_t kinds) {
   std::vector<std::int64_t> ids(count);
@@ -115,33 +117,33 @@ TEST_CASE("a batch's different keys come by server and table, and every id finds
       const auto table = static_cast<std::int32_t>(random.Below(static_cast<std::uint64_t>(batch.tables)));
       batch.Add(table, Draw(&random, count, 1 + random.Below(3000)));
     }
-    for (const std::uint32_t servers : kServers) {
+    for (const SlotMap& slots : kMaps) {
       CAPTURE(round);
-      CAPTURE(servers);
-      CHECK(Wrong(batch, servers, &partition) == "");
+      CAPTURE(slots.servers());
+      CHECK(Wrong(batch, slots, &partition) == "");
     }
   }
 }
 
 TEST_CASE("batches of nothing, of one, of one over and over") {
   UniquePartition partition;
-  for (const std::uint32_t servers : kServers) {
-    CAPTURE(servers);
+  for (const SlotMap& slots : kMaps) {
+    CAPTURE(slots.servers());
     Batch none, empty, one, same, special;
     none.tables = empty.tables = one.tables = same.tables = 3;
-    CHECK(Wrong(none, servers, &partition) == "");
+    CHECK(Wrong(none, slots, &partition) == "");
     empty.Add(1, {});
     empty.Add(2, {});
-    CHECK(Wrong(empty, servers, &partition) == "");
+    CHECK(Wrong(empty, slots, &partition) == "");
     one.Add(1, {INT64_MIN});
-    CHECK(Wrong(one, servers, &partition) == "");
+    CHECK(Wrong(one, slots, &partition) == "");
     same.Add(2, std::vector<std::int64_t>(5000, -1));
     same.Add(0, std::vector<std::int64_t>(3, -1));
     same.Add(2, {-1, 0, -1});
-    CHECK(Wrong(same, servers, &partition) == "");
+    CHECK(Wrong(same, slots, &partition) == "");
     special.Add(0, testing::SpecialKeys());
     special.Add(0, testing::SpecialKeys());
-    CHECK(Wrong(special, servers, &partition) == "");
+    CHECK(Wrong(special, slots, &partition) == "");
   }
 }
 
@@ -156,7 +158,7 @@ TEST_CASE("a table with many more ids than others is cut finer") {
   batch.Add(0, Draw(&random, 5000, 100));
   for (const std::uint32_t servers : {1u, 3u, 8u}) {
     CAPTURE(servers);
-    CHECK(Wrong(batch, servers, &partition) == "");
+    CHECK(Wrong(batch, SlotMap::EqualRanges(servers), &partition) == "");
   }
 }
 
@@ -168,7 +170,7 @@ TEST_CASE("keys that meet in a bucket are told apart") {
   for (std::uint64_t n = 0; n < 700; ++n) ids.push_back(KeyOf(HashFrom(n % 256, 0, (n / 256) << 24 | 5, 7)));
   ids.insert(ids.end(), ids.begin(), ids.begin() + 100);
   batch.Add(0, ids);
-  for (const std::uint32_t servers : {1u, 2u, 8u}) CHECK(Wrong(batch, servers, &partition) == "");
+  for (const std::uint32_t servers : {1u, 2u, 8u}) CHECK(Wrong(batch, SlotMap::EqualRanges(servers), &partition) == "");
 }
 
 TEST_CASE("the keys of a server's table are in the order of its shards") {
@@ -176,7 +178,7 @@ TEST_CASE("the keys of a server's table are in the order of its shards") {
   const std::vector<std::int64_t> ids = random.Keys(20000);
   std::vector<std::int32_t> places(ids.size());
   UniquePartition partition;
-  const std::optional<UniqueKeys> found = partition.Run({{ids.data(), 20000, 0}}, {1, 2}, places.data());
+  const std::optional<UniqueKeys> found = partition.Run({{ids.data(), 20000, 0}}, 1, SlotMap::EqualRanges(2), places.data());
   REQUIRE(found.has_value());
   const UniqueKeys& unique = *found;
   int wrong = 0;
@@ -194,9 +196,9 @@ TEST_CASE("the same batch gives the same keys in the same order, whatever came b
   UniquePartition fresh, used;
   const std::vector<std::int64_t> before = random.Keys(30000);
   std::vector<std::int32_t> places(before.size());
-  REQUIRE(used.Run({{before.data(), 30000, 2}}, {3, 5}, places.data()).has_value());
-  const auto one = fresh.Run({{ids.data(), 5000, 0}}, {1, 4}, first.data());
-  const auto other = used.Run({{ids.data(), 5000, 0}}, {1, 4}, second.data());
+  REQUIRE(used.Run({{before.data(), 30000, 2}}, 3, SlotMap::EqualRanges(5), places.data()).has_value());
+  const auto one = fresh.Run({{ids.data(), 5000, 0}}, 1, SlotMap::EqualRanges(4), first.data());
+  const auto other = used.Run({{ids.data(), 5000, 0}}, 1, SlotMap::EqualRanges(4), second.data());
   REQUIRE(one.has_value());
   REQUIRE(other.has_value());
   CHECK(first == second);
@@ -228,7 +230,7 @@ TEST_CASE("more keys than a place can count are refused") {
   std::vector<std::int32_t> places(ids.size());
   UniquePartition partition;
   const auto keys_of = [&](const std::vector<IdRun>& runs, std::int32_t tables) {
-    const auto found = partition.Run(runs, {tables, kMost}, places.data());
+    const auto found = partition.Run(runs, tables, SlotMap::EqualRanges(kMost), places.data());
     return found.has_value() ? found->keys.size() : 0;
   };
   CHECK(keys_of({{ids.data(), 32769, 0}}, 1) == 0);

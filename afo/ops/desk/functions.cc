@@ -88,12 +88,12 @@ AFO_EXPORT std::int64_t afo_desk_export(std::int64_t request, std::int64_t numbe
 
 // How many rows of a block are here now.
 AFO_EXPORT std::int64_t afo_desk_import(std::int64_t request, std::int64_t number, const char* block, std::int64_t size,
-                                        std::int64_t weights_only, std::int64_t server, std::int64_t servers,
-                                        afo::Bytes* problem) {
+                                        std::int64_t weights_only, std::int64_t first_slot,
+                                        std::int64_t end_slot, afo::Bytes* problem) {
   const auto table = afo::FindTable(request, number);
   if (!table.ok()) return afo::Refuse(table.status(), problem);
   const std::string_view bytes(block, static_cast<std::size_t>(size));
-  const auto rows = afo::ImportBlock(**table, bytes, weights_only != 0, server, servers);
+  const auto rows = afo::ImportBlock(**table, bytes, weights_only != 0, first_slot, end_slot);
   return rows.ok() ? *rows : afo::Refuse(rows.status(), problem);
 }
 

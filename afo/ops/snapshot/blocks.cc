@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "afo/ops/resource.h"
 
 namespace afo {
 namespace {
 
 constexpr std::int64_t kMostBytes = 1 << 30;
-constexpr std::int64_t kMostServers = 1 << kSlotBits;
 // Key, step and frequency.
 constexpr std::int64_t kRowHead = 16;
 
@@ -79,18 +79,19 @@ absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& rang
                    .next = done >= 2 * shards ? -1 : (done << 32 | row)};
 }
 
-absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only, std::int64_t server,
-                                         std::int64_t servers) {
-  if (server < 0 || server >= servers || servers > kMostServers) {
-    return absl::InvalidArgumentError("server or servers of an import is out of its range");
+absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
+                                         std::int64_t first_slot, std::int64_t end_slot) {
+  if (first_slot < 0 || first_slot > end_slot || end_slot > kVirtualSlots) {
+    return absl::InvalidArgumentError(absl::StrCat("an import is of slots ", first_slot, " up to ", end_slot,
+                                                   ", and there are ", kVirtualSlots));
   }
   const RowLayout& layout = table.layout();
   const auto floats = static_cast<std::uint32_t>(weights_only ? layout.dim : layout.floats);
   const DecodedBlock decoded = Decode(bytes, floats);
   if (absl::Status status = StatusOfBlock(decoded.error); !status.ok()) return status;
   if (decoded.bytes != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
-  const std::optional<std::int64_t> imported =
-      table.Import(decoded.block, static_cast<std::uint32_t>(server), static_cast<std::uint32_t>(servers));
+  const SlotRange owned{.first = static_cast<std::uint32_t>(first_slot), .end = static_cast<std::uint32_t>(end_slot)};
+  const std::optional<std::int64_t> imported = table.Import(decoded.block, owned);
   if (!imported.has_value()) return StatusOf(Status::kOutOfMemory);
   return *imported;
 }

@@ -26,9 +26,10 @@ struct NextBlock {
 // cursor: 0, then what the last call returned.
 absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor);
 
-// Removes and overwrites what a block names, where server `server` of `servers` owns it; returns how many rows that are.
-// weights_only: the block has no slots; they begin as those of a new row with these weights. DataLoss for damage.
-absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only, std::int64_t server,
-                                         std::int64_t servers);
+// Removes and overwrites what a block names of the slots from `first_slot` up to `end_slot`; returns how many rows that
+// are. weights_only: the block has none of the optimizer's slots; they begin as those of a new row with these weights.
+// DataLoss for damage.
+absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
+                                         std::int64_t first_slot, std::int64_t end_slot);
 
 }  // namespace afo

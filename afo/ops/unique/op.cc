@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,15 +22,16 @@ using tensorflow::OpOutputList;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
-// ids: one tensor a feature. run_tables: the table of each, below `num_tables`. For each server its keys, where in them
-// a table begins, and how often each was in the batch. places: of each id the place of its key, feature by feature;
-// lengths: how many ids each feature has.
+// ids: one tensor a feature. run_tables: the table of each, below `num_tables`. slot_starts: the first slot of each
+// server. For each server its keys, where in them a table begins, and how often each was in the batch. places: of each
+// id the place of its key, feature by feature; lengths: how many ids each feature has.
 REGISTER_OP("AfoUnique")
     .Input("ids: num_runs * int64")
     .Attr("num_runs: int >= 1")
     .Attr("run_tables: list(int) >= 1")
     .Attr("num_tables: int >= 1")
     .Attr("num_servers: int >= 1")
+    .Attr("slot_starts: list(int) >= 1")
     .Output("keys: num_servers * int64")
     .Output("splits: num_servers * int32")
     .Output("counts: num_servers * int32")
@@ -53,6 +55,14 @@ class UniqueOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("run_tables", &run_tables_));
     OP_REQUIRES_OK(context, context->GetAttr("num_tables", &tables_));
     OP_REQUIRES_OK(context, context->GetAttr("num_servers", &servers_));
+    std::vector<int64_t> starts;
+    OP_REQUIRES_OK(context, context->GetAttr("slot_starts", &starts));
+    CheckedSlotMap slots = SlotMap::FromStarts(starts, 0);
+    OP_REQUIRES(context, slots.map.has_value(), absl::InvalidArgumentError(slots.problem));
+    slots_ = *std::move(slots.map);
+    OP_REQUIRES(context, slots_.servers() == static_cast<std::uint32_t>(servers_),
+                absl::InvalidArgumentError(absl::StrCat("slot_starts of ", starts.size(), " servers, and num_servers is ",
+                                                        servers_, ": give each server its first slot")));
     for (const int table : run_tables_) {
       OP_REQUIRES(context, table >= 0 && table < tables_, absl::InvalidArgumentError("run_tables names no table"));
     }
@@ -77,8 +87,7 @@ class UniqueOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(3 * servers_, {all}, &places));
     OP_REQUIRES_OK(context, context->allocate_output(3 * servers_ + 1, {ids.size()}, &lengths));
     for (int i = 0; i < ids.size(); ++i) lengths->vec<int64_t>()(i) = ids[i].NumElements();
-    const UniqueShape shape{.tables = tables_, .servers = static_cast<std::uint32_t>(servers_)};
-    const std::optional<UniqueKeys> found = partition.Run(runs, shape, places->vec<int32_t>().data());
+    const std::optional<UniqueKeys> found = partition.Run(runs, tables_, slots_, places->vec<int32_t>().data());
     OP_REQUIRES(context, found.has_value(),
                 absl::InvalidArgumentError("a batch has too many different keys for so many servers"));
     OP_REQUIRES_OK(context, Emit(context, *found));
@@ -112,6 +121,7 @@ class UniqueOp : public OpKernel {
   std::vector<int32_t> run_tables_;
   int tables_;
   int servers_;
+  SlotMap slots_ = SlotMap::EqualRanges(1);
 };
 
 REGISTER_KERNEL_BUILDER(Name("AfoUnique").Device(tensorflow::DEVICE_CPU), UniqueOp);

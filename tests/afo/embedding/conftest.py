@@ -11,8 +11,8 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def new_group() -> Callable[[int], Any]:
-    """A function (servers) → a new group of so many servers, all in this process."""
+def new_group() -> Callable[..., Any]:
+    """A function (servers, slots=None) → a new group of so many servers, all in this process."""
     from afo.embedding import TableGroup
 
-    return lambda servers: TableGroup([CPU] * servers, name=f"test/{next(_numbers)}")
+    return lambda servers, slots=None: TableGroup([CPU] * servers, name=f"test/{next(_numbers)}", slots=slots)

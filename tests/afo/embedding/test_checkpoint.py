@@ -20,6 +20,7 @@ tf = pytest.importorskip("tensorflow")
 from afo import embedding  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
 from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
+from afo.embedding.slot_map import SLOTS  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
 from afo.formats import manifest_file  # noqa: E402
 
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.tensorflow
 
 Factory = Callable[[int], Any]
 ADAM = embedding.Adam(learning_rate=0.1)
+#: Of one to four servers, with equal ranges or any others.
+MAPS = st.integers(1, 4).map(embedding.SlotMap.equal) | st.lists(st.integers(0, SLOTS), max_size=3).map(
+    lambda starts: embedding.SlotMap((0, *sorted(starts)))
+)
 _numbers = itertools.count()
 
 
@@ -112,15 +117,16 @@ def test_a_delta_where_nothing_happened_is_empty_and_a_lookup_alone_is_a_change(
 class Incremental(RuleBasedStateMachine):
     """Any order of training, removal, whole and incremental checkpoints: the newest is always what the tables are."""
 
-    @initialize(servers=st.integers(1, 3))
-    def begin(self, servers: int) -> None:
+    @initialize(slots=MAPS)
+    def begin(self, slots: Any) -> None:
         self.scratch = tempfile.mkdtemp(prefix="afo-incremental-")
-        self.old = tables(self.group(servers))
+        self.old = tables(self.group(slots))
         self.saver = TableSaver(self.old[0].group)
         self.saves = 0
 
-    def group(self, servers: int) -> Any:
-        return embedding.TableGroup(["/device:CPU:0"] * servers, name=f"incremental/{next(_numbers)}")
+    def group(self, slots: Any) -> Any:
+        devices = ["/device:CPU:0"] * slots.servers
+        return embedding.TableGroup(devices, name=f"incremental/{next(_numbers)}", slots=slots)
 
     @rule(keys=st.lists(st.integers(0, 60), min_size=1, max_size=20), factor=st.integers(1, 3))
     def update(self, keys: list[int], factor: int) -> None:
@@ -130,11 +136,11 @@ class Incremental(RuleBasedStateMachine):
     def remove(self, keys: list[int], table: int) -> None:
         self.old[table].remove(keys)
 
-    @rule(incremental=st.booleans(), servers=st.integers(1, 4))
-    def save_and_restore(self, incremental: bool, servers: int) -> None:
+    @rule(incremental=st.booleans(), slots=MAPS)
+    def save_and_restore(self, incremental: bool, slots: Any) -> None:
         self.saves += 1
         url = self.saver.save(f"{self.scratch}/{self.saves}", incremental=incremental)
-        new = tables(self.group(servers))
+        new = tables(self.group(slots))
         restore(new[0].group, url)
         for own, theirs in zip(new, self.old, strict=True):
             assert own.total_count() == theirs.total_count()

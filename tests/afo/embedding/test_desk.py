@@ -12,6 +12,7 @@ from afo import embedding, errors  # noqa: E402
 from afo.embedding import desk, desk_client, desk_messages  # noqa: E402
 from afo.embedding.desk_messages import Failed, LoadRequest, SavedRows, SaveRequest, Stopped, StopRequest  # noqa: E402
 from afo.embedding.saved_tables import RowsFile, TablesManifest  # noqa: E402
+from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.errors import AfoError, DataError, NoSpaceLeft, ProtocolError, StorageError  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 from afo.rpc.messages import ServerPart  # noqa: E402
@@ -27,7 +28,10 @@ MANIFEST = TablesManifest(version=4, servers=2, base=None, tables=(), files=(Row
     [
         SAVE,
         LoadRequest(
-            server=0, servers=3, sources=(desk_messages.Source("u", MANIFEST),), targets=(desk_messages.Target(0, 1),)
+            server=0,
+            slots=SlotMap((0, 5, 5), version=1),
+            sources=(desk_messages.Source("u", MANIFEST),),
+            targets=(desk_messages.Target(0, 1),),
         ),
         StopRequest(),
     ],
@@ -45,13 +49,21 @@ def test_an_answer_arrives_as_it_was() -> None:
     ("words", "said"),
     [
         (
-            b'{"type": "save", "version": 2, "more": 1}',
-            "a save or load request of version 2 reached a process that knows 1",
+            b'{"type": "save", "version": 1, "more": 1}',
+            "a save or load request of version 1 reached a process that knows 2",
         ),
-        (b'{"type": "save", "version": 1, "url": "u", "server": 0, "parts": 1, "since": [], "x": 1}', "unknown field"),
-        (b'{"type": "drop", "version": 1}', "this is no save or load request: Invalid value 'drop'"),
-        (b'{"type": "save", "version": 1, "url": "u", "server": -1, "parts": 1, "since": []}', ">= 0"),
-        (b'{"type": "save", "version": 1, "url": "u", "server": 0, "parts": 0, "since": []}', ">= 1"),
+        (b'{"type": "save", "version": 2, "url": "u", "server": 0, "parts": 1, "since": [], "x": 1}', "unknown field"),
+        (b'{"type": "drop", "version": 2}', "this is no save or load request: Invalid value 'drop'"),
+        (b'{"type": "save", "version": 2, "url": "u", "server": -1, "parts": 1, "since": []}', ">= 0"),
+        (b'{"type": "save", "version": 2, "url": "u", "server": 0, "parts": 0, "since": []}', ">= 1"),
+        (
+            b'{"type": "load", "version": 2, "server": 2, "slots": {"starts": [0, 9]}, "sources": [], "targets": []}',
+            "a load request is for server 2, and its slot map has 2 servers",
+        ),
+        (
+            b'{"type": "load", "version": 2, "server": 0, "slots": {"starts": [3]}, "sources": [], "targets": []}',
+            "this is no save or load request: the first start of a slot map is 3; give 0",
+        ),
         (b'{"type": "stop"}', "missing required field `version`"),
         (b"\xff", "this is no save or load request"),
         (b"", "this is no save or load request"),

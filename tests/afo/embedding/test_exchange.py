@@ -20,6 +20,7 @@ from afo.embedding.exchange import (  # noqa: E402
 from afo.embedding.initializers import Initializer  # noqa: E402
 from afo.embedding.pull_push import pull  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
+from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -70,7 +71,7 @@ def test_side_by_side_is_what_features_are_one_by_one(servers: int, case: Any, s
         runs = [*runs, (0, 1, False)]  # somebody has a row a sample
     generator, group = np.random.default_rng(seed), GROUPS[servers]
     ids = [tf.constant(generator.integers(0, 9, samples * count), tf.int64) for _, count, _ in runs]
-    keys = unique_keys(ids, range(len(ids)), servers)
+    keys = unique_keys(ids, range(len(ids)), SlotMap.equal(servers))
     exchange = asked(group, [table for table, _, _ in runs], keys, runs_of(samples, runs), insert=True)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(exchange.values)
@@ -86,10 +87,10 @@ def test_side_by_side_is_what_features_are_one_by_one(servers: int, case: Any, s
 def test_tables_may_be_asked_for_the_first_sets_of_keys_alone() -> None:
     group = GROUPS[3]
     ids = [tf.constant([5, 6, 5], tf.int64), tf.constant([7], tf.int64)]
-    keys = unique_keys(ids, [0, 1], 3)
+    keys = unique_keys(ids, [0, 1], SlotMap.equal(3))
     whole = asked(group, [2, 3], keys, [Run(0), Run(1)], insert=True)
     first = asked(group, [1], keys, [Run(0)], insert=True)
-    alone = asked(group, [1], unique_keys(ids[:1], [0], 3), [Run(0)], insert=True)
+    alone = asked(group, [1], unique_keys(ids[:1], [0], SlotMap.equal(3)), [Run(0)], insert=True)
     np.testing.assert_array_equal(first.pool()[0], alone.pool()[0])
     assert {name: rows.shape for name, rows in whole.by_table(whole.values).items()} == {"t8": (2, 8), "t16": (1, 16)}
     assert first.by_table(first.values)["t3"].shape == (2, 3)
@@ -107,12 +108,12 @@ def test_of_many_tables_each_has_fewer_shards_and_they_are_read_by_a_group_of_fe
     assert {each.shard_bits for each in few.tables} == {4}
     assert {each.shard_bits for each in many.tables} == {0}
     many.create()
-    keys = unique_keys([tf.range(50, dtype=tf.int64)] * 200, range(200), 1)
+    keys = unique_keys([tf.range(50, dtype=tf.int64)] * 200, range(200), SlotMap.equal(1))
     asked(many, range(200), keys, [Run(n) for n in range(200)], insert=True)
     url = TableSaver(many).save(str(tmp_path / "c"))
     few.create()
     assert take_over(few, url, {"t0", "t31"}, {"t0", "t31"}) == 100
-    found = [asked(each, [31], unique_keys([tf.range(50, dtype=tf.int64)], [0], 1), [Run(0)], insert=False)
-             for each in (few, many)]  # fmt: skip
+    keys = unique_keys([tf.range(50, dtype=tf.int64)], [0], SlotMap.equal(1))
+    found = [asked(each, [31], keys, [Run(0)], insert=False) for each in (few, many)]
     np.testing.assert_array_equal(found[0].pool()[0], found[1].pool()[0])
     assert few.sizes()[0].sum() == 100

@@ -21,7 +21,7 @@ WEIGHTS = np.random.default_rng(3).uniform(0.5, 2.0, len(IDS)).astype(np.float32
 
 
 def exchange_of(group: Any, weights: Any, combiner: str, max_norm: float | None = None) -> Exchange:
-    keys = unique_keys([tf.constant(IDS)], [0], group.servers)
+    keys = unique_keys([tf.constant(IDS)], [0], group.slots)
     runs = [Run(0, tf.constant(BAGS), weights, combiner, max_norm)]
     exchange = Exchange(group, [0], keys, runs, insert=True)
     pull(group.as_servers, [exchange])

@@ -7,6 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.job.section import MOST_COUNT, MOST_DIM, MOST_KEYS  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 
@@ -203,7 +204,11 @@ def test_the_keys_of_a_batch_by_server(ops: Any) -> None:
     tables = [0, 1, 0, 2]
     for servers in (1, 2, 3, 8):
         found = ops.afo_unique(
-            [tf.constant(run, tf.int64) for run in runs], run_tables=tables, num_tables=3, num_servers=servers
+            [tf.constant(run, tf.int64) for run in runs],
+            run_tables=tables,
+            num_tables=3,
+            num_servers=servers,
+            slot_starts=SlotMap.equal(servers).starts,
         )
         bits = 31 - max(0, (servers - 1).bit_length())
         assert found.lengths.numpy().tolist() == [500, 0, 300, 1]
