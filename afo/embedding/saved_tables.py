@@ -18,6 +18,7 @@ from afo.embedding.slot_map import SlotMap
 from afo.errors import DataError, SpecError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
+from afo.job import UpdateRule
 from afo.job.paths import check_name
 from afo.job.section import MOST_DIM
 
@@ -168,9 +169,26 @@ def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator
             for piece in (row_block.head_of(number, block), block):
                 checksum.update(piece)
                 size += len(piece)
-            yield SavedBlock(number, block, row_block.decode(block, path))
+            found = SavedBlock(number, block, row_block.decode(block, path))
+            if not found.is_of_filter:
+                _check_width(found.rows, manifest.tables[number], path)
+            yield found
     if (size, int.from_bytes(checksum.digest())) != (entry.size, entry.crc32c):
         raise DataError(f"{path} is damaged: {size} bytes, where the manifest says {entry.size} with another checksum")
+
+
+def _check_width(rows: row_block.RowBlock, table: SavedTable, path: str) -> None:
+    """Weights alone, or with the slots of the table's rule, which numpy would cut or spread to any width."""
+    slots = {rule.__name__: rule.slots for rule in UpdateRule.__subclasses__()}.get(table.optimizer)
+    width, dim = rows.values.shape[1], table.dim
+    # A rule of somebody's own has as many slots as it says: any number.
+    fits = width >= dim and width % dim == 0 if slots is None else width in (dim, dim * (1 + slots))
+    if not fits:
+        wanted = f"{dim} or more" if slots is None else " or ".join(map(str, sorted({dim, dim * (1 + slots)})))
+        raise DataError(
+            f"{path} is damaged: rows of {width} floats of table `{table.name}`, whose rows with {table.optimizer} have"
+            f" {wanted}"
+        )
 
 
 class Rows(NamedTuple):
