@@ -84,7 +84,7 @@ def load(tables: OwnTables, request: LoadRequest) -> LoadedRows:
             for block in saved_tables.file_blocks(source.url, source.manifest, entry):
                 streams.check()
                 target = targets.get(block.number)
-                found += 0 if target is None else _take_over(tables, request, source, block, target)
+                found += 0 if target is None else _take_over(tables, request, block, target, source, entry)
             return found
 
         rows += sum(streams.run(read, source.manifest.files))
@@ -102,13 +102,17 @@ def _own_blocks(tables: OwnTables, request: SaveRequest, part: int) -> Iterator[
                 yield number, block
 
 
-def _take_over(tables: OwnTables, request: LoadRequest, source: Source, block: SavedBlock, target: Target) -> int:
+def _take_over(
+    tables: OwnTables, request: LoadRequest, block: SavedBlock, target: Target, source: Source, entry: RowsFile
+) -> int:  # fmt: skip
     content = block.content
     if target.weights_only and not block.is_of_filter:
         content = row_block.weights_only(block.rows, source.manifest.tables[block.number].dim)
-    owned = request.slots.range_of(request.server)
-    with _translated(source.url):
-        return tables.import_block(target.number, content, weights_only=target.weights_only, owned=owned)
+    owned, saved = request.slots.range_of(request.server), source.manifest.slots.range_of(entry.server)
+    with _translated(storage.join(storage.parent(source.url), entry.file)):
+        return tables.import_block(
+            target.number, content, weights_only=target.weights_only, owned=owned, saved=saved
+        )  # fmt: skip
 
 
 @contextmanager

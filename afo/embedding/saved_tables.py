@@ -32,6 +32,8 @@ _FORMATS = Formats("tables", newest=RANGES_VERSION, sealed=4)
 _PIECE_BYTES = 16 << 20
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
+#: Slots of keys that servers share (afo/core/hash.h).
+_MOST_SERVERS = 1 << 16
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -60,7 +62,7 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     `slot_starts`: the first slot of each server; None: the servers had equal ranges."""
 
     version: int
-    servers: Annotated[int, Meta(ge=1)]
+    servers: Annotated[int, Meta(ge=1, le=_MOST_SERVERS)]
     base: str | None
     tables: tuple[SavedTable, ...]
     files: tuple[RowsFile, ...]
@@ -88,11 +90,14 @@ def manifest_of(
 
 def read_manifest(url: str) -> TablesManifest:
     """Raises NotFound, or DataError for one that is damaged, malformed, of a format this program does not know, or that
-    names files elsewhere."""
+    names files elsewhere or of a server that it does not have."""
     manifest = manifest_file.read(url, TablesManifest, _FORMATS)
     _check_servers(manifest, url)
     for entry in manifest.files:
         check_name(entry.file, url)
+        if entry.server >= manifest.servers:
+            why = f"{entry.file} is of server {entry.server}, and its servers are {manifest.servers}"
+            raise manifest_file.damage_error(url, why)
     return manifest
 
 

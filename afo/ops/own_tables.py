@@ -60,14 +60,14 @@ class OwnTables:
             raise Refusal(following, content.decode())
         return content, following
 
-    def import_block(self, number: int, block: bytes, *, weights_only: bool, owned: range) -> int:
+    def import_block(self, number: int, block: bytes, *, weights_only: bool, owned: range, saved: range) -> int:
         """Overwrites what a block names of the slots that are `owned`; returns how many rows that are.
 
-        Raises Refusal.
+        All keys of the block are of the slots `saved`. Raises Refusal.
         """
         with self._owned() as problem:
             call = self._library.afo_desk_import
-            slots = owned.start, owned.stop
+            slots = owned.start, owned.stop, saved.start, saved.stop
             rows = call(self._request, number, block, len(block), weights_only, *slots, ctypes.byref(problem))
             if rows < 0:
                 raise Refusal(rows, ctypes.string_at(problem.data, problem.size).decode())
@@ -119,7 +119,7 @@ def _functions() -> Any:
         "is_stopped": (number, (number,)),
         "answer": (None, (number, ctypes.c_char_p, number)),
         "export": (number, (*[number] * 7, given)),
-        "import": (number, (number, number, ctypes.c_char_p, *[number] * 4, given)),
+        "import": (number, (number, number, ctypes.c_char_p, *[number] * 6, given)),
         "release": (None, (given,)),
     }
     for name, (result, arguments) in signatures.items():

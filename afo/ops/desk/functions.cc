@@ -86,14 +86,15 @@ AFO_EXPORT std::int64_t afo_desk_export(std::int64_t request, std::int64_t numbe
   return found->next;
 }
 
-// How many rows of a block are here now.
+// How many rows of a block, whose keys are of the slots from `saved_first` up to `saved_end`, are here now.
 AFO_EXPORT std::int64_t afo_desk_import(std::int64_t request, std::int64_t number, const char* block, std::int64_t size,
-                                        std::int64_t weights_only, std::int64_t first_slot,
-                                        std::int64_t end_slot, afo::Bytes* problem) {
+                                        std::int64_t weights_only, std::int64_t first_slot, std::int64_t end_slot,
+                                        std::int64_t saved_first, std::int64_t saved_end, afo::Bytes* problem) {
   const auto table = afo::FindTable(request, number);
   if (!table.ok()) return afo::Refuse(table.status(), problem);
   const std::string_view bytes(block, static_cast<std::size_t>(size));
-  const auto rows = afo::ImportBlock(**table, bytes, weights_only != 0, first_slot, end_slot);
+  const auto rows = afo::ImportBlock(**table, bytes, weights_only != 0, {.first = first_slot, .end = end_slot},
+                                     {.first = saved_first, .end = saved_end});
   return rows.ok() ? *rows : afo::Refuse(rows.status(), problem);
 }
 

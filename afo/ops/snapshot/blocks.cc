@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "afo/core/hash.h"
 #include "afo/ops/resource.h"
 
 namespace afo {
@@ -46,6 +47,19 @@ absl::Status StatusOfBlock(BlockError error) {
   return absl::InternalError("unknown error of a block");
 }
 
+// Precondition: 0 <= first <= end <= kVirtualSlots.
+SlotRange RangeOf(const ImportedSlots& slots) {
+  return {.first = static_cast<std::uint32_t>(slots.first), .end = static_cast<std::uint32_t>(slots.end)};
+}
+
+// Whether all keys of a block are of these slots. Cells of a filter count keys of several servers.
+bool IsOf(const RowBlock& block, const SlotRange& slots) {
+  if (block.kind == BlockKind::kCells) return true;
+  const auto contains = [&](std::int64_t key) { return slots.Contains(HashOf(key)); };
+  return std::all_of(block.removed.begin(), block.removed.end(), contains) &&
+         std::all_of(block.keys.begin(), block.keys.end(), contains);
+}
+
 }  // namespace
 
 // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each. All candidates of
@@ -80,9 +94,10 @@ absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& rang
 }
 
 absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
-                                         std::int64_t first_slot, std::int64_t end_slot) {
-  if (first_slot < 0 || first_slot > end_slot || end_slot > kVirtualSlots) {
-    return absl::InvalidArgumentError(absl::StrCat("an import is of slots ", first_slot, " up to ", end_slot,
+                                         const ImportedSlots& owned, const ImportedSlots& saved) {
+  for (const ImportedSlots& slots : {owned, saved}) {
+    if (slots.first >= 0 && slots.first <= slots.end && slots.end <= kVirtualSlots) continue;
+    return absl::InvalidArgumentError(absl::StrCat("an import is of slots ", slots.first, " up to ", slots.end,
                                                    ", and there are ", kVirtualSlots));
   }
   const RowLayout& layout = table.layout();
@@ -90,8 +105,11 @@ absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, b
   const DecodedBlock decoded = Decode(bytes, floats);
   if (absl::Status status = StatusOfBlock(decoded.error); !status.ok()) return status;
   if (decoded.bytes != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
-  const SlotRange owned{.first = static_cast<std::uint32_t>(first_slot), .end = static_cast<std::uint32_t>(end_slot)};
-  const std::optional<std::int64_t> imported = table.Import(decoded.block, owned);
+  if (!IsOf(decoded.block, RangeOf(saved))) {
+    return absl::DataLossError(absl::StrCat("a block of the slots ", saved.first, " up to ", saved.end,
+                                            " names a key of another server"));
+  }
+  const std::optional<std::int64_t> imported = table.Import(decoded.block, RangeOf(owned));
   if (!imported.has_value()) return StatusOf(Status::kOutOfMemory);
   return *imported;
 }

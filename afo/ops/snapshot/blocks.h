@@ -26,10 +26,17 @@ struct NextBlock {
 // cursor: 0, then what the last call returned.
 absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor);
 
-// Removes and overwrites what a block names of the slots from `first_slot` up to `end_slot`; returns how many rows that
-// are. weights_only: the block has none of the optimizer's slots; they begin as those of a new row with these weights.
+// The slots of one server (afo/core/slot_map.h), as somebody says.
+struct ImportedSlots {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+// Removes and overwrites what a block names of the slots that are `owned`; returns how many rows that are. `saved`: of
+// the server that wrote the block; a key of another one is damage, for who reads this server's rows would never see it.
+// weights_only: the block has none of the optimizer's slots; they begin as those of a new row with these weights.
 // DataLoss for damage.
 absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
-                                         std::int64_t first_slot, std::int64_t end_slot);
+                                         const ImportedSlots& owned, const ImportedSlots& saved);
 
 }  // namespace afo

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("tensorflow")
 
 from afo import embedding
-from afo.embedding.checkpoint import take_over
+from afo.embedding.checkpoint import TableSaver, restore, take_over
 from afo.embedding.merged_rows import merge_rows
-from afo.embedding.saved_tables import SavedTable, read_rows
+from afo.embedding.saved_tables import SavedTable, read_manifest, read_rows
 from afo.errors import DataError
+from afo.formats import manifest_file
 from saved_chain import block, save
 
 pytestmark = pytest.mark.tensorflow
@@ -27,6 +29,12 @@ def refused(url: str, words: str) -> None:
         read_rows(url)
     with pytest.raises(DataError, match=words):
         merge_rows(url, Path(url).parent)
+
+
+def rewritten(url: str, **changes: Any) -> str:
+    """A manifest as somebody would write it who knows how its checksum is computed."""
+    Path(url).write_bytes(manifest_file.encode(replace(read_manifest(url), **changes)))
+    return url
 
 
 @pytest.mark.parametrize("width", [0, 1, 3, 5, 12])
@@ -51,3 +59,34 @@ def test_weights_of_another_width_are_not_taken_over(new_group: Callable[[int], 
     embedding.get_embedding_variable("a", 4, optimizer=embedding.Adagrad(), group=group)
     with pytest.raises(DataError, match="rows of 1 floats of table `a`"):
         take_over(group, url, {"a"}, ())
+
+
+def test_a_file_of_a_server_that_there_is_not(tmp_path: Path) -> None:
+    """Nobody would read it, and nobody miss its rows."""
+    url = save(tmp_path / "s", TABLES, [[(0, block({1: 7.0}, 4))]])
+    rewritten(url, files=(replace(read_manifest(url).files[0], server=1),))
+    refused(url, r"rows-0000-0\.afo is of server 1, and its servers are 1")
+    url = save(tmp_path / "t", TABLES, [[(0, block({1: 7.0}, 4))]])
+    refused(rewritten(url, servers=(1 << 16) + 1), "no TablesManifest")
+
+
+@pytest.mark.parametrize("weights_only", [False, True])
+def test_a_key_of_another_server_than_its_file(
+    new_group: Callable[[int], Any], tmp_path: Path, weights_only: bool
+) -> None:
+    """Whoever owns it does not read this file."""
+
+    def tables() -> Any:
+        return embedding.get_embedding_variable("user", 4, optimizer=embedding.Adagrad(), group=new_group(2))
+
+    old = tables()
+    with embedding.EmbeddingTape():
+        embedding.embedding_lookup(old, np.arange(100))
+    url = TableSaver(old.group).save(str(tmp_path / "c"))
+    first, second = read_manifest(url).files
+    rewritten(url, files=(replace(first, server=1), replace(second, server=0)))
+    new = tables()
+    with pytest.raises(DataError, match=r"rows-000\d-0\.afo: a block of server \d of 2 names a key of another"):
+        take_over(new.group, url, {"user"}, ()) if weights_only else restore(new.group, url)
+    rewritten(url, files=(first, second))
+    assert restore(new.group, url) == 100
