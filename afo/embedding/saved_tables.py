@@ -90,14 +90,13 @@ def manifest_of(
 
 def read_manifest(url: str) -> TablesManifest:
     """Raises NotFound, or DataError for one that is damaged, malformed, of a format this program does not know, or that
-    names files elsewhere or of a server that it does not have."""
+    names files elsewhere, files of a server that it does not have, or two tables alike."""
     manifest = manifest_file.read(url, TablesManifest, _FORMATS)
     _check_servers(manifest, url)
+    if len({table.name for table in manifest.tables}) < len(manifest.tables):
+        raise manifest_file.damage_error(url, "it has two tables of one name")
     for entry in manifest.files:
         check_name(entry.file, url)
-        if entry.server >= manifest.servers:
-            why = f"{entry.file} is of server {entry.server}, and its servers are {manifest.servers}"
-            raise manifest_file.damage_error(url, why)
     return manifest
 
 
@@ -117,15 +116,15 @@ def _check_servers(manifest: TablesManifest, url: str) -> None:
         raise manifest_file.damage_error(url, str(error)) from error
     for entry in manifest.files:
         if entry.server >= slots.servers:
-            raise manifest_file.damage_error(
-                url, f"{entry.file} is of server {entry.server}, the last is {servers - 1}"
-            )
+            why = f"{entry.file} is of server {entry.server}, and its servers are {servers}"
+            raise manifest_file.damage_error(url, why)
 
 
 def chain(url: str, within: str | None = None) -> list[tuple[str, TablesManifest]]:
     """The whole checkpoint first, then its deltas up to `url`.
 
-    `within`: the directory that all of them lie in; a delta that stands on another place is a DataError.
+    `within`: the directory that all of them lie in; a delta that stands on another place is a DataError, and one whose
+    tables are others, for its files know them by their numbers.
     """
     found: list[tuple[str, TablesManifest]] = []
     following: str | None = url
@@ -133,9 +132,15 @@ def chain(url: str, within: str | None = None) -> list[tuple[str, TablesManifest
         if len(found) > MOST_DELTAS or following in (path for path, _ in found):
             raise DataError(f"{url}: its deltas do not lead to a whole checkpoint")
         manifest = read_manifest(following)
+        if found and _kinds(manifest) != _kinds(found[-1][1]):
+            raise DataError(f"{found[-1][0]}: its tables are not those of {following}, which it stands on")
         found.append((following, manifest))
         following = None if manifest.base is None else _base_of(following, manifest.base, within)
     return found[::-1]
+
+
+def _kinds(manifest: TablesManifest) -> list[tuple[str, int, str]]:
+    return [(table.name, table.dim, table.optimizer) for table in manifest.tables]
 
 
 def _base_of(url: str, reference: str, within: str | None) -> str:

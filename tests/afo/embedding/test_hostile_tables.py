@@ -90,3 +90,22 @@ def test_a_key_of_another_server_than_its_file(
         take_over(new.group, url, {"user"}, ()) if weights_only else restore(new.group, url)
     rewritten(url, files=(first, second))
     assert restore(new.group, url) == 100
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        TABLES[::-1],
+        TABLES[:1],
+        *((replace(TABLES[0], **other), TABLES[1]) for other in ({"dim": 2}, {"optimizer": "Ftrl"})),
+    ],
+)
+def test_a_delta_on_other_tables(tmp_path: Path, tables: tuple[SavedTable, ...]) -> None:
+    """Its files know tables by their numbers: rows would change places."""
+    save(tmp_path / "base", TABLES, [[(0, block({1: 7.0}, 4)), (1, block({2: 8.0}, 4))]])
+    refused(save(tmp_path / "delta", tables, [], tmp_path / "base"), "its tables are not those of .*base")
+
+
+def test_two_tables_of_one_name(tmp_path: Path) -> None:
+    url = save(tmp_path / "two", (TABLES[0], TABLES[0]), [[(0, block({1: 7.0}, 4)), (1, block({2: 8.0}, 4))]])
+    refused(url, "it has two tables of one name")
