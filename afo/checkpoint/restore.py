@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from afo import storage
-from afo.checkpoint import manifest
+from afo.checkpoint import manifest, tensor_file
 from afo.checkpoint.manifest import Part
 from afo.checkpoint.save import tensors
 from afo.embedding import checkpoint as tables
@@ -55,10 +55,12 @@ class CheckpointReader:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def whole(self, tensor: str) -> Any:
-        """A tensor saved in one part."""
-        [(_, array)] = self.parts(tensor)
-        return np.array(array)
+    def whole(self, tensor: str, dtype: str = "float32") -> Any:
+        """A tensor saved in one part. Raises DataError for another type or more parts."""
+        parts = self.parts(tensor, dtype)
+        if len(parts) > 1:
+            raise DataError(f"{self.url} has `{tensor}` in {len(parts)} parts, so it is of another model")
+        return np.array(parts[0][1])
 
     def table(self, tensor: str, rows: int, width: int) -> Any:
         """All rows of a table, in their order. Raises DataError if it has another shape."""
@@ -69,15 +71,15 @@ class CheckpointReader:
             target[...] = array
         return result
 
-    def parts(self, tensor: str) -> list[tuple[Part, Any]]:
-        """The files of a tensor as arrays that are read when they are used."""
+    def parts(self, tensor: str, dtype: str = "float32") -> list[tuple[Part, Any]]:
+        """The files of a tensor as arrays that are read when they are used. Raises DataError for another type."""
         if tensor not in self._parts:
             raise DataError(
                 f"{self.url} holds no `{tensor}`, so it is of another model or optimizer; it holds "
                 + ", ".join(self._parts)
             )
         return [
-            (part, np.load(path, mmap_mode="r" if part.parts > 1 else None, allow_pickle=False))
+            (part, tensor_file.load(path, f"{self.url}: {part.file}", dtype, mapped=part.parts > 1))
             for part, path in self._parts[tensor]
         ]
 
@@ -202,7 +204,7 @@ def _records_to_go_on_from(
     found = {}
     for name, record in parameters.records.items():
         held = [values[name] for values in survivors if name in values]
-        found[name] = value = held[0] if held else reader.whole(name)
+        found[name] = value = held[0] if held else reader.whole(name, record.dtype)
         if value.shape != record.shape:
             raise DataError(
                 f"{reader.url}: `{record.name}` has the shape {list(value.shape)} where this job needs"

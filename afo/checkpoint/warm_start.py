@@ -158,7 +158,8 @@ def _apply_moves(target: Any, reader: CheckpointReader, tensor: str, moves: tupl
     """`target` with parts of its last axis taken out of a tensor of the checkpoint."""
     if not moves:
         return target
-    result, given = np.atleast_1d(np.array(target)), np.atleast_1d(reader.whole(tensor))
+    result = np.atleast_1d(np.array(target))
+    given = np.atleast_1d(reader.whole(tensor, result.dtype.name))
     for move in moves:
         result[..., move.target : move.target + move.size] = given[..., move.source : move.source + move.size]
     return result.reshape(np.shape(target))

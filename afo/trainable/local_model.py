@@ -23,7 +23,7 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self.deep = form.dense(self._deep(reader)) if layout.has_deep else None
         self.wide = form.dense(self._wide(reader)) if layout.has_wide else None
         self.dense = _variable(reader.whole("dense"))
-        self.statistics = _variable(reader.whole("statistics"))
+        self.statistics = _variable(reader.whole("statistics", "float64"))
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
@@ -32,7 +32,7 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         if self.wide is not None:
             self.wide.load(self._wide(reader))
         self.dense.assign(reader.whole("dense"))
-        self.statistics.assign(reader.whole("statistics"))
+        self.statistics.assign(reader.whole("statistics", "float64"))
 
     def _deep(self, reader: CheckpointReader) -> Any:
         return reader.table("deep", self._layout.deep_rows, self._layout.dim)
@@ -74,14 +74,14 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
             for name, rows in reader.hash_tables(self._dims).items()
         }
         self.dense = _variable(reader.whole("dense"))
-        self.statistics = _variable(reader.whole("statistics"))
+        self.statistics = _variable(reader.whole("statistics", "float64"))
 
     def load(self, reader: CheckpointReader) -> None:
         """Take the values of another checkpoint, one after the other. Raises DataError if it is of another model."""
         for name, rows in reader.hash_tables(self._dims).items():
             self.tables[name].load(rows)
         self.dense.assign(reader.whole("dense"))
-        self.statistics.assign(reader.whole("statistics"))
+        self.statistics.assign(reader.whole("statistics", "float64"))
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
         """None of its own."""

@@ -32,7 +32,7 @@ class FakeCheckpointReader:
         """Rows of a table."""
         return self._normal(rows, width)
 
-    def whole(self, name: str) -> Any:
+    def whole(self, name: str, _dtype: str = "float32") -> Any:
         """The dense weights, or what was given."""
         return self._normal(self._dense) if name == "dense" else self._whole[name]
 
