@@ -110,13 +110,19 @@ class _Gathering:
         self._bytes = 0
 
     def add(self, block: SavedBlock, table: SavedTable, order: int) -> None:
-        """The block's records; all that wait are written where they are too many."""
-        rows, kind = block.rows, self._tables[block.number].record
-        records = np.zeros(len(rows.removed) + len(rows.keys), kind)
-        gone, there = records[: len(rows.removed)], records[len(rows.removed) :]
-        gone["key"], gone["order"] = rows.removed, order
-        there["key"], there["order"], there["weights"] = rows.keys, order + 1, rows.values[:, : table.dim]
-        self._waiting[block.number].append(records)
+        """The block's records; all that wait are written where they are too many, also in the middle of it."""
+        rows, most = block.rows, max(1, self._most // self._tables[block.number].record.itemsize)
+        for first in range(0, len(rows.removed), most):
+            self._add(block.number, rows.removed[first : first + most], order)
+        for first in range(0, len(rows.keys), most):
+            part = slice(first, first + most)
+            self._add(block.number, rows.keys[part], order + 1, rows.values[part, : table.dim])
+
+    def _add(self, number: int, keys: Any, order: int, weights: Any = 0) -> None:
+        """Records of these keys. A removed key takes as much as a row: a block of them grows to many times its size."""
+        records = np.empty(len(keys), self._tables[number].record)
+        records["key"], records["order"], records["weights"] = keys, order, weights
+        self._waiting[number].append(records)
         self._bytes += records.nbytes
         if self._bytes >= self._most:
             self.write()

@@ -167,13 +167,13 @@ class SavedBlock(NamedTuple):
 def file_blocks(url: str, manifest: TablesManifest, entry: RowsFile) -> Iterator[SavedBlock]:
     """The blocks of a file of `manifest`, which lies at `url`.
 
-    Each block is whole. Raises DataError for a damaged file, at the latest at its end: nothing that came before counts
-    then.
+    Each block is whole, and no more than the manifest says is read. Raises DataError for a damaged file, at the latest
+    at its end: nothing that came before counts then.
     """
     path = storage.join(storage.parent(url), entry.file)
     checksum, size = google_crc32c.Checksum(), 0
     with storage.open_input(path) as file:
-        for number, block in row_block.read_blocks(file, path):
+        for number, block in row_block.read_blocks(file, path, entry.size):
             if number >= len(manifest.tables):
                 raise DataError(f"{path} is damaged: it names table {number} of {len(manifest.tables)}")
             for piece in (row_block.head_of(number, block), block):

@@ -1,9 +1,11 @@
 """Saved tables whose checksums are right and whose contents cannot be: every reader refuses them."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -13,7 +15,7 @@ pytest.importorskip("tensorflow")
 from afo import embedding
 from afo.embedding.checkpoint import TableSaver, restore, take_over
 from afo.embedding.merged_rows import merge_rows
-from afo.embedding.saved_tables import SavedTable, read_manifest, read_rows
+from afo.embedding.saved_tables import RowsFile, SavedTable, chain, read_manifest, read_rows
 from afo.errors import DataError
 from afo.formats import manifest_file
 from saved_chain import block, save
@@ -109,3 +111,61 @@ def test_a_delta_on_other_tables(tmp_path: Path, tables: tuple[SavedTable, ...])
 def test_two_tables_of_one_name(tmp_path: Path) -> None:
     url = save(tmp_path / "two", (TABLES[0], TABLES[0]), [[(0, block({1: 7.0}, 4)), (1, block({2: 8.0}, 4))]])
     refused(url, "it has two tables of one name")
+
+
+def peak_of(use: Callable[[], object]) -> int:
+    """Bytes of memory that were taken at once."""
+    tracemalloc.start()
+    try:
+        use()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_is_read_no_further_than_its_manifest_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the sizes there it is decided what may be read into memory."""
+    large = block({}, 4)._replace(removed=np.zeros(1 << 20, np.int64))
+    url = save(tmp_path / "large", TABLES, [[(0, block({1: 7.0}, 4)), (0, large)]])
+    rewritten(url, files=(replace(read_manifest(url).files[0], size=200),))
+    manifests = chain(url)
+    monkeypatch.setattr("afo.embedding.saved_tables.chain", lambda *_: manifests)
+
+    def read() -> None:
+        with pytest.raises(DataError, match="is damaged: a block of 8388636 bytes"):
+            read_rows(url)
+
+    assert peak_of(read) < 4 << 20
+
+
+def test_a_block_that_claims_more_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = save(tmp_path / "claim", TABLES, [])
+    content = b"\0\0\0\0" + (1 << 31).to_bytes(8, "little") + bytes(100)
+    (tmp_path / "claim" / "rows").write_bytes(content)
+    entry = RowsFile("rows", 0, (1 << 31) + 12, google_crc32c.value(content))
+    manifests = chain(rewritten(url, files=(entry,)))
+    monkeypatch.setattr("afo.embedding.saved_tables.chain", lambda *_: manifests)
+
+    def read() -> None:
+        with pytest.raises(DataError, match="is cut off: 100 bytes are there where 2147483648 should be"):
+            read_rows(url)
+
+    assert peak_of(read) < 64 << 20
+
+
+def test_a_block_of_removed_keys_is_merged_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each becomes a record as wide as a row."""
+    count, gathered = 100_000, 1 << 18
+    removed = block({}, 64)._replace(removed=np.arange(count))
+    rows = block(dict.fromkeys(range(10), 3.0), 64)
+    url = save(tmp_path / "gone", [SavedTable("a", 64, "Adagrad", 1)], [[(0, removed), (0, rows)]])
+    manifests = chain(url)
+    monkeypatch.setattr("afo.embedding.merged_rows.chain", lambda *_: manifests)
+    found: list[int] = []
+
+    def merge() -> None:
+        for piece in merge_rows(url, tmp_path, gathered=gathered)["a"].pieces():
+            found.extend(piece.keys.tolist())
+
+    assert peak_of(merge) < 8 << 20
+    assert found == list(range(10))
