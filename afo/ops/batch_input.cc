@@ -19,6 +19,12 @@ absl::StatusOr<const std::uint32_t*> PerKey(const BatchInput& in, const tensorfl
   return reinterpret_cast<const std::uint32_t*>(tensor.flat<int32_t>().data());
 }
 
+absl::Status CheckScalar(const tensorflow::Tensor& tensor, const char* name) {
+  if (tensor.dims() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be a scalar, and has the shape ",
+                                                 tensor.shape().DebugString()));
+}
+
 }  // namespace
 
 absl::StatusOr<BatchInput> ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers) {
@@ -64,12 +70,16 @@ std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, t
   return found;
 }
 
-std::uint32_t StepOf(const tensorflow::Tensor& step) {
+// A graph may bring any shape, and to read a scalar out of another ends the process.
+absl::StatusOr<std::uint32_t> StepOf(const tensorflow::Tensor& step) {
+  TF_RETURN_IF_ERROR(CheckScalar(step, "a step"));
   return static_cast<std::uint32_t>(std::clamp<int64_t>(step.scalar<int64_t>()(), 0, kFreeStep - 1));
 }
 
-StepInfo StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
-  return {schedule.scalar<float>()(), StepOf(step)};
+absl::StatusOr<StepInfo> StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
+  TF_RETURN_IF_ERROR(CheckScalar(schedule, "the schedule"));
+  TF_ASSIGN_OR_RETURN(const std::uint32_t at, StepOf(step));
+  return StepInfo{schedule.scalar<float>()(), at};
 }
 
 }  // namespace afo

@@ -27,9 +27,9 @@ absl::StatusOr<std::vector<RowGradients>> GradientsPerTable(const BatchInput& in
 // none.
 std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, tensorflow::Tensor* rows);
 
-// A step as a row has it.
-std::uint32_t StepOf(const tensorflow::Tensor& step);
+// A step as a row has it, of an int64 scalar.
+absl::StatusOr<std::uint32_t> StepOf(const tensorflow::Tensor& step);
 // Scalars `schedule` (float) and `step` (int64).
-StepInfo StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
+absl::StatusOr<StepInfo> StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
 
 }  // namespace afo

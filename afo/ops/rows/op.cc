@@ -110,8 +110,8 @@ class ApplyRowsOp : public OpKernel {
                                                         gradients.NumElements())));
     OP_REQUIRES_VALUE(const std::vector<RowGradients> of, context,
                       GradientsPerTable(in, gradients.flat<float>().data(), context->input(3), context->input(4)));
-    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, StepInfoOf(context->input(6), context->input(7)),
-                                           ThreadsOf(context))));
+    OP_REQUIRES_VALUE(const StepInfo info, context, StepInfoOf(context->input(6), context->input(7)));
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, info, ThreadsOf(context))));
   }
 
  private:
@@ -165,7 +165,8 @@ class EvictRowsOp : public OpKernel {
     OP_REQUIRES_OK(context,
                    tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
     OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
-    const std::uint32_t step = StepOf(context->input(1)), oldest = StepOf(context->input(2));
+    OP_REQUIRES_VALUE(const std::uint32_t step, context, StepOf(context->input(1)));
+    OP_REQUIRES_VALUE(const std::uint32_t oldest, context, StepOf(context->input(2)));
     Tensor* evicted = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {static_cast<int64_t>(found.size())}, &evicted));
     for (std::size_t i = 0; i < found.size(); ++i) {

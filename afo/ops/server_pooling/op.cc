@@ -376,6 +376,7 @@ class ApplyPooledOp : public PooledBase {
 
   void Compute(OpKernelContext* context) override {
     OP_REQUIRES_VALUE(const Inputs in, context, Read(context));
+    OP_REQUIRES_VALUE(const StepInfo info, context, StepInfoOf(context->input(11), context->input(12)));
     const auto given = context->input(10).flat<T>();
     OP_REQUIRES(context, given.size() == in.first_out.back(),
                 absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.first_out.back(),
@@ -388,8 +389,7 @@ class ApplyPooledOp : public PooledBase {
     gradients.resize(given.size());
     for (int64_t i = 0; i < given.size(); ++i) gradients[i] = static_cast<float>(given(i));
     SumByRow(context, in, gradients, sums.data());
-    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, StepInfoOf(context->input(11), context->input(12)),
-                                           ThreadsOf(context))));
+    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, info, ThreadsOf(context))));
   }
 
  private:

@@ -117,6 +117,26 @@ def test_updates_of_other_sizes(ops: Any, tables: Any, rows: Any, counts: Any, f
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(("schedule", "step"), [(1.0, []), (1.0, [1, 2]), ([], 1), ([1.0], 1)])
+def test_numbers_of_another_rank(ops: Any, tables: Any, schedule: Any, step: Any) -> None:
+    """TensorFlow ends the process where one that is no scalar is read as one."""
+    nothing = tf.constant([], tf.int32)
+    with pytest.raises(InvalidArgument, match="must be a scalar, and has the shape"):
+        ops.afo_apply_rows(
+            tables, [1], [0, 1], nothing, nothing, tf.ones([2]), tf.constant(schedule, tf.float32),
+            tf.constant(step, tf.int64), numbers=[0],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "oldest"), [([], 0), (0, [[1, 2]]), ([5], 0)])
+def test_evictions_at_steps_of_another_rank(ops: Any, tables: Any, step: Any, oldest: Any) -> None:
+    with pytest.raises(InvalidArgument, match="a step must be a scalar, and has the shape"):
+        ops.afo_evict_rows(
+            tables, tf.constant(step, tf.int64), tf.constant(oldest, tf.int64), numbers=[0], unused_steps=[5],
+            l2_weights=[0.0], capacities=[0],
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("rows", [[-1, -1], [5, 10**6], [1, 0]])
 def test_row_numbers_are_a_hint_and_never_believed(ops: Any, tables: Any, rows: list[int]) -> None:
     keys = np.array([11, 12], np.int64)

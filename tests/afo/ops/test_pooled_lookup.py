@@ -53,10 +53,14 @@ def inputs(**changed: Any) -> list[Any]:
     return [tf.constant(value, KINDS[name]) for name, value in {**GIVEN, **changed}.items()]
 
 
-def apply(tables: Any, *, rows: Any = (), counts: Any = (), gradients: Any = (1.0, 1, 1, 1), **changed: Any) -> None:
+def apply(
+    tables: Any, *, rows: Any = (), counts: Any = (), gradients: Any = (1.0, 1, 1, 1), schedule: Any = 1.0,
+    step: Any = 0, **changed: Any,
+) -> None:  # fmt: skip
     load().afo_apply_pooled(
         tables, *inputs(**changed), tf.constant(rows, tf.int32), tf.constant(counts, tf.int32),
-        tf.constant(gradients, tf.float32), 1.0, tf.constant(0, tf.int64), **ATTRIBUTES,
+        tf.constant(gradients, tf.float32), tf.constant(schedule, tf.float32), tf.constant(step, tf.int64),
+        **ATTRIBUTES,
     )  # fmt: skip
 
 
@@ -76,6 +80,9 @@ def test_bags_that_do_not_fit(tables: Any, changed: dict[str, Any], words: str) 
         ({"gradients": [1.0]}, "gradients must have 4 elements, and have 1"),
         ({"rows": [1]}, "rows must be empty or have 2"),
         ({"counts": [1, 2, 3]}, "counts must be empty or have 2"),
+        ({"schedule": []}, "the schedule must be a scalar, and has the shape"),
+        ({"step": []}, "a step must be a scalar, and has the shape"),
+        ({"step": [1, 2]}, "a step must be a scalar, and has the shape"),
     ],
 )
 def test_updates_that_do_not_fit(tables: Any, changed: dict[str, Any], words: str) -> None:
