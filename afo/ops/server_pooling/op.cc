@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,18 @@ using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
 constexpr int64_t kNear = 1 << 16;
+// What a thread sums up in float before it is made short, in samples.
+constexpr int64_t kSumsAtOnce = 256;
+
+// A few keys may ask for more rows than there is memory; an exception would end the server.
+absl::Status MakeRoom(int64_t floats, std::vector<float>& room) {
+  try {
+    room.resize(floats);
+    return absl::OkStatus();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", floats, " floats of a batch"));
+  }
+}
 
 REGISTER_OP("AfoBagsByServer")
     .Input("splits: num_servers * int32")
@@ -329,7 +342,7 @@ class PoolRowsOp : public PooledBase {
     OP_REQUIRES_OK(context,
                    context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &numbers));
     thread_local std::vector<float> rows;
-    rows.resize(in.floats.back());
+    OP_REQUIRES_OK(context, MakeRoom(in.floats.back(), rows));
     const std::vector<LookupOutput> to = OutputsPerTable(in, rows.data(), insert_ ? numbers : nullptr);
     if (insert_) {
       OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, to, ThreadsOf(context))));
@@ -358,11 +371,15 @@ class PoolRowsOp : public PooledBase {
       Pool(rows, bags, first, last, out);
     } else {
       // Sums in float; only what goes over the wire is short.
-      std::vector<float> sums(static_cast<std::size_t>((last - first) * rows.dim));
-      Bags mine = bags;
-      mine.splits += first;
-      Pool(rows, mine, 0, last - first, sums.data());
-      for (std::size_t i = 0; i < sums.size(); ++i) out[first * rows.dim + i] = static_cast<T>(sums[i]);
+      std::vector<float> sums;
+      for (int64_t begin = first; begin < last; begin += kSumsAtOnce) {
+        const int64_t samples = std::min(kSumsAtOnce, last - begin);
+        sums.assign(static_cast<std::size_t>(samples * rows.dim), 0.0f);
+        Bags mine = bags;
+        mine.splits += begin;
+        Pool(rows, mine, 0, samples, sums.data());
+        for (std::size_t i = 0; i < sums.size(); ++i) out[begin * rows.dim + i] = static_cast<T>(sums[i]);
+      }
     }
   }
 
@@ -382,27 +399,28 @@ class ApplyPooledOp : public PooledBase {
                 absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.first_out.back(),
                                                         " elements, and have ", given.size())));
     // Kept, for fresh memory costs more than the work on it.
-    thread_local std::vector<float> gradients, sums;
-    sums.assign(in.floats.back(), 0.0f);
+    thread_local std::vector<float> gradients, sums, rows;
+    OP_REQUIRES_OK(context, MakeRoom(in.floats.back(), sums));
+    OP_REQUIRES_OK(context, MakeRoom(in.floats.back(), rows));
+    OP_REQUIRES_OK(context, MakeRoom(given.size(), gradients));
+    std::fill(sums.begin(), sums.end(), 0.0f);
     OP_REQUIRES_VALUE(const std::vector<RowGradients> of, context,
                       GradientsPerTable(in, sums.data(), context->input(8), context->input(9)));
-    gradients.resize(given.size());
     for (int64_t i = 0; i < given.size(); ++i) gradients[i] = static_cast<float>(given(i));
-    SumByRow(context, in, gradients, sums.data());
+    SumByRow(context, in, gradients, rows.data(), sums.data());
     OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, info, ThreadsOf(context))));
   }
 
  private:
-  // Adds to `sums`, flat as the rows.
-  void SumByRow(OpKernelContext* context, const Inputs& in, const std::vector<float>& gradients, float* sums) const {
+  // Adds to `sums`, flat as the rows, for which `rows` is room.
+  void SumByRow(OpKernelContext* context, const Inputs& in, const std::vector<float>& gradients, float* rows,
+                float* sums) const {
     // A norm that shortens rows is in the gradient: by the rows as they are now, newer perhaps than what was pooled.
-    thread_local std::vector<float> rows;
-    rows.resize(in.floats.back());
     if (std::any_of(in.bags.begin(), in.bags.end(), [](const Bags& bags) { return bags.max_norm > 0; })) {
-      Lookup(in.parts, OutputsPerTable(in, rows.data(), nullptr), ThreadsOf(context));
+      Lookup(in.parts, OutputsPerTable(in, rows, nullptr), ThreadsOf(context));
     }
     for (std::size_t run = 0; run < in.bags.size(); ++run) {
-      PoolGradient(RowsOf(in, run, sums), RowsOf<const float>(in, run, rows.data()), in.bags[run],
+      PoolGradient(RowsOf(in, run, sums), RowsOf<const float>(in, run, rows), in.bags[run],
                    gradients.data() + in.first_out[run], 0, 1);
     }
   }

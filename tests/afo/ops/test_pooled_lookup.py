@@ -1,5 +1,9 @@
 """What a graph may hand to the operations that pool on a server."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,9 +44,13 @@ DAMAGED = [
 
 @pytest.fixture(scope="module")
 def tables() -> Any:
-    handle = load().afo_embedding_tables(shared_name="test/pooled")
+    return new_tables("test/pooled", 2)
+
+
+def new_tables(name: str, dim: int) -> Any:
+    handle = load().afo_embedding_tables(shared_name=name)
     load().afo_add_table(
-        handle, number=0, dim=2, rule="sgd", slots=0, option_names=["learning_rate"], options=[1.0],
+        handle, number=0, dim=dim, rule="sgd", slots=0, option_names=["learning_rate"], options=[1.0],
         distribution="constant", initializer_names=["value"], initializer=[1.0], seed=0, shard_bits=1, min_count=1,
         probability=1.0, default_value=0.0, max_element_size=0, false_positive_probability=0.01,
     )  # fmt: skip
@@ -97,6 +105,45 @@ def test_as_they_should_be(tables: Any) -> None:
     found = load().afo_pool_rows(tables, *inputs(), insert=False, T=tf.bfloat16, **ATTRIBUTES)
     # Key 5 lost the first sample's gradient, key 6 both.
     np.testing.assert_array_equal(tf.cast(found.pooled, tf.float32), [-10, -22, -10, -21])
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """One GiB more than this process has."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_rows_for_which_there_is_no_memory() -> None:
+    """Two megabytes of keys of a wide table are four gigabytes of rows: an error, and the server goes on."""
+    handle, count = new_tables("test/pooled/wide", 4096), 1 << 18
+    given = inputs(keys=range(count), splits=[0, count], samples=[0], lengths=[], near=[])
+    nothing = tf.constant([], tf.int32)
+    no_memory = pytest.raises(tf.errors.ResourceExhaustedError, match="no memory is left for 1073741824 floats")
+    with no_memory, little_memory():
+        load().afo_pool_rows(handle, *given, insert=False, T=tf.float32, **ATTRIBUTES)
+    with no_memory, little_memory():
+        load().afo_apply_pooled(
+            handle, *given, nothing, nothing, tf.constant([], tf.float32), 1.0, tf.constant(0, tf.int64), **ATTRIBUTES
+        )
+
+
+def test_many_samples_are_pooled_as_few_are(tables: Any) -> None:
+    """In bfloat16 a thread sums up some at a time."""
+    samples = 1000
+    given = inputs(keys=[51, 52], samples=[samples], lengths=[1] * samples, near=[0, 1] * (samples // 2))
+    load().afo_pool_rows(tables, *given, insert=True, T=tf.float32, **ATTRIBUTES)
+    apply(
+        tables, keys=[51, 52], samples=[2], lengths=[1, 1], near=[0, 1], gradients=[1.0, 2.0, 3.0, 4.0]
+    )  # fmt: skip
+    found = load().afo_pool_rows(tables, *given, insert=False, T=tf.bfloat16, **ATTRIBUTES)
+    pooled = tf.cast(found.pooled, tf.float32).numpy().reshape(-1, 4)
+    np.testing.assert_array_equal(pooled, [[0, -1, -2, -3]] * (samples // 2))
 
 
 @pytest.mark.parametrize(
