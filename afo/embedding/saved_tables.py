@@ -35,8 +35,8 @@ MOST_DELTAS = 200
 #: Slots of keys that servers share (afo/core/hash.h).
 _MOST_SERVERS = 1 << 16
 
-
-Count = Annotated[int, Meta(ge=0)]
+#: As the engine counts.
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -169,3 +169,10 @@ def test_a_block_of_removed_keys_is_merged_a_part_at_a_time(tmp_path: Path, monk
 
     assert peak_of(merge) < 8 << 20
     assert found == list(range(10))
+
+
+@pytest.mark.parametrize(("server", "powers"), [(0, 1 << 63), (1 << 63, 0)])
+def test_numbers_that_the_engine_cannot_count(tmp_path: Path, server: int, powers: int) -> None:
+    url = save(tmp_path / "n", TABLES, [[(0, block({1: 7.0}, 4))]])
+    file, table = replace(read_manifest(url).files[0], server=server), replace(TABLES[0], powers=powers)
+    refused(rewritten(url, tables=(table, TABLES[1]), files=(file,)), "no TablesManifest")
