@@ -43,11 +43,14 @@ REGISTER_OP("AfoUnique")
       TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &servers));
       TF_RETURN_IF_ERROR(c->GetAttr("num_tables", &tables));
       for (int i = 0; i < 3 * servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-      for (int i = servers; i < 2 * servers; ++i) c->set_output(i, c->Vector(tables + 1));
+      for (int i = servers; i < 2 * servers; ++i) c->set_output(i, c->Vector(int64_t{tables} + 1));
       c->set_output(3 * servers, c->Vector(InferenceContext::kUnknownDim));
       c->set_output(3 * servers + 1, c->Vector(runs));
       return absl::OkStatus();
     });
+
+// Tables times servers, whose keys are counted each: far more than any job has.
+constexpr int64_t kMostParts = 1 << 24;
 
 class UniqueOp : public OpKernel {
  public:
@@ -63,6 +66,8 @@ class UniqueOp : public OpKernel {
     OP_REQUIRES(context, slots_.servers() == static_cast<std::uint32_t>(servers_),
                 absl::InvalidArgumentError(absl::StrCat("slot_starts of ", starts.size(), " servers, and num_servers is ",
                                                         servers_, ": give each server its first slot")));
+    OP_REQUIRES(context, int64_t{tables_} * servers_ <= kMostParts,
+                absl::InvalidArgumentError(absl::StrCat("tables times servers may be ", kMostParts)));
     for (const int table : run_tables_) {
       OP_REQUIRES(context, table >= 0 && table < tables_, absl::InvalidArgumentError("run_tables names no table"));
     }

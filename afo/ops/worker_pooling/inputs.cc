@@ -49,6 +49,9 @@ PoolBase::PoolBase(OpKernelConstruction* context) : OpKernel(context) {
   const auto runs = static_cast<std::size_t>(runs_);
   OP_REQUIRES(context, combiners_.size() == runs && max_norms_.size() == runs,
               absl::InvalidArgumentError("a table, a combiner and a norm for each run"));
+  // Negative widths could add up to the floats of an answer, and rows lie outside of it.
+  OP_REQUIRES(context, std::all_of(dims_.begin(), dims_.end(), [](int32_t dim) { return dim >= 1 && dim <= kMaxDim; }),
+              absl::InvalidArgumentError(absl::StrCat("the width of a table is 1 to ", kMaxDim)));
   for (int i = 0; i < runs_; ++i) {
     OP_REQUIRES(context,
                 run_tables_[i] >= 0 && run_tables_[i] < static_cast<int>(dims_.size()) && combiners_[i] >= 0 &&

@@ -206,6 +206,10 @@ class TestPooling:
             ({"combiners": [0, 9]}, "out of its range"),
             ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
             ({"num_outputs": 3}, "an output for each run, or one for all"),
+            # Widths whose sum is that of the answer, and rows outside of it.
+            ({"values": ([], []), "splits": ([0, 9, 18], [0, 0, 0]), "dims": [4, -4]}, "the width of a table is 1 to 4096"),
+            ({"dims": [2, 0]}, "the width of a table is 1 to 4096"),
+            ({"dims": [2, 4097]}, "the width of a table is 1 to 4096"),
             (
                 {"num_outputs": 1, "places": [0, 0, 0, 0, 0], "lengths": [3, 2]},
                 "a multiple of 2 samples, and run 0 has 3",
@@ -241,3 +245,9 @@ def test_the_keys_of_a_batch_by_server(ops: Any) -> None:
         assert sum(int(tf.reduce_sum(each)) for each in found.counts) == 801
         different = {(table, key) for run, table in zip(runs, tables, strict=True) for key in run.tolist()}
         assert sum(each.shape[0] for each in found.keys) == len(different)
+
+
+@pytest.mark.parametrize(("tables", "servers"), [(2**31 - 1, 1), (1 << 23, 3)])
+def test_more_tables_than_can_be_counted(ops: Any, tables: int, servers: int) -> None:
+    with pytest.raises((InvalidArgument, ValueError), match="tables times servers may be 16777216"):
+        ops.afo_unique([tf.constant([1], tf.int64)], run_tables=[0], num_tables=tables, num_servers=servers)
