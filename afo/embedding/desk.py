@@ -62,8 +62,8 @@ def _answer(tables: OwnTables, words: bytes) -> None:
     try:
         answer = _do(tables, desk_messages.decode_request(words))
     except AfoError as error:
-        LOG.warning("what was asked of these tables could not be done: %s", one_line(str(error)))
-        answer = desk_messages.failure_of(error)
+        answer = failed = desk_messages.failure_of(error)
+        LOG.warning("what was asked of these tables could not be done: %s", one_line(failed.text))
     except Exception as error:
         traceback.print_exc()
         answer = desk_messages.failure_of(error)

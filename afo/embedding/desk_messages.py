@@ -10,11 +10,18 @@ from afo import errors
 from afo.embedding.saved_tables import Count, RowsFile, TablesManifest
 from afo.embedding.slot_map import SlotMap
 from afo.errors import AfoError, ProtocolError
+from afo.job.section import MOST_INT
 from afo.rpc.messages import ServerPart
 
 #: One program starts all processes of a generation, so both sides have the same.
 VERSION = 2
 _NO_MEMORY = "ResourceExhausted"
+#: Characters of an answer's text: a request may be as long as it likes, and its error quotes it.
+_MOST_TEXT = 4000
+
+#: The desk's functions take what is beyond these for another number.
+_Table = Annotated[int, Meta(ge=0, le=MOST_INT)]
+_Epoch = Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,14 +37,14 @@ class SaveRequest(_Message, frozen=True, tag="save"):
     url: str
     server: Count
     parts: Annotated[int, Meta(ge=1, le=256)]
-    since: tuple[Annotated[int, Meta(ge=-1)], ...]
+    since: tuple[_Epoch, ...]
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where rows of table `saved` of a manifest go: to table `number`, with their slots or without."""
 
-    saved: Count
-    number: Count
+    saved: _Table
+    number: _Table
     weights_only: bool = False
 
 
@@ -128,9 +135,9 @@ def _decode(content: bytes, kind: object, word: str) -> object:
 def failure_of(error: Exception) -> Failed:
     """What is answered in place of raising `error`."""
     if isinstance(error, MemoryError):
-        return Failed(error=_NO_MEMORY, text=str(error))
+        return Failed(error=_NO_MEMORY, text=str(error)[:_MOST_TEXT])
     known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-    return Failed(error=next(known, AfoError.__name__), text=errors.in_words(error))
+    return Failed(error=next(known, AfoError.__name__), text=errors.in_words(error)[:_MOST_TEXT])
 
 
 def error_of(failed: Failed) -> Exception:

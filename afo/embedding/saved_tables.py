@@ -33,7 +33,7 @@ _PIECE_BYTES = 16 << 20
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
 #: Slots of keys that servers share (afo/core/hash.h).
-_MOST_SERVERS = 1 << 16
+MOST_SERVERS = 1 << 16
 
 #: As the engine counts.
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -62,7 +62,7 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     `slot_starts`: the first slot of each server; None: the servers had equal ranges."""
 
     version: int
-    servers: Annotated[int, Meta(ge=1, le=_MOST_SERVERS)]
+    servers: Annotated[int, Meta(ge=1, le=MOST_SERVERS)]
     base: str | None
     tables: tuple[SavedTable, ...]
     files: tuple[RowsFile, ...]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ std::int64_t Refuse(const absl::Status& status, Bytes* problem) {
 absl::StatusOr<Table*> FindTable(std::int64_t request, std::int64_t number) {
   const std::shared_ptr<DeskRequest> found = Desk::OfProcess().Find(request);
   if (found == nullptr) return absl::NotFoundError("this request is answered already");
+  if (number < 0 || number > std::numeric_limits<std::int32_t>::max()) {
+    return absl::FailedPreconditionError("there is no embedding table of this number");
+  }
   // Tables never go while their resource is there, and the caller has a request that holds it.
   const auto tables = found->tables->Find({static_cast<std::int32_t>(number)});
   if (!tables.ok()) return tables.status();

@@ -1,5 +1,6 @@
 """Requests to the desk: their words and versions, what becomes of an error, and a process in which nobody answers."""
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from afo.embedding.desk_messages import Failed, LoadRequest, SavedRows, SaveRequ
 from afo.embedding.saved_tables import RowsFile, TablesManifest  # noqa: E402
 from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.errors import AfoError, DataError, NoSpaceLeft, ProtocolError, StorageError  # noqa: E402
+from afo.ops import own_tables  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 from afo.rpc.messages import ServerPart  # noqa: E402
 
@@ -64,6 +66,12 @@ def test_an_answer_arrives_as_it_was() -> None:
             b'{"type": "load", "version": 2, "server": 0, "slots": {"starts": [3]}, "sources": [], "targets": []}',
             "this is no save or load request: the first start of a slot map is 3; give 0",
         ),
+        (b'{"type": "save", "version": 2, "url": "u", "server": 0, "parts": 1, "since": [18446744073709551615]}', "<="),
+        (
+            b'{"type": "load", "version": 2, "server": 0, "slots": {"starts": [0]}, "sources": [],'
+            b' "targets": [{"saved": 0, "number": 4294967296}]}',
+            "<= 2147483647",
+        ),
         (b'{"type": "stop"}', "missing required field `version`"),
         (b"\xff", "this is no save or load request"),
         (b"", "this is no save or load request"),
@@ -112,6 +120,38 @@ class TestInThisProcess:
     def test_a_malformed_request_is_answered_by_an_error(self, new_group: Any) -> None:
         with pytest.raises(ProtocolError, match="this is no save or load request"):
             raise answered(self.group(new_group), b"{}")
+
+    def test_the_answer_to_a_long_request_is_short(self, new_group: Any) -> None:
+        words = b'{"type": "%s", "version": 1}' % (b"x" * (3 << 20))
+        with pytest.raises(ProtocolError, match="this is no save or load request") as caught:
+            raise answered(self.group(new_group), words)
+        assert len(str(caught.value)) <= 4000
+
+    def test_a_table_of_a_number_that_is_none(self, new_group: Any) -> None:
+        """Table 0 is there, and no other that has its low bits."""
+        handle, found = self.group(new_group).handle(0), list[str]()
+
+        def answer() -> None:
+            taken = None
+            while taken is None:
+                taken = own_tables.take(0.1)
+            try:
+                for number in (1 << 32, -(1 << 32)):
+                    with pytest.raises(own_tables.Refusal) as caught:
+                        taken[0].export_block(number, 0, 1, 1 << 20, -1, 0)
+                    found.append(str(caught.value))
+            finally:
+                taken[0].answer(b"done")
+
+        own_tables.open_desk()
+        attendant = threading.Thread(target=answer)
+        attendant.start()
+        try:
+            load().afo_ask_desk(handle, "me", b"")
+        finally:
+            attendant.join()
+            own_tables.close_desk()
+        assert found == ["there is no embedding table of this number"] * 2
 
     def test_a_request_that_does_not_reach_the_desk_ends_the_attendant(self) -> None:
         with pytest.raises(tf.errors.NotFoundError), desk.attended():
