@@ -1,6 +1,7 @@
 #include "afo/ops/batch_input.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -79,7 +80,9 @@ absl::StatusOr<std::uint32_t> StepOf(const tensorflow::Tensor& step) {
 absl::StatusOr<StepInfo> StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step) {
   TF_RETURN_IF_ERROR(CheckScalar(schedule, "the schedule"));
   TF_ASSIGN_OR_RETURN(const std::uint32_t at, StepOf(step));
-  return StepInfo{schedule.scalar<float>()(), at};
+  const float factor = schedule.scalar<float>()();
+  if (!std::isfinite(factor)) return absl::InvalidArgumentError(absl::StrCat("the schedule is ", factor));
+  return StepInfo{factor, at};
 }
 
 }  // namespace afo

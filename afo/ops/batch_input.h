@@ -29,7 +29,7 @@ std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, t
 
 // A step as a row has it, of an int64 scalar.
 absl::StatusOr<std::uint32_t> StepOf(const tensorflow::Tensor& step);
-// Scalars `schedule` (float) and `step` (int64).
+// Scalars `schedule` (float, finite: what every row is multiplied by) and `step` (int64).
 absl::StatusOr<StepInfo> StepInfoOf(const tensorflow::Tensor& schedule, const tensorflow::Tensor& step);
 
 }  // namespace afo

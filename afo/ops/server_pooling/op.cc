@@ -151,7 +151,12 @@ class BagsByServerOp : public OpKernel {
     }
     for (int server = 0; server < servers_; ++server) {
       const auto ends = splits[server].flat<int32_t>();
-      const bool is_near = ends.size() == 0 || ends(ends.size() - 1) <= kNear;
+      const int32_t keys = ends.size() == 0 ? 0 : ends(ends.size() - 1);
+      const bool is_near = keys <= kNear;
+      const std::vector<int32_t>& numbers = parts[server].numbers;
+      // One that names no key might not fit into the bits that are sent.
+      OP_REQUIRES(context, std::all_of(numbers.begin(), numbers.end(), [keys](int32_t each) { return each < keys; }),
+                  absl::InvalidArgumentError("a place names no key"));
       OP_REQUIRES_OK(context, Emit(context, server, parts[server], is_near));
     }
   }

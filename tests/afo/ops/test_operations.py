@@ -128,6 +128,15 @@ def test_numbers_of_another_rank(ops: Any, tables: Any, schedule: Any, step: Any
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("schedule", [np.nan, np.inf, -np.inf])
+def test_a_schedule_that_no_row_would_outlive(ops: Any, tables: Any, schedule: float) -> None:
+    nothing = tf.constant([], tf.int32)
+    with pytest.raises(InvalidArgument, match="the schedule is"):
+        ops.afo_apply_rows(
+            tables, [1], [0, 1], nothing, nothing, tf.ones([2]), schedule, tf.constant(1, tf.int64), numbers=[0]
+        )
+
+
 @pytest.mark.parametrize(("step", "oldest"), [([], 0), (0, [[1, 2]]), ([5], 0)])
 def test_evictions_at_steps_of_another_rank(ops: Any, tables: Any, step: Any, oldest: Any) -> None:
     with pytest.raises(InvalidArgument, match="a step must be a scalar, and has the shape"):

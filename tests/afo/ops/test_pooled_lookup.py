@@ -152,6 +152,8 @@ def test_many_samples_are_pooled_as_few_are(tables: Any) -> None:
         ({"bags": [0, 3]}, "bags must not fall"),
         ({"bags": [2, 1, 2]}, "bags must not fall"),
         ({"places": [-1, 0]}, "names no server"),
+        ({"places": [1, 0]}, "a place names no key"),
+        ({"places": [1 << 16, 0]}, "a place names no key"),
         ({"weights": [1.0]}, "a weight for each id"),
         ({"lengths": [3]}, "lengths and places do not agree"),
         ({"lengths": [-1]}, "lengths and places do not agree"),
