@@ -15,6 +15,8 @@ FEW_STEPS = 100
 LABEL_RECORDS = (200, 20_000)
 #: Memory below which a task, with TensorFlow, and an Application Master cannot run, and what may be meant as GiB.
 LEAST_MIB, LEAST_MASTER_MIB, MOST_GUESSED_GIB = 256, 64, 64
+#: Splits that one worker may hold: that which it reads, and the next.
+SPLITS_HELD = 2
 #: Processes of a local job on one core, above which they mostly wait for each other.
 PROCESSES_PER_CORE = 4
 #: Share of `decay_steps` that a job should make: by an exponential decay the rate falls a little in each.
@@ -51,11 +53,17 @@ def small_containers(job: Job) -> Iterator[str]:
 
 def _idle_workers(job: Job, splits: int) -> Iterator[str]:
     reading = sum(spec.count for role, spec in job.roles.items() if role in ("chief", "worker"))
-    if splits < reading:
-        yield (
-            f"{pluralize(reading, 'worker')} and {pluralize(splits, 'split')} of training data: {reading - splits} will"
-            " have nothing to read; take fewer workers, more files, or `data.split_size`"
-        )
+    if reading == 1 or splits >= SPLITS_HELD * reading:
+        return
+    idle = (
+        f"{reading - splits} will have nothing to read"
+        if splits < reading
+        else "a worker reads ahead and may hold two, so that another may have nothing to read"
+    )
+    yield (
+        f"{pluralize(reading, 'worker')} and {pluralize(splits, 'split')} of training data: {idle}; take fewer"
+        " workers, more files, or `data.split_size`"
+    )
 
 
 def _few_steps(job: Job, records: int | None) -> Iterator[str]:

@@ -66,6 +66,8 @@ _COLUMN = 52
 _STEPS, _MOST_EPOCHS = 200, 5
 #: Batches of a job of few records and of many.
 _SMALLEST_BATCH, _BATCH = 64, 1024
+#: Files that each worker should have, and those with which none idles: one may hold two, since it reads ahead.
+_FILES_PER_WORKER, _FEWEST_PER_WORKER = 4, 2
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,19 @@ class Size:
 
 
 def size_for(files: int, records: int | None) -> Size:
-    """No worker without a file; some 200 steps, first by smaller batches, then by more epochs."""
-    workers = min(Size.workers, files)
+    """No worker that may idle; some 200 steps, first by smaller batches, then by more epochs."""
+    workers = max(1, min(Size.workers, files // _FEWEST_PER_WORKER))
     if not records:
         return Size(workers)
     batch_size = _BATCH
     while batch_size > _SMALLEST_BATCH and records < _STEPS * batch_size:
         batch_size //= 2
     return Size(workers, batch_size, min(_MOST_EPOCHS, -(-_STEPS * batch_size // records)))
+
+
+def files_for(records: int) -> int:
+    """Into how many files CSV files of at least so many rows go: none holds less than the smallest batch."""
+    return max(1, min(_FILES_PER_WORKER * Size.workers, records // _SMALLEST_BATCH))
 
 
 @dataclass(frozen=True)
@@ -129,11 +136,12 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
     schema, notes = infer_for_job(report.features, report.looked_at, said)
     notes += [report.unread] if report.unread else []
     if any(csv_format.is_csv(glob) for glob in (*train, *evaluation)):
-        written = _convert(train, evaluation, folder, schema, csv_format)
+        number = files_for(report.looked_at)
+        written = _convert(train, evaluation, folder, schema, csv_format, number)
         unmet = set.intersection(*(set(converted.unmet) for converted in written))
         notes += [f"no row has a label of {cell!r} (--positive)" for cell in sorted(unmet)]
-        notes.append(_how_to_convert_again({"train": train, "eval": evaluation}, folder, csv_format))
-        size = size_for(Size.workers, written[0].records)
+        notes.append(_how_to_convert_again({"train": train, "eval": evaluation}, folder, csv_format, number))
+        size = size_for(number, written[0].records)
         train_glob, eval_glob = (f"{RECORDS}/{part}/part-*" for part in ("train", "eval"))
         return Inputs(schema, (train_glob,), (eval_glob,) if evaluation else (), chosen, tuple(notes), size=size)
     files = find_splits([glob if "://" in glob else os.path.abspath(glob) for glob in train])
@@ -142,22 +150,22 @@ def inputs_of(train: Sequence[str], evaluation: Sequence[str], folder: Path, csv
 
 
 def _convert(
-    train: Sequence[str], evaluation: Sequence[str], folder: Path, schema: Schema, csv_format: CsvFormat
+    train: Sequence[str], evaluation: Sequence[str], folder: Path, schema: Schema, csv_format: CsvFormat, number: int
 ) -> list[Converted]:
-    """Make records of CSV files, all or none."""
+    """Make records of CSV files, `number` files of each part, all or none."""
     target, written = folder.resolve() / RECORDS, []
     try:
         for part, globs in (("train", train), ("eval", evaluation)):
             urls = [split.url for split in find_splits(globs)] if globs else []
             if urls:
-                written.append(convert_csv(urls, str(target / part), schema, csv_format, Size.workers))
+                written.append(convert_csv(urls, str(target / part), schema, csv_format, number))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
     return written
 
 
-def _how_to_convert_again(parts: Mapping[str, Sequence[str]], folder: Path, csv_format: CsvFormat) -> str:
+def _how_to_convert_again(parts: Mapping[str, Sequence[str]], folder: Path, csv_format: CsvFormat, number: int) -> str:
     """What the records need once a person has changed the schema that they were made by."""
     options = {
         "--columns": [",".join(csv_format.columns)] if csv_format.columns else [],
@@ -172,7 +180,7 @@ def _how_to_convert_again(parts: Mapping[str, Sequence[str]], folder: Path, csv_
     words += ["--strip"] if csv_format.strip else []
     lines = [
         shlex.join(["afo", "data", "convert", *globs, "--schema", str(folder / SCHEMA),
-                    "--out", str(folder / RECORDS / part), f"--files={Size.workers}", "--overwrite", *words])
+                    "--out", str(folder / RECORDS / part), f"--files={number}", "--overwrite", *words])
         for part, globs in parts.items() if globs
     ]  # fmt: skip
     return f"the records were made by this schema; where you change it, make them again: {' && '.join(lines)}"

@@ -48,7 +48,7 @@ def test_csv_files_become_records_and_the_job_is_valid(folder: Path, capsys: pyt
     assert "note: no row has a label of 'Yes' (--positive)" in capsys.readouterr().err
     assert read_schema("ctr/schema.yaml")["tags"].size == 2
     assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) == 0
-    assert "train: 2 files" in capsys.readouterr().out
+    assert "train: 1 file" in capsys.readouterr().out
     assert run(["init", "ctr", *words]) == 1
     assert "is there already and stays as it is" in capsys.readouterr().err
 
@@ -67,6 +67,17 @@ def test_records_are_made_anew_by_a_changed_schema(folder: Path, capsys: pytest.
     commands = [shlex.split(command) for command in note.partition("make them again: ")[2].split(" && ")]
     assert [run(command[1:]) for command in commands] == [0, 0]
     assert run(["validate", "ctr/job.yaml", "--runtime", "local", "--no-trial"]) == 0
+
+
+def test_csv_files_become_enough_files_that_no_worker_idles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("day.csv").write_text("user,label\n" + "".join(f"{number},{number % 2}\n" for number in range(2000)))
+    assert run(["init", "ctr", "--train", "day.csv"]) == 0
+    assert "--files=8" in capsys.readouterr().err
+    assert run(["validate", "ctr/job.yaml", "--runtime", "local"]) == 0
+    shown = capsys.readouterr().out
+    assert "train: 8 files" in shown
+    assert "nothing to read" not in shown
+    assert load_job("ctr/job.yaml").roles["worker"].count == 2
 
 
 def test_another_delimiter_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,10 +134,11 @@ def test_data_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     ("files", "records", "size"),
     [
         (16, 1_500_000, Size(2, 1024, 1)),
-        (2, 100_000, Size(2, 256, 1)),
+        (4, 100_000, Size(2, 256, 1)),
+        (3, 100_000, Size(1, 256, 1)),
         (1, 10_000, Size(1, 64, 2)),
         (1, 100, Size(1, 64, 5)),
-        (3, None, Size(2, 1024, 1)),
+        (5, None, Size(2, 1024, 1)),
     ],
 )
 def test_a_job_is_of_the_size_of_its_data(files: int, records: int | None, size: Size) -> None:

@@ -111,7 +111,10 @@ def test_workers_without_a_split(tmp_path: Path) -> None:
     train = write(tmp_path / "train", 1000)
     (warning,) = warned(train, workers=5, splits=3, batch_size=5)
     assert warning.startswith("5 workers and 3 splits of training data: 2 will have nothing to read")
-    assert warned(train, workers=3, splits=3, batch_size=5) == []
+    (warning,) = warned(train, workers=3, splits=5, batch_size=5)
+    assert warning.startswith("3 workers and 5 splits of training data: a worker reads ahead and may hold two, so")
+    assert warned(train, workers=3, splits=6, batch_size=5) == []
+    assert warned(train, workers=1, splits=1, batch_size=5) == [], "there is no other one"
     (warning,) = warned(train, workers=Elastic(min=1, max=4), splits=3, batch_size=5)
     assert warning.startswith("4 workers and 3 splits")
 
@@ -137,10 +140,10 @@ def test_a_label_that_is_no_number_is_a_bad_record_and_no_class(tmp_path: Path) 
 def test_more_processes_than_this_machine_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: {0, 1})
     train = write(tmp_path / "train", 1000)
-    assert warned(train, workers=7, splits=7, batch_size=5, local=True) == []
-    (warning,) = warned(train, workers=50, splits=50, batch_size=5, local=True)
+    assert warned(train, workers=7, splits=14, batch_size=5, local=True) == []
+    (warning,) = warned(train, workers=50, splits=100, batch_size=5, local=True)
     assert warning.startswith("51 processes on 2 cores of this machine")
-    assert warned(train, workers=50, splits=50, batch_size=5) == [], "a cluster has other cores"
+    assert warned(train, workers=50, splits=100, batch_size=5) == [], "a cluster has other cores"
 
 
 def test_memory_without_its_unit() -> None:
