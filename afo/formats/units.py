@@ -15,7 +15,10 @@ _MEMORY_UNITS = {
     "k": 1 / 1024, "kb": 1 / 1024, "kib": 1 / 1024,
     "g": 1024.0, "gb": 1024.0, "gib": 1024.0,
     "t": 1024.0**2, "tb": 1024.0**2, "tib": 1024.0**2,
+    "p": 1024.0**3, "pb": 1024.0**3, "pib": 1024.0**3,
 }  # fmt: skip
+#: An amount in MiB up to which GiB may have been meant.
+_MOST_GUESSED = 64
 #: YARN counts MiB in 32 bits.
 _MOST_MIB = 2**31 - 1
 #: 100 years, in seconds.
@@ -42,7 +45,7 @@ class Memory(int):
 
     @classmethod
     def parse(cls, value: object) -> "Memory":
-        """Read a user's value. Raises `SpecError` on an unknown unit, a fraction of a MiB, none or over 2 PiB."""
+        """Read a user's value. Raises `SpecError` on an unknown unit, a fraction of a MiB, none, or 2 PiB and more."""
         match = _MEMORY.match(str(value)) if isinstance(value, int | float | str) else None
         unit = match.group(2).lower() if match else ""
         if match is None or isinstance(value, bool) or unit not in _MEMORY_UNITS:
@@ -51,10 +54,17 @@ class Memory(int):
             )
         mib = float(match.group(1)) * _MEMORY_UNITS[unit]
         if mib > _MOST_MIB:
-            raise SpecError(f"{_quote_value(value)} is too much; memory is at most {_MOST_MIB} MiB, which are 2 PiB")
+            raise SpecError(
+                f"{_quote_value(value)} is too much; memory is at most {_MOST_MIB} MiB, just under 2 PiB (units are"
+                " binary: 1 PB is 1 PiB)"
+            )
         if mib < 1 or mib != int(mib):
             raise SpecError(f"{_quote_value(value)} is {mib:g} MiB; memory is a whole number of MiB, at least 1")
         return cls(mib)
+
+    def more(self, least: int) -> str:
+        """What to write instead, where it takes `least` MiB: as Hadoop has it, a number without a unit is MiB."""
+        return f"did you mean {int(self)} GiB?" if self <= _MOST_GUESSED else f"give it {least} MiB or more"
 
     def __str__(self) -> str:
         return f"{self // 1024} GiB" if self % 1024 == 0 else f"{int(self)} MiB"

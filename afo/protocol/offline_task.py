@@ -82,4 +82,6 @@ class OfflineResult(Struct, frozen=True, kw_only=True):
     parts: tuple[ScoredFile, ...] = ()
     splits: tuple[RecountedSplit, ...] = ()
     trial: Trial | None = None
+    #: Whether hash tables went through files, since they might not have fitted into `OfflineTask.memory`.
+    in_files: bool = False
     error: tuple[str, str] | None = None

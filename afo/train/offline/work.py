@@ -49,11 +49,12 @@ def run(task: OfflineTask) -> OfflineResult:
     with CheckpointReader(task.manifest, scratch, memory) as reader:
         if task.kind == "export":
             export(parts, reader, task.output, scratch, task.rows, task.tables)
-            return OfflineResult()
+            return OfflineResult(in_files=reader.is_large)
         model = parts.model.local(reader, TableForm(task.rows))
+        in_files = reader.is_large
     if task.kind == "evaluate":
         scorer = Scorer(parts.schema, parts.parser, task.job.data, scratch)
         found = scorer.evaluate(model, [SplitFile(file.url, 0) for file in task.files])
-        return OfflineResult(metrics=found.metrics, coverage=found.coverage)
+        return OfflineResult(metrics=found.metrics, coverage=found.coverage, in_files=in_files)
     prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
-    return OfflineResult(parts=tuple(prediction.write(task.files, task.output)))
+    return OfflineResult(parts=tuple(prediction.write(task.files, task.output)), in_files=in_files)

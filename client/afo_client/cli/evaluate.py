@@ -31,7 +31,7 @@ def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, mem
     if as_json:
         print_json({"manifest": found.ref.url, "step": found.ref.manifest.step, "files": [file.url for file in files],
                     "rows": rows or found.ref.rows, "metrics": result.metrics,
-                    "coverage": result.coverage})  # fmt: skip
+                    "coverage": result.coverage, "tables_in_files": result.in_files})  # fmt: skip
         return
     lines = [(name, f"{value:.6g}") for name, value in result.metrics.items()]
     lines += [(f"coverage of {name}", f"{share:.2%}") for name, share in result.coverage.items()]

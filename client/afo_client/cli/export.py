@@ -44,9 +44,10 @@ def command(
         raise AlreadyExists(f"{output} holds something; name another directory, or replace it with --overwrite")
     rows = rows or found.job.export.rows
     tables = tables or found.job.export.tables
-    run(found, "export", output=output, rows=rows, tables=tables, memory=memory)
+    [result] = run(found, "export", output=output, rows=rows, tables=tables, memory=memory)
     step = found.ref.manifest.step
     if as_json:
-        print_json({"output": output, "manifest": found.ref.url, "step": step, "rows": rows, "tables": tables})
+        print_json({"output": output, "manifest": found.ref.url, "step": step, "rows": rows, "tables": tables,
+                    "tables_in_files": result.in_files})  # fmt: skip
     else:
         print_result(f"{output}: the model of {found.ref.url} (step {step:,}), {tables} tables, rows of {rows}")

@@ -53,7 +53,8 @@ def command(
         storage.delete(hidden, recursive=True)
     records = sum(part.records for part in parts)
     if as_json:
-        print_json({"output": output, "manifest": found.ref.url, "files": len(parts), "records": records})
+        print_json({"output": output, "manifest": found.ref.url, "files": len(parts), "records": records,
+                    "tables_in_files": any(result.in_files for result in results)})  # fmt: skip
     else:
         print_result(f"{output}: {pluralize(records, 'record')} in {pluralize(len(parts), 'file')}")
 

@@ -25,10 +25,12 @@ from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult,
 from afo.site.config import Config, user_name
 from afo.storage.regular_file import read_end
 from afo_client.models.model_ref import ModelRef, find_model
-from afo_client.terminal.console import say
+from afo_client.terminal.console import say, size_text
 
 #: What a process of each kind was to do.
 _PURPOSE: dict[Kind, str] = {"recount": "recount the files", "try": "try the first step"}
+#: What became of hash tables that do not fit into memory, but for an export.
+_IN_FILES: dict[Kind, str] = {"evaluate": "were looked up in files", "predict": "were looked up in files"}
 #: Last lines of a process's own words that are shown when it dies.
 _TAIL = 20
 #: Of which they are taken: a model may print any amount.
@@ -80,15 +82,22 @@ def run(
     `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
     `tables`: of an export. `memory`: bytes that each process may take; None: all together what is available.
     """
-    memory = memory or available_memory() // max(1, min(processes, len(files)))
+    each = memory or available_memory() // max(1, min(processes, len(files)))
 
     def task(share: tuple[NumberedFile, ...], schema_file: str, work_dir: str) -> OfflineTask:
         return OfflineTask(
             kind=kind, job=model.job, schema_file=schema_file, manifest=model.ref.url, files=share, output=output,
-            rows=rows or model.ref.rows, tables=tables, memory=memory, work_dir=work_dir,
+            rows=rows or model.ref.rows, tables=tables, memory=each, work_dir=work_dir,
         )  # fmt: skip
 
-    return run_dealt(task, model.schema, files, processes)
+    results = run_dealt(task, model.schema, files, processes)
+    if any(result.in_files for result in results):
+        limit = "--memory" if memory else "what is available"
+        say(
+            f"hash tables {_IN_FILES.get(kind, 'went through files')}: in memory they might take more than"
+            f" {size_text(each)} ({limit})"
+        )
+    return results
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ A job file is YAML (`afo validate JOB_FILE` checks one). Unknown keys, duplicate
 are relative to the job file's folder; `{{name}}` stands for a variable of `vars`, or of `--var name=value`, in `name`,
 `args`, `on_end`, and the paths of `data`, `checkpoint` and `export`; if it is a date, `{{name-1}}` is the day before
 and `{{name-6..name}}` seven paths. A `--var` that is not in `vars` and that nothing uses is an error. `--set a.b=c`
-replaces any value. `null` is not the same as leaving a key out. Memory is at most 2 PiB, a duration at most 100 years.
+replaces any value. `null` is not the same as leaving a key out. Memory is below 2 PiB, and its
+units are binary; a duration is at most 100 years.
 """
 
 

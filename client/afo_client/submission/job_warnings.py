@@ -13,8 +13,8 @@ from afo_client.terminal.console import pluralize
 FEW_STEPS = 100
 #: Records that are looked through for both classes of a label: so many at once, and so many where those held one.
 LABEL_RECORDS = (200, 20_000)
-#: Memory below which a task, with TensorFlow, and an Application Master cannot run, and what may be meant as GiB.
-LEAST_MIB, LEAST_MASTER_MIB, MOST_GUESSED_GIB = 256, 64, 64
+#: Memory below which a task, with TensorFlow, and an Application Master cannot run.
+LEAST_MIB, LEAST_MASTER_MIB = 256, 64
 #: Splits that one worker may hold: that which it reads, and the next.
 SPLITS_HELD = 2
 #: Processes of a local job on one core, above which they mostly wait for each other.
@@ -47,8 +47,7 @@ def small_containers(job: Job) -> Iterator[str]:
     sizes = {f"roles.{role}.memory": (spec.memory, LEAST_MIB) for role, spec in job.roles.items()}
     for key, (memory, least) in {**sizes, "am.memory": (job.am.memory, LEAST_MASTER_MIB)}.items():
         if memory < least:
-            guess = f"did you mean {int(memory)} GiB?" if memory <= MOST_GUESSED_GIB else f"give it {least} MiB or more"
-            yield f"`{key}` is {int(memory)} MiB, less than its process takes; {guess}"
+            yield f"`{key}` is {int(memory)} MiB, less than its process takes; {memory.more(least)}"
 
 
 def _idle_workers(job: Job, splits: int) -> Iterator[str]:

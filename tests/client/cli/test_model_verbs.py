@@ -248,3 +248,23 @@ def test_scores_replace_nothing_unasked(model: Path, capsys: pytest.CaptureFixtu
     assert run(["predict", str(model / "day"), "--data", str(model / "monday"), "--out", str(model / "out")]) == 1
     assert "holds something; name another directory, or replace it with --overwrite" in capsys.readouterr().err
     assert [path.name for path in (model / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ("2", "warning: --memory is 2 MiB, and TensorFlow alone takes 544; did you mean 2 GiB?"),
+        ("256m", "warning: --memory is 256 MiB, and TensorFlow alone takes 544; give it 544 MiB or more"),
+        ("3 PiB", "'3 PiB' is too much; memory is at most 2147483647 MiB, just under 2 PiB (units are binary"),
+        ("2 PB", "'2 PB' is too much; memory is at most 2147483647 MiB, just under 2 PiB (units are binary"),
+        ("-1", "'-1' is not an amount of memory"),
+        ("1.5g", ""),
+        ("1 PB", ""),
+    ],
+)
+def test_memory_of_the_processes(model: Path, capsys: pytest.CaptureFixture[str], memory: str, words: str) -> None:
+    """Amounts are read as those of a job file are."""
+    assert run(["evaluate", str(model / "nothing"), "--memory", memory]) != 0
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert ("--memory" in shown) == bool(words)

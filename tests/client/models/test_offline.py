@@ -1,6 +1,7 @@
 """Files that a saved model is to read."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -9,7 +10,7 @@ import pytest
 from afo.data.io.tfrecord import RecordWriter
 from afo.errors import DataError
 from afo.job import Data, Job, RoleSpec
-from afo.protocol.offline_task import NumberedFile, OfflineTask
+from afo.protocol.offline_task import NumberedFile, OfflineResult, OfflineTask
 from afo_client.models import offline
 from afo_client.models.offline import input_files
 
@@ -31,16 +32,28 @@ def test_csv_is_no_records(tmp_path: Path, name: str) -> None:
         input_files([f"{tmp_path}/*"])
 
 
-@pytest.mark.parametrize(("given", "each"), [(None, 500), (700, 700)])
+@pytest.mark.parametrize(
+    ("given", "each", "in_files", "words"),
+    [
+        (None, 500, False, ""),
+        (700, 700, True, "hash tables were looked up in files: in memory they might take more than 700 B (--memory)\n"),
+    ],
+)
 def test_processes_share_the_memory_that_is_available(
-    monkeypatch: pytest.MonkeyPatch, given: int | None, each: int
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: int | None, each: int, in_files: bool,
+    words: str,
+) -> None:  # fmt: skip
+    result = OfflineResult(in_files=in_files)
     model, files = mock.Mock(), [NumberedFile(number, "f") for number in range(2)]
     model.job, model.ref.url, model.ref.rows = JOB, "m", "int8"
     tasks: list[OfflineTask] = []
     monkeypatch.setattr(offline, "available_memory", lambda: 1000)
-    monkeypatch.setattr(
-        offline, "run_dealt", lambda task, schema, files, processes: tasks.append(task(tuple(files), "s", "w"))
-    )
+
+    def deal(task: Callable[..., OfflineTask], _schema: bytes, files: list[NumberedFile], _processes: int) -> object:
+        tasks.append(task(tuple(files), "s", "w"))
+        return [result]
+
+    monkeypatch.setattr(offline, "run_dealt", deal)
     offline.run(model, "predict", files, processes=3, memory=given)
     assert [task.memory for task in tasks] == [each]
+    assert capsys.readouterr().err == words
