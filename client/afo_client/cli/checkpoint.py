@@ -17,12 +17,14 @@ from afo.checkpoint.manifest import (
     read_refusal,
     tables_url,
 )
-from afo.errors import DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
+from afo.errors import AfoError, DataError, NotFound, PermissionDenied, UsageError, WaitTimeout
+from afo.formats import json_file
+from afo.protocol.am_config import AmConfig
 from afo.rpc import messages as m
-from afo.site.config import load_config, user_name
+from afo.site.config import Config, load_config, user_name
 from afo_client.cli.job_argument import JobType
 from afo_client.cli.options import examples
-from afo_client.jobs.ref import find_job
+from afo_client.jobs.ref import find_job, job_ref
 from afo_client.jobs.summary import places
 from afo_client.jobs.watch import JobWatch
 from afo_client.models.model_ref import checkpoint_place
@@ -39,6 +41,11 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     step: int
     final: bool
+    #: Whether its hash tables hold only what changed since another checkpoint, and that one's step.
+    delta: bool = False
+    base_step: int | None = None
+    #: It is older than the newest that `checkpoint.keep` asks for, and is there since a later one stands on it.
+    kept_as_base: bool = False
     bytes: int
     #: Of all tables, hash tables included.
     rows: int = 0
@@ -61,13 +68,13 @@ def command() -> None:
 @click.argument("job", required=False, type=JobType())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def ls(job: str | None, as_json: bool) -> None:
-    """List checkpoints, oldest first, and how long each took to save, by its slowest parameter server.
+    """List checkpoints, oldest first: whether each holds all rows, or the changes since an earlier one, which is kept
+    for them; and how long it took to save, by its slowest parameter server.
 
     JOB is a job or a directory; left out: the job submitted last."""
-    place = checkpoint_place(load_config(), job)
-    found = [
-        _describe_checkpoint(manifest) for directory in _directories(place) for manifest in find_manifests(directory)
-    ]
+    config = load_config()
+    place = checkpoint_place(config, job)
+    found = [line for directory in _directories(place) for line in _list_checkpoints(config, directory)]
     if not found and not storage.exists(place):
         raise NotFound(f"{place} does not exist: nothing was saved there yet (see `checkpoint.every`)")
     refusals = [refusal for refusal in map(read_refusal, _directories(place)) if refusal is not None]
@@ -131,7 +138,36 @@ def _directories(place: str) -> list[str]:
         return []
 
 
-def _describe_checkpoint(found: Found) -> CheckpointLine:
+def _list_checkpoints(config: Config, directory: str) -> list[CheckpointLine]:
+    """Those of one directory, oldest first, each with what it stands on."""
+    described = [_describe_checkpoint(found) for found in find_manifests(directory)]
+    steps = {manifest.directory: manifest.step for _, manifest in described if manifest}
+    bases = {manifest.base for _, manifest in described if manifest}
+    newest = next((manifest for _, manifest in reversed(described) if manifest), None)
+    keep = None if newest is None else _keep(config, newest)
+    surplus = 0 if keep is None else max(0, len(described) - keep)
+    return [
+        line if manifest is None else replace(
+            line, delta=manifest.base is not None, base_step=steps.get(manifest.base or ""),
+            kept_as_base=place < surplus and manifest.directory in bases,
+        )
+        for place, (line, manifest) in enumerate(described)
+    ]  # fmt: skip
+
+
+def _keep(config: Config, manifest: Manifest) -> int | None:
+    """`checkpoint.keep` of the job that wrote it; None where the job is gone."""
+    if manifest.lineage is None:
+        return None
+    try:
+        job = json_file.fetch(job_ref(config, manifest.lineage.own.job_id).paths.job, AmConfig).job
+    except AfoError:
+        return None
+    return job.checkpoint.keep
+
+
+def _describe_checkpoint(found: Found) -> tuple[CheckpointLine, Manifest | None]:
+    """And its manifest, where that can be read."""
     line = CheckpointLine(
         manifest=found.url, generation=found.generation, step=found.step, final=found.final, bytes=0,
         written=iso(storage.info(found.url).modified) or "", metrics={},
@@ -139,13 +175,14 @@ def _describe_checkpoint(found: Found) -> CheckpointLine:
     try:
         manifest, evaluation = read_manifest(found.url), read_evaluation(found.url)
     except DataError as error:
-        return replace(line, problem=str(error))
+        return replace(line, problem=str(error)), None
     size = sum(part.size for part in manifest.parts) + _size_of_tables(found.url, manifest)
     metrics = evaluation.metrics if evaluation else {}
-    return replace(
+    line = replace(
         line, bytes=size, rows=sum(manifest.rows.values()), metrics=metrics, problem=_missing(found.url, manifest),
         seconds=manifest.seconds, servers=manifest.servers,
     )  # fmt: skip
+    return line, manifest
 
 
 def _missing(url: str, manifest: Manifest) -> str:
@@ -176,7 +213,8 @@ def _size_of_tables(url: str, manifest: Manifest) -> int:
 
 def _table(found: list[CheckpointLine]) -> str:
     titles = (
-        "STEP", "GENERATION", "FINAL", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", *QUALITY_HEADS, "MANIFEST",
+        "STEP", "GENERATION", "FINAL", "HOLDS", "SIZE", "ROWS", "WRITTEN", "TOOK", "SLOWEST SERVER", *QUALITY_HEADS,
+        "MANIFEST",
     )  # fmt: skip
     return table(titles, [_row(line) for line in found])
 
@@ -187,6 +225,13 @@ def _row(line: CheckpointLine) -> tuple[str, ...]:
     slowest = max(line.servers, key=lambda part: part.seconds, default=None)
     server = "" if slowest is None else f"ps:{slowest.server} {slowest.seconds:.1f} s"
     return (
-        f"{line.step:,}", str(line.generation), final, size, f"{line.rows:,}", line.written, took, server,
+        f"{line.step:,}", str(line.generation), final, _holds(line), size, f"{line.rows:,}", line.written, took, server,
         *quality_cells(line.metrics), line.manifest,
     )  # fmt: skip
+
+
+def _holds(line: CheckpointLine) -> str:
+    """All rows of the hash tables, or those that changed since an earlier checkpoint."""
+    base = "" if line.base_step is None else f" of {line.base_step:,}"
+    words = f"changes{base}" if line.delta else "all"
+    return f"{words}, kept as base" if line.kept_as_base else words

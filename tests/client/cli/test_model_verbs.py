@@ -11,7 +11,7 @@ from afo.checkpoint.manifest import Manifest, Part, Refusal, commit, read_manife
 from afo.errors import NotFound
 from afo.events.types import JobFinished
 from afo.formats import json_file
-from afo.job import Data, Job, Model, RoleSpec
+from afo.job import Checkpoint, Data, Job, Model, Role, RoleSpec
 from afo.job.paths import JobPaths
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, Lineage, Training
@@ -24,6 +24,8 @@ from afo_client.cli.main import run
 from afo_client.models.model_ref import find_model
 from afo_client.models.offline import saved_model
 
+ROLES: dict[Role, RoleSpec] = {"ps": RoleSpec(instances=1), "worker": RoleSpec(instances=1)}
+
 
 def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
     listed = [InputFile(str(file), file.stat().st_size, file.stat().st_mtime) for file in files]
@@ -32,6 +34,18 @@ def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
         job_id=job, name="clicks", afo_version="0", schema_hash="", first_step=0, step=10, files=applied,
         totals=lineage.totals_of(applied), **fields,
     )  # type: ignore[arg-type]  # fmt: skip
+
+
+def write_job(model: Path, user: str, job: Job) -> None:
+    """As that which wrote the checkpoint of `model`."""
+    paths = JobPaths(str(model / "jobs"), "local_1_2")
+    Path(paths.dir).mkdir(parents=True)
+    Path(paths.schema).write_text("")
+    config = AmConfig(
+        job=job, user=user, afo_version="0", runtime="local", jobs_root=str(model / "jobs"), train_files=(),
+        eval_files=(), secret_file="", schema_file="", submitted=1.0,
+    )  # fmt: skip
+    Path(paths.job).write_bytes(json_file.encode(config))
 
 
 @pytest.fixture
@@ -125,8 +139,8 @@ def test_a_file_that_changed_since_is_told(model: Path, capsys: pytest.CaptureFi
 def test_checkpoints_are_listed_with_what_was_measured_of_them(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["checkpoint", "ls", str(model / "day")]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split()[:4] == ["STEP", "GENERATION", "FINAL", "SIZE"]
-    assert line.split()[:5] == ["20", "1", "yes", "2.0", "KiB"]
+    assert head.split()[:5] == ["STEP", "GENERATION", "FINAL", "HOLDS", "SIZE"]
+    assert line.split()[:6] == ["20", "1", "yes", "all", "2.0", "KiB"]
     assert "0.8214" in line
     assert "4.2 s  ps:1 2.5 s" in line
     write_refusal(str(model / "day" / "local_1_2"), Refusal("/m", ("auc 0.5 is not within >=0.7",)))
@@ -150,6 +164,30 @@ def test_the_size_of_a_checkpoint_holds_its_hash_tables(model: Path, capsys: pyt
     assert (line["bytes"], line["rows"]) == ((1 << 20) + 2048, 1234)
     assert run(["checkpoint", "ls", str(model / "day")]) == 0
     assert "1.0 MiB  1,234 " in capsys.readouterr().out
+
+
+def test_checkpoints_are_listed_with_what_they_stand_on(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
+    [url] = (model / "day" / "local_1_2").glob("manifest-*")
+    full = read_manifest(str(url))
+    for step in (30, 40):
+        delta = replace(full, step=step, final=False, directory=f"g000001-{step}", base="g000001-x", parts=())
+        (url.parent / delta.directory).mkdir()
+        commit(str(url.parent), delta)
+    listed = ["checkpoint", "ls", str(model / "day")]
+    assert run(listed) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert ["  all  " in lines[0], "changes of 20  " in lines[1], "kept as base" in lines[0]] == [True, True, False]
+    write_job(model, "ann", Job(name="x", roles=ROLES, data=Data(train=("x",)), checkpoint=Checkpoint(keep=2)))
+    assert run(listed) == 0
+    assert "all, kept as base" in capsys.readouterr().out.splitlines()[1]
+    assert run([*listed, "--json"]) == 0
+    saved = json.loads(capsys.readouterr().out)["checkpoints"]
+    assert [each["delta"] for each in saved] == [False, True, True]
+    assert [each["base_step"] for each in saved] == [None, 20, 20]
+    assert [each["kept_as_base"] for each in saved] == [True, False, False]
 
 
 @pytest.mark.parametrize("number", [10**30, 10**400, 10**4000], ids=["30", "400", "4000"])
@@ -223,20 +261,10 @@ def test_the_code_of_somebody_elses_model_is_named(
     """Before it runs."""
     monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
     monkeypatch.setenv("HADOOP_USER_NAME", "ann")
-    job = Job(
-        name="clicks",
-        roles={"ps": RoleSpec(instances=1), "worker": RoleSpec(instances=1)},
-        data=Data(train=("part-*",)),
+    write_job(model, user, Job(
+        name="clicks", roles=ROLES, data=Data(train=("part-*",)),
         model=Model(kind="entry", entry=entry) if entry else Model(),
-    )
-    paths = JobPaths(str(model / "jobs"), "local_1_2")
-    Path(paths.dir).mkdir(parents=True)
-    Path(paths.schema).write_text("")
-    config = AmConfig(
-        job=job, user=user, afo_version="0", runtime="local", jobs_root=str(model / "jobs"), train_files=(),
-        eval_files=(), secret_file="", schema_file="", submitted=1.0,
-    )  # fmt: skip
-    Path(paths.job).write_bytes(json_file.encode(config))
+    ))  # fmt: skip
     assert saved_model(load_config(), str(model / "day")).job.model.entry == entry
     words = "this model of bob is a program, /bob/ctr.py:build, which runs here as you"
     assert capsys.readouterr().err == (f"{words}\n" if told else "")
