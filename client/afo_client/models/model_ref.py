@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from afo import storage
 from afo.checkpoint.manifest import Manifest, read_manifest
 from afo.checkpoint.warm_start_candidates import newest
-from afo.errors import NotFound
+from afo.errors import NotFound, UsageError
 from afo.events.types import JobFinished
 from afo.formats import decoding
 from afo.job import ROW_TYPES, RowType
@@ -19,6 +19,9 @@ from afo.trainable.served.export_info import Exported
 from afo_client.jobs.ref import JobRef, find_job, job_ref
 from afo_client.jobs.summary import places
 from afo_client.terminal.console import say
+
+#: What verbs take for a model.
+_MODEL = "a job, a directory of checkpoints, a manifest or an exported model"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     try:
         url = newest(place)
     except NotFound as error:
-        raise NotFound(f"{error}; name a job, a directory of checkpoints, a manifest or an exported model") from error
+        raise NotFound(f"{error}; name {_MODEL}") from error
     return ModelRef(url, read_manifest(url), rows)
 
 
@@ -80,7 +83,19 @@ def _model_place(config: Config, named: str | None) -> str:
 
 
 def _absolute(named: str) -> str:
-    return named if "://" in named else os.path.abspath(os.path.expanduser(named))
+    """Raises `UsageError` for a file that is no manifest: a job's own file, mostly, in place of its id."""
+    place = named if "://" in named else os.path.abspath(os.path.expanduser(named))
+    name = storage.name(place)
+    if not name.endswith(".json") and _is_file(place):
+        what = "a job file" if name.endswith((".yaml", ".yml")) else "a file"
+        raise UsageError(f"{named} is {what}; MODEL is {_MODEL}")
+    return place
+
+
+def _is_file(place: str) -> bool:
+    with suppress(NotFound):
+        return not storage.info(place).is_dir
+    return False
 
 
 def _find_exported(ref: JobRef) -> str:

@@ -296,3 +296,18 @@ def test_memory_of_the_processes(model: Path, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().err
     assert words in shown
     assert ("--memory" in shown) == bool(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "{file}"], ["predict", "{file}", "--data", "x", "--out", "out"], ["lineage", "{file}"],
+        ["export", "{file}", "--out", "out"], ["checkpoint", "ls", "{file}"],
+    ],
+)  # fmt: skip
+def test_a_job_file_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    file = tmp_path / "job.yaml"
+    file.touch()
+    assert run([word.format(file=file) for word in words]) == 2
+    message = "is a job file; MODEL is a job, a directory of checkpoints, a manifest or an exported model"
+    assert f"{file} {message}" in capsys.readouterr().err
