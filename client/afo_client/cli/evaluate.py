@@ -29,10 +29,12 @@ def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, mem
     files = input_files(globs or found.job.data.eval)
     [result] = run(found, "evaluate", files, rows=rows, memory=memory)
     if as_json:
-        print_json({"manifest": found.ref.url, "step": found.ref.manifest.step, "files": [file.url for file in files],
-                    "rows": rows or found.ref.rows, "metrics": result.metrics,
-                    "coverage": result.coverage, "tables_in_files": result.in_files})  # fmt: skip
+        print_json({
+            "export": found.ref.export or None, "manifest": found.ref.url, "step": found.ref.manifest.step,
+            "files": [file.url for file in files], "rows": rows or found.ref.rows, "metrics": result.metrics,
+            "coverage": result.coverage, "tables_in_files": result.in_files,
+        })  # fmt: skip
         return
     lines = [(name, f"{value:.6g}") for name, value in result.metrics.items()]
     lines += [(f"coverage of {name}", f"{share:.2%}") for name, share in result.coverage.items()]
-    print_result(f"{found.ref.url} (step {found.ref.manifest.step:,})\n{table(('METRIC', 'VALUE'), lines)}")
+    print_result(f"{found.ref.text}\n{table(('METRIC', 'VALUE'), lines)}")

@@ -26,11 +26,18 @@ _MODEL = "a job, a directory of checkpoints, a manifest or an exported model"
 
 @dataclass(frozen=True)
 class ModelRef:
-    """A checkpoint, by its manifest. `rows`: how the export that was named keeps its embedding tables."""
+    """A checkpoint, by its manifest. `export`: the one that was named for it; `rows`: how that keeps its tables."""
 
     url: str
     manifest: Manifest
     rows: RowType = "float32"
+    export: str = ""
+
+    @property
+    def text(self) -> str:
+        """What was named, and what stands for it."""
+        words = f"{self.url} (step {self.manifest.step:,})"
+        return f"{self.export}, of {words}" if self.export else words
 
     def job(self, config: Config) -> JobRef:
         """The job that wrote it. Raises `NotFound` for a checkpoint that does not say."""
@@ -47,14 +54,14 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     Of a job it is the checkpoint that it chose to export. Of other checkpoints the final one is taken, else the newest;
     one that the quality gate refused only by itself.
     """
-    place, rows = _model_place(config, named), ROW_TYPES[0]
+    place, rows, exported = _model_place(config, named), ROW_TYPES[0], ""
     if export := read_export(place):
-        place, rows = export.manifest, export.rows
+        place, rows, exported = export.manifest, export.rows, place
     try:
         url = newest(place)
     except NotFound as error:
         raise NotFound(f"{error}; name {_MODEL}") from error
-    return ModelRef(url, read_manifest(url), rows)
+    return ModelRef(url, read_manifest(url), rows, exported)
 
 
 def read_export(place: str) -> Exported | None:

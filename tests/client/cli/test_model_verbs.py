@@ -19,6 +19,7 @@ from afo.protocol.am_config import AmConfig
 from afo.protocol.input_file import InputFile
 from afo.rpc.messages import ServerPart
 from afo.site.config import load_config
+from afo.trainable.served.export_info import Exported
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
 from afo_client.models.model_ref import find_model
@@ -90,9 +91,19 @@ def test_records_are_those_of_the_epoch_that_files_are_in(tmp_path: Path, epochs
 
 def test_a_manifest_names_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [manifest] = (model / "day" / "local_1_2").glob("manifest-*.json")
-    assert find_model(load_config(), str(manifest)).manifest.step == 20
+    found = find_model(load_config(), str(manifest))
+    assert found.text == f"{manifest} (step 20)"
     assert run(["lineage", str(manifest)]) == 0
     assert f"{manifest} (step 20)" in capsys.readouterr().out
+
+
+def test_an_export_is_named_beside_its_checkpoint(model: Path) -> None:
+    [manifest] = (model / "day" / "local_1_2").glob("manifest-*")
+    about = model / "out" / "assets.extra" / "afo.json"
+    about.parent.mkdir(parents=True)
+    about.write_bytes(json_file.encode(Exported(manifest=str(manifest), step=20, labels=("y",), rows="int8")))
+    found = find_model(load_config(), str(model / "out"))
+    assert (found.text, found.rows) == (f"{model}/out, of {manifest} (step 20)", "int8")
 
 
 def test_the_model_of_a_job_is_what_it_exported(
