@@ -2,12 +2,12 @@
 
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import click
 
+from afo.process.scratch import scratch_folder
 from afo.site.config import Config, load_config
 from afo.tensorboard.process import TensorBoard, tensorboard
 from afo.tensorboard.summary_folder import SummaryFolder
@@ -34,7 +34,7 @@ def command(job: str | None, port: int | None) -> None:
     """Serve until Ctrl-C."""
     config = load_config()
     ref = find_job(config, job)
-    with tempfile.TemporaryDirectory(prefix="afo-tb-") as scratch:
+    with scratch_folder("afo-tb-") as scratch:
         folder = SummaryFolder(ref.paths.summaries, Path(scratch))
         folder.refresh()
         with tensorboard(_interpreter(config, ref), folder.path, port) as board:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
 from afo.process import lifetime
 from afo.process.memory import available_memory
+from afo.process.scratch import scratch_folder
 from afo.protocol.am_config import AmConfig
 from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
 from afo.site.config import Config, user_name
@@ -119,7 +119,7 @@ def run_dealt(
     `task` makes one of its share of the files, the file of the schema, and its directory.
     """
     count = max(1, min(processes, len(files)))
-    with tempfile.TemporaryDirectory(prefix="afo-") as directory:
+    with scratch_folder("afo-") as directory:
         schema_file = Path(directory, "schema.yaml")
         schema_file.write_bytes(schema)
         work_dirs = [Path(directory, str(number)) for number in range(count)]

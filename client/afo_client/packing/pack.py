@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from afo import __version__
 from afo.errors import AfoError, UsageError, unwritable
+from afo.process.scratch import scratch_folder
 from afo_client.packing import interpreter, libraries
 from afo_client.packing.archive import write_archive
 from afo_client.packing.archive_layout import MANIFEST, PYTHON, PYTHON_NAMES, SITE, STDLIB, SYSTEM, PackedFile, put
@@ -46,7 +47,7 @@ def pack(
     """
     packages = choose(include, exclude)
     modules = (*_MODULES, *_of_training(packages))
-    with tempfile.TemporaryDirectory(prefix="afo-pack-") as folder:
+    with scratch_folder("afo-pack-") as folder:
         root = Path(folder).resolve()
         _place(root, name, packages, say)
         say("compiling …")

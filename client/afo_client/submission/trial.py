@@ -7,7 +7,6 @@ may be anybody's program. Nothing is refused for what only this machine lacks.
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from afo.job import Data, Job
 from afo.job.entry_point import own_code, with_own_code
 from afo.ops import library
 from afo.process.bounded_command import BoundedCommand
+from afo.process.scratch import scratch_folder
 from afo.protocol.offline_task import NumberedFile, OfflineTask, Trial
 from afo_client.models.offline import Surroundings, run_dealt
 from afo_client.submission.inspection import Inspection
@@ -88,7 +88,7 @@ def _what_lacks(python: str, job: Job) -> str:
 def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:
     """Raises what makes it fail: SpecError, ModelError, Unsupported, DataError, NotFinite, TrainingError."""
     data = replace(job.data, format=found.format)
-    with tempfile.TemporaryDirectory(prefix="afo-trial-") as folder:
+    with scratch_folder("afo-trial-") as folder:
         parts = first_parts(found.train[:EMPTY_FILES], data, min(data.batch_size, MAX_RECORDS))
         files = [_write_file(part, data, number, folder) for number, part in enumerate(parts)]
         place = Path(folder, "container")

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ import click
 
 from afo.errors import NotFound, UsageError
 from afo.hadoop import kerberos
+from afo.process.scratch import scratch_folder
 
 #: The one of the command that runs, which goes with its job; None without `--keytab`.
 GIVEN: ContextVar[Path | None] = ContextVar("keytab", default=None)
@@ -48,7 +48,7 @@ def sign_in(keytab: Path, principal: str) -> Iterator[None]:
     """
     if not keytab.is_file():
         raise NotFound(f"--keytab: there is no file {keytab}")
-    with tempfile.TemporaryDirectory(prefix="afo-tickets-") as folder:
+    with scratch_folder("afo-tickets-") as folder:
         own = {kerberos.KEYTAB: f"FILE:{keytab.absolute()}", "KRB5CCNAME": str(Path(folder, "cache"))}
         before = {name: os.environ.get(name) for name in own}
         os.environ.update(own)

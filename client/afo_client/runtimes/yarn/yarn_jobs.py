@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,6 +15,7 @@ from afo.errors import AfoError, AlreadyExists, ClusterUnreachable, PermissionDe
 from afo.formats import json_file
 from afo.hadoop import conf, kerberos
 from afo.job.paths import JobPaths
+from afo.process.scratch import scratch_folder
 from afo.protocol.am_config import AmConfig
 from afo.site.config import user_name
 from afo.yarn import resource_manager
@@ -138,7 +138,7 @@ def urls_of(files: Sequence[StagedFile]) -> dict[str, str]:
 @contextmanager
 def private_files(plan: SubmitPlan, secret: str) -> Iterator[dict[str, str]]:
     """The files of one submission alone, while skein copies them into the application's own directory (mode 0700)."""
-    with tempfile.TemporaryDirectory(prefix="afo-submit-") as folder:
+    with scratch_folder("afo-submit-") as folder:
         file = Path(folder, SECRET)
         file.touch(mode=0o600)
         file.write_text(secret, encoding="ascii")
