@@ -127,7 +127,7 @@ def _text(refs: tuple[JobRef, JobRef], settings: list[Difference], numbers: list
     names = [
         name for name in dict.fromkeys((*numbers[0], *numbers[1])) if any(_has(values, name) for values in numbers)
     ]
-    rows = [(name, *(_cell(values.get(name)) for values in numbers)) for name in names]
+    rows = [(name, *(_figure(name, values.get(name)) for values in numbers)) for name in names]
     rows += [(difference.path, _cell(difference.a), _cell(difference.b)) for difference in settings]
     lines = table(("", refs[0].job_id, refs[1].job_id), rows)
     return lines if settings else f"{lines}\nno setting differs"
@@ -135,6 +135,12 @@ def _text(refs: tuple[JobRef, JobRef], settings: list[Difference], numbers: list
 
 def _has(numbers: _Figures, name: str) -> bool:
     return numbers.get(name) is not None
+
+
+def _figure(name: str, value: float | str | None) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.0%}" if name == "input_wait" and isinstance(value, float) else _cell(value)
 
 
 def _cell(value: object) -> str:

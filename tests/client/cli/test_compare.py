@@ -44,6 +44,8 @@ def test_side_by_side(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[0] == [A, B]
     assert ["metrics.auc", "0.75", "0.76"] in rows
     assert ["core_hours", "1.25", "1.25"] in rows
+    assert ["samples", "123,456", "123,456"] in rows
+    assert ["input_wait", "0%", "0%"] in rows
     assert ["$.data.epochs", "1", "3"] in rows
     assert sum(row[0].startswith("$") for row in rows) == 1
 
