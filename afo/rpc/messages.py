@@ -419,6 +419,8 @@ class StatusReply(Message, frozen=True):
     seconds_left: float | None = None
     #: The last time that the Application Master was lost.
     master: MasterStart | None = None
+    #: As in `afo.events.types.Sample`.
+    staleness: float | None = None
 
 
 class KillRequest(Message, frozen=True):

@@ -30,6 +30,7 @@ def status_of(core: Core, job_id: str, now: float) -> StatusReply:
         progress=progress_of(state, rates),
         seconds_left=seconds_left(state, rates, now) if state.ready else None,
         loss=rates.loss,
+        staleness=rates.staleness,
         metrics=state.evaluations.metrics,
         splits_done=state.splits.done,
         splits_total=state.splits.total,

@@ -68,7 +68,7 @@ def command(a: str, b: str | None, as_json: bool) -> None:
 
 def _side(config: Config, ref: JobRef) -> tuple[JobView, AmConfig]:
     with closing(JobWatch(ref, runtime_for(ref.runtime, config))) as watch:
-        return watch.glance(), need_config(config, ref)
+        return watch.look(), need_config(config, ref)
 
 
 def _of_schemas(refs: tuple[JobRef, JobRef]) -> list[Difference]:

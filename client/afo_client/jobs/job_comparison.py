@@ -61,7 +61,7 @@ def figures(view: JobView, train_files: int) -> dict[str, float | str | None]:
         "train_files": train_files,
         **{f"metrics.{name}": value for name, value in view.metrics.items()},
         "step": view.step, "samples": view.samples, "samples_per_s": rate,
-        "input_wait": verdict.input_wait if verdict else view.input_wait,
+        "input_wait": verdict.input_wait if verdict else view.input_wait, "staleness": view.staleness,
         "seconds": verdict.seconds if verdict else None, "train_seconds": train_s or None,
         "restarts": verdict.restarts if verdict else view.restarts,
         "core_hours": core_hours, "memory_gb_hours": memory,

@@ -134,6 +134,7 @@ def summary_json(view: JobView, where: dict[str, str], exit_code: int) -> dict[s
         "input_wait": view.verdict.input_wait if view.verdict else view.input_wait,
         "input_bound": view.verdict.input_bound if view.verdict else view.input_bound,
         "loss": view.loss,
+        "staleness": view.staleness,
         "progress": view.progress,
         "seconds_left": None if view.ended else view.seconds_left,
         "cause": view.cause or None,

@@ -71,6 +71,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     input_wait: float = 0.0
     input_bound: InputBound | None = None
     loss: float | None = None
+    #: The newest that was told (`afo.events.types.Sample`); None where none was.
+    staleness: float | None = None
     metrics: dict[str, float] = {}
     #: Share of the job's steps that are made, and the seconds until the last.
     progress: float | None = None
@@ -125,6 +127,7 @@ def from_status(reply: StatusReply) -> JobView:
         input_wait=reply.input_wait,
         input_bound=reply.input_bound,
         loss=reply.loss,
+        staleness=reply.staleness,
         metrics=reply.metrics,
         progress=reply.progress,
         seconds_left=reply.seconds_left,
@@ -204,6 +207,8 @@ class ViewFold:
                 self._change(step=event.step, samples=event.samples, samples_per_s=event.samples_per_s,
                              input_wait=event.input_wait, loss=event.loss, progress=event.progress,
                              seconds_left=event.seconds_left)  # fmt: skip
+                if event.staleness is not None:  # it is told while workers train
+                    self._change(staleness=event.staleness)
             case ev.WarmStarted() if event.source:
                 self._change(warm_steps=event.step)
             case ev.Evaluated():

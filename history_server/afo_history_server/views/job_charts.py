@@ -55,8 +55,8 @@ def _curve(job: JobHistory) -> Iterable[CurvePoint]:
 
 
 def _stale(job: JobHistory) -> Iterable[CurvePoint]:
-    """Nothing of a job whose gradients are never stale: it has one worker, and no pipeline."""
-    return job.curve if any(point.staleness for point in job.curve) else ()
+    """Nothing of a job that has told none. Of one worker without a pipeline it is 0 throughout, and is drawn so."""
+    return job.curve if any(point.staleness is not None for point in job.curve) else ()
 
 
 def _evaluations(job: JobHistory) -> Iterable[Evaluation]:

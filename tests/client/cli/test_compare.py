@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from afo import storage
+from afo.events import types as ev
 from afo.formats import json_file
 from afo.formats.units import Memory
 from afo.job import Adam, Data, Job, Optimizer, OptimizerChoice, RoleSpec
@@ -30,7 +31,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "jobs"))
     UserState(tmp_path / "state").remember_last(B)
-    JobWriter(str(tmp_path / "jobs"), A, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.75)
+    first = JobWriter(str(tmp_path / "jobs"), A, "clicks").begin()
+    told = ev.Sample(step=9, samples=80, samples_per_s=1.0, input_wait=0.1, loss=0.5, staleness=1.5)
+    first.log(told, msgspec.structs.replace(told, staleness=None)).end("SUCCEEDED", "succeeded", auc=0.75)
     second = JobWriter(str(tmp_path / "jobs"), B, "clicks").begin().end("SUCCEEDED", "succeeded", auc=0.76)
     config = json_file.decode(storage.read_bytes(second.paths.job), AmConfig, "job.json")
     job = msgspec.structs.replace(config.job, data=msgspec.structs.replace(config.job.data, epochs=3))
@@ -44,6 +47,7 @@ def test_side_by_side(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[0] == [A, B]
     assert ["metrics.auc", "0.75", "0.76"] in rows
     assert ["core_hours", "1.25", "1.25"] in rows
+    assert ["staleness", "1.5", "-"] in rows
     assert ["samples", "123,456", "123,456"] in rows
     assert ["input_wait", "0%", "0%"] in rows
     assert ["$.data.epochs", "1", "3"] in rows

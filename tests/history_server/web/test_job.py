@@ -487,12 +487,14 @@ def test_checkpoints_say_which_server_was_slow(client: FlaskClient, running: Job
     assert "1 m-400" in found, "one that an older afo wrote says nothing of them"
 
 
-def test_staleness_is_drawn_where_there_is_any(client: FlaskClient, running: JobWriter) -> None:
+def test_staleness_is_drawn_where_it_is_told(client: FlaskClient, running: JobWriter) -> None:
     def sample(step: int, staleness: float | None) -> ev.Sample:
         return ev.Sample(step=step, samples=step, samples_per_s=1.0, input_wait=0.0, loss=0.5, staleness=staleness)
 
-    running.log(sample(1, None), sample(2, 0.0), sample(3, 0.0))
+    running.log(sample(1, None))
     assert "Staleness" not in page(client, running)
+    running.log(sample(2, 0.0), sample(3, 0.0))
+    assert "Staleness, updates <b>0.0000</b>" in page(client, running)
     running.log(sample(4, 3.25))
     assert "Staleness, updates <b>3.2500</b>" in page(client, running)
 
