@@ -28,8 +28,10 @@ class Train(Section, frozen=True):
     """When to stop and when to evaluate."""
 
     max_steps: Annotated[
-        Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None, Meta(description="Stop after so many steps of all workers.")
-    ] = None
+        Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None,
+        Meta(description="Stop after so many steps of all workers; with several, after at most workers × (`pipeline` "
+             "+ 1) more, which are under way by then."),
+    ] = None  # fmt: skip
     eval_every: Annotated[
         Interval,
         Meta(description="How often a checkpoint is written for the evaluator: by time, or when the steps of all "
