@@ -56,7 +56,7 @@ def plan_text(job: Job, found: Inspection, runtime: str) -> str:
     lines = [f"{job.name} on {runtime}", *roles, f"  AM: {job.am.memory}, {pluralize(job.am.vcores, 'vcore')}"]
     if job.environment.docker is not None:
         lines.append(f"  tasks in {job.environment.docker.image}")
-    lines.append(f"  together {_size(total(job))}")
+    lines.append(f"  together, with the AM's: {_size(total(job))}")
     lines += [f"  runs {' '.join((job.program, *job.args))}"] if job.program else _data_lines(job, found)
     for place in on_this_machine(job) if runtime == "yarn" else ():
         lines.append(f"  warning: {place} is a local path; every node must see the same directory there")

@@ -90,7 +90,7 @@ def test_what_would_run_is_printed(folder: Path, capsys: pytest.CaptureFixture[s
     assert run(["validate", str(folder / "job.yaml")]) == 0
     text = capsys.readouterr().out
     assert "worker × 2: 1 GiB, 1 vcore each" in text
-    assert "together 4 containers, 4 GiB, 4 vcores" in text
+    assert "together, with the AM's: 4 containers, 4 GiB, 4 vcores" in text
     assert "its first step was tried on 3 samples: loss " in text
 
 
