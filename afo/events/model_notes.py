@@ -84,7 +84,7 @@ def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:
             return (*_best(event), *_gate(event))
         case ev.VariablesReady():
             return (
-                *(f"restore: passed over {checkpoint}" for checkpoint in event.passed_over),
+                *(f"restore: passed over: {checkpoint}" for checkpoint in event.passed_over),
                 *_partly_restored(event),
             )
         case _:
@@ -129,7 +129,7 @@ def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
 
 
 def _warm_start(event: ev.WarmStarted) -> tuple[str, ...]:
-    passed_over = tuple(f"warm start: passed over {checkpoint}" for checkpoint in event.passed_over)
+    passed_over = tuple(f"warm start: passed over: {checkpoint}" for checkpoint in event.passed_over)
     if not event.source:
         return (*passed_over, "no warm start: no source holds a checkpoint, the model began anew")
     partly = "" if event.source.endswith("-final.json") else ", saved before the end of its job,"

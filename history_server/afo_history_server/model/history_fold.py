@@ -214,7 +214,7 @@ class HistoryFold:
                 self._returns.append(_restart(time, what, f"{event.reason}; {back}"))
                 self._restarts.append(self._returns[-1])
             case ev.VariablesReady() if event.kept or event.passed_over:
-                why = "; ".join((*_missing(event), *(f"passed over {manifest}" for manifest in event.passed_over)))
+                why = "; ".join((*_missing(event), *(f"passed over: {manifest}" for manifest in event.passed_over)))
                 self._restarts.append(_restart(time, f"training, generation {event.generation}", why))
             case _:
                 return

@@ -84,7 +84,7 @@ def test_a_damaged_manifest_takes_the_data_further_back_and_everybody_is_told(ma
     assert cluster.run(each=kill_after_checkpoint) == "SUCCEEDED"
     _, ready = cluster.events(ev.VariablesReady)
     assert (ready.restored, ready.passed_over) == ("manifest-1", ("manifest-2 is damaged",))
-    assert "restore: passed over manifest-2 is damaged" in cluster.core.state.evaluations.notes.sentences
+    assert "restore: passed over: manifest-2 is damaged" in cluster.core.state.evaluations.notes.sentences
     every_split_once(cluster)
 
 

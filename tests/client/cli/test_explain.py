@@ -140,7 +140,7 @@ def test_a_checkpoint_that_was_passed_over_is_told(job: JobWriter, capsys: pytes
     chief = task_id("worker")
     job.log(ev.VariablesReady(task=chief, generation=2, restored="m-4", step=4, passed_over=("m-5 is damaged: why",)))
     job.end("SUCCEEDED", "succeeded")
-    assert "restore: passed over m-5 is damaged: why" in out(capsys, "explain").splitlines()
+    assert "restore: passed over: m-5 is damaged: why" in out(capsys, "explain").splitlines()
 
 
 @pytest.mark.parametrize(

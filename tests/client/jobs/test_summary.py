@@ -27,7 +27,7 @@ def test_a_summary_says_what_was_kept_made_new_and_dropped_and_what_the_gate_sai
     log = ViewFold(DONE)
     log.take(EventTail(job.paths.events).poll())
     notes = [
-        "warm start: passed over /models/dt=2: the quality gate refused it: auc 0.5",
+        "warm start: passed over: /models/dt=2: the quality gate refused it: auc 0.5",
         "warm start from /models/manifest-g000001-s000000000094-final.json at step 94: 2 parts kept;"
         " made new: device: new (deep); dropped: liked: not in this model (deep)",
         "quality gate refused (step 188): auc 0.6 is not within >=0.7",

@@ -263,7 +263,7 @@ def test_with_partial_recovery_data_stay(client: FlaskClient, writer: Callable[.
 def test_a_restore_from_further_back_says_why(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
     job, chief = writer(RUNNING).begin(), task_id("worker")
     job.log(ev.VariablesReady(task=chief, generation=2, restored="m-4", step=4, passed_over=("m-5 is damaged",)))
-    assert "training, generation 2 passed over m-5 is damaged" in words(page(client, job))
+    assert "training, generation 2 passed over: m-5 is damaged" in words(page(client, job))
 
 
 def test_many_files_come_in_pages(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
