@@ -201,7 +201,7 @@ class TestManifest:
             ({"version": 5, "slot_starts": (0, 9, 20)}, "it has 3 slot_starts for 2 servers"),
             ({"version": 5}, "it is of format 5 and has no slot_starts, which format 5 alone has"),
             ({"slot_starts": (0, 9)}, "it is of format 4 and has slot_starts, which format 5 alone has"),
-            ({"files": (RowsFile("rows-0002-0.afo", 2, 1, 7),)}, "rows-0002-0.afo is of server 2, and its servers are 2"),
+            ({"files": (RowsFile("rows-0002-0.afo", 2, 1, 7),)}, "is of server 2, and its servers are 2"),
             ({"servers": 65537}, "a slot map has 65537 starts; give one for each server, 1 to 65536"),
         ],
     )  # fmt: skip

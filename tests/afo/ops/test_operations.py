@@ -216,7 +216,10 @@ class TestPooling:
             ({"combiners": [0]}, "a table, a combiner and a norm for each run"),
             ({"num_outputs": 3}, "an output for each run, or one for all"),
             # Widths whose sum is that of the answer, and rows outside of it.
-            ({"values": ([], []), "splits": ([0, 9, 18], [0, 0, 0]), "dims": [4, -4]}, "the width of a table is 1 to 4096"),
+            (
+                {"values": ([], []), "splits": ([0, 9, 18], [0, 0, 0]), "dims": [4, -4]},
+                "the width of a table is 1 to 4096",
+            ),
             ({"dims": [2, 0]}, "the width of a table is 1 to 4096"),
             ({"dims": [2, 4097]}, "the width of a table is 1 to 4096"),
             (
