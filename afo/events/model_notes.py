@@ -121,9 +121,10 @@ def _gate(event: ev.ExportDecided) -> tuple[str, ...]:
 def _partly_restored(event: ev.VariablesReady) -> tuple[str, ...]:
     if not event.kept:
         return ()
+    what = "what they" if len(event.kept) > 1 else "what it"
     return (
         f"generation {event.generation}: only what was lost was restored, out of {event.restored}; "
-        f"{_list_names(tuple(f'ps:{index}' for index in event.kept))} kept what they held; "
+        f"{_list_names(tuple(f'ps:{index}' for index in event.kept))} kept {what} held; "
         f"the updates of {event.lost_samples:,} samples are missing in the restored part",
     )
 

@@ -231,8 +231,9 @@ _ALL = (
         "Ask for less, wait for a quieter hour, or use another queue.",
     ),
     _cause(
-        "stalled", "user", False, "No worker made a step for `timeouts.stall`.",
-        "Look at input wait and at the workers' logs; raise the timeout if a step may take that long.",
+        "stalled", "user", False, "No task made progress for `timeouts.stall`.",
+        "The message says where tasks stand. Look at input wait and at the workers' logs; raise the timeout if a step "
+        "may take that long. A save or an export counts as progress as long as its processes work.",
     ),
     _cause(
         "job_timeout", "user", False, "The job took longer than `timeouts.job`.",

@@ -74,7 +74,10 @@ class Timeouts(Section, frozen=True):
         Meta(description="Without a container for parameter servers, chief or the minimum of workers, while others are "
              "held: those are given back for a while. Grows each time."),
     ] = Duration(300)  # fmt: skip
-    stall: Annotated[Duration, Meta(description="Without a step of any worker.")] = Duration(600)
+    stall: Annotated[
+        Duration,
+        Meta(description="Without a step of any worker, or work of processes that start, restore, save or export."),
+    ] = Duration(600)
     hang: Annotated[
         Duration,
         Meta(

@@ -19,7 +19,8 @@ WARM_UP = 100
 POSITION_HOLDERS = (0, 1)
 
 Phase = Literal[
-    "starting", "serving", "waiting", "restoring", "initializing", "training", "evaluating", "exporting", "done",
+    "starting", "serving", "waiting", "restoring", "initializing", "training", "saving", "evaluating", "exporting",
+    "done",
     # of a program, of which no more is known
     "running",
 ]  # fmt: skip

@@ -43,6 +43,14 @@ class Usage(Message, frozen=True):
     written_bytes: int = 0
 
 
+class ProcessWork(Message, frozen=True):
+    """What a task's present process has done, by the kernel. Bytes read and written are those of pipes and of files in
+    memory too."""
+
+    cpu_s: float = 0.0
+    moved_bytes: int = 0
+
+
 class RegisterRequest(Message, frozen=True):
     """A Child is up. `address` is the host:port kept free for a TensorFlow server of a parameter server, else ''."""
 
@@ -125,6 +133,7 @@ class HeartbeatRequest(Message, frozen=True):
     halted: str = ""
     progress: Progress | None = None
     usage: Usage = Usage()
+    work: ProcessWork = ProcessWork()
     log_bytes: int = 0
     log_dropped: int = 0
     #: Orders that the Child has taken and whose results it has not delivered.

@@ -91,7 +91,7 @@ class Chief:
             self._summarised_at = now
         if self.is_save_due(progress.step):
             self._save_wanted = False
-            _, report = self._write(final=False)
+            _, report = self._write(progress, final=False)
             self._remove_old(self._tell(report))
             self._saved_at = time.monotonic()
 
@@ -106,7 +106,7 @@ class Chief:
         """
         if progress.step:
             self._summarise(progress, time.monotonic() - self._summarised_at)
-        url, report = self._write(final=True)
+        url, report = self._write(progress, final=True)
         setup = self._setup
         self._tell(report)
         progress = structs.replace(progress, step=report.step)
@@ -130,8 +130,9 @@ class Chief:
     def _want_save(self, _number: int, _frame: object) -> None:
         self._save_wanted = True
 
-    def _write(self, *, final: bool) -> tuple[str, m.CheckpointReport]:
+    def _write(self, progress: Progress, *, final: bool) -> tuple[str, m.CheckpointReport]:
         setup = self._setup
+        setup.progress.report(structs.replace(progress, phase="saving"), now=True)
         directory = self._writer.begin()
         setup.master.report_saving(
             m.SavingReport(task=setup.id, generation=setup.task.generation, directory=directory, final=final)

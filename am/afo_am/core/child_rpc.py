@@ -60,8 +60,14 @@ class ChildRpc:
         if task is None or task.stage is not Stage.REGISTERED:
             return self._directive_end("this attempt is not wanted any more")
         task.last_seen = self._context.now
-        task.process_alive, task.usage, task.halted = request.process_alive, request.usage, request.halted
-        if request.progress is not None:
+        task.process_alive, task.usage = request.process_alive, request.usage
+        if not self._orders.is_read(task.id):  # who reads its stacks stops it meanwhile
+            task.halted = request.halted
+        if request.process_alive:
+            self._context.works.take(self._context.state, task, request.work, self._context.now)
+        if request.progress is None:
+            task.progress = None  # what the process before it did
+        else:
             self._context.rates.take(task.id, request.progress, self._context.now)
             task.progress = request.progress
             if request.process_alive and self._counts(task, request.generation):

@@ -69,7 +69,8 @@ def _state_of(state: JobState, task: Task) -> str:
 
 
 def _task_status(state: JobState, task: Task) -> TaskStatus:
+    between = task.stage is Stage.REGISTERED and not task.process_alive
     return TaskStatus(
         task=task.id, state=_state_of(state, task), container=task.container,
-        host=task.host, progress=task.progress, usage=task.usage, log_url=task.log_url,
+        host=task.host, progress=None if between else task.progress, usage=task.usage, log_url=task.log_url,
     )  # fmt: skip

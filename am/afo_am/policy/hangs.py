@@ -18,7 +18,7 @@ from afo_am.state.context import Context
 from afo_am.state.tasks import Stage, Task
 
 #: Phases in which counters move; a task that waits for others is not to blame for standing still.
-_BUSY = frozenset({"restoring", "initializing", "training", "evaluating", "exporting"})
+_BUSY = frozenset({"restoring", "initializing", "training", "saving", "evaluating", "exporting"})
 #: So many times `timeouts.hang`, and a worker is replaced.
 _PATIENCE = 3
 #: Characters of the stacks that the journal keeps; the task's stderr has all.
@@ -85,16 +85,16 @@ class Hangs:
         for task in hanging:
             seen = self._seen[task.id]
             still = self._context.now - seen.since
-            training = task.progress is not None and task.progress.phase == "training"
+            training = task.progress is not None and task.progress.phase in ("training", "saving")
             patience = _PATIENCE * self._context.state.config.job.timeouts.hang
             if training and still > patience and not self._is_being_read(task.id, seen):
                 cause, why = _describe_cause(seen)
                 self._tasks.task_lost(task, cause, f"no step for {still:.0f} s while others trained{why}", still)
 
     def _update_seen(self, task: Task) -> _Seen:
-        before = self._seen.get(task.id)
+        before, worked = self._seen.get(task.id), self._context.works.at(task)
         if before is not None and not _is_beyond(task.progress, before.progress):
-            return before
+            return before if worked <= before.since else _Seen(task.progress, worked)
         return _Seen(task.progress, self._context.now)
 
     def _hangs(self, task: Task) -> bool:
@@ -105,8 +105,7 @@ class Hangs:
     def _ask(self, task: Task) -> None:
         """Unless they are being read already: a process is stopped meanwhile, and shows itself to one at a time."""
         seen, orders = self._seen[task.id], self._orders
-        under_way = orders.open_of(task.id)
-        if not seen.order and len(under_way) < MAX_OPEN and all(given.order.kind != "stacks" for given in under_way):
+        if not seen.order and len(orders.open_of(task.id)) < MAX_OPEN and not orders.is_read(task.id):
             seen.order = orders.place(task, "stacks", MASTER)
 
     def _is_being_read(self, task: m.TaskId, seen: _Seen) -> bool:

@@ -115,6 +115,10 @@ class Orders:
         """Orders of an attempt that are not over, oldest first."""
         return [given for given in self._given.values() if given.task == task_id and given.result is None]
 
+    def is_read(self, task_id: m.TaskId) -> bool:
+        """Whether the stacks of an attempt are asked for, and so its process may be stopped by its own Child."""
+        return any(given.order.kind == "stacks" for given in self.open_of(task_id))
+
     def result_of(self, order: int) -> m.OrderResult | None:
         """What an order came to; None while it is under way, or was forgotten."""
         given = self._given.get(order)

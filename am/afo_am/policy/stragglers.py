@@ -108,7 +108,7 @@ class Stragglers:
 
 
 def _trains(task: Task) -> bool:
-    training = task.progress is not None and task.progress.phase == "training"
+    training = task.progress is not None and task.progress.phase in ("training", "saving")
     return training and task.process_alive and task.stage is Stage.REGISTERED and not task.leaving
 
 

@@ -45,8 +45,8 @@ class TimeLimits:
                 self._look_at(task)
         if context.state.splits.starved:
             self._starved = context.now
-        changed = context.rates.changed_at if context.rates.changed_at is not None else context.begun
-        if context.state.ready and context.now - max(changed, self._starved) > timeouts.stall:
+        changed = max(context.begun, context.rates.changed_at or context.begun, context.works.last, self._starved)
+        if context.state.ready and context.now - changed > timeouts.stall:
             self._end_stalled_job()
         if context.wall - context.state.started > timeouts.job:
             decide(context, "FAILED", "job_timeout", f"the job took longer than {timeouts.job} (`timeouts.job`)")

@@ -9,6 +9,7 @@ from afo.rpc import messages as m
 from afo_am.state import commands as c
 from afo_am.state.apply import apply
 from afo_am.state.job_state import JobState
+from afo_am.state.process_work import Works
 from afo_am.state.rates import Rates
 from afo_am.state.tasks import Task
 
@@ -29,7 +30,7 @@ class Context:
 
     def __init__(self, config: AmConfig, now: float) -> None:
         self.state = JobState(config)
-        self.rates = Rates()
+        self.rates, self.works = Rates(), Works()
         self.now, self.wall = now, 0.0
         #: Monotonic clock when this incarnation began.
         self.begun = now

@@ -86,7 +86,7 @@ class Rates:
             self._marks.popleft()
 
     def _note_staleness(self, task: TaskId, progress: Progress) -> None:
-        if progress.staleness is not None and progress.phase == "training":
+        if progress.staleness is not None and progress.phase in ("training", "saving"):
             self._staleness[task.role, task.index] = progress.staleness
         else:
             self._staleness.pop((task.role, task.index), None)

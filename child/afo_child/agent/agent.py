@@ -191,7 +191,7 @@ class Agent:
         progress = self._trainer.progress
         if progress is not None and progress.phase == "serving" and self._port is not None:
             self._port.release()
-        generation = self._directive.generation
+        generation, usage = self._directive.generation, self._meter.sample()
         request = m.HeartbeatRequest(
             task=self._task,
             generation=generation,
@@ -199,7 +199,8 @@ class Agent:
             process_alive=self._trainer.pid is not None,
             halted=ports.describe_stopped(self._trainer.pid) if self._trainer.pid is not None else "",
             progress=progress,
-            usage=self._meter.sample(),
+            usage=usage,
+            work=self._meter.work,
             log_bytes=self._output.total,
             log_dropped=self._output.dropped,
             orders=self._orders.open,

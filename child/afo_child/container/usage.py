@@ -5,7 +5,7 @@ import time
 
 import psutil
 
-from afo.rpc.messages import Usage
+from afo.rpc.messages import ProcessWork, Usage
 
 #: Looking for new processes reads all of /proc, so it is done less often than sampling the known ones.
 _SEARCH_S = 10.0
@@ -17,6 +17,8 @@ class _Totals:
     def __init__(self, process: psutil.Process) -> None:
         self.process = process
         self.cpu_s, self.read, self.written = 0.0, 0, 0
+        #: Read and written, whatever of it reached a disk.
+        self.moved = 0
 
     def sample(self) -> int:
         """Update the counters; returns RSS in bytes. Raises `psutil.Error` when the process is gone."""
@@ -26,6 +28,7 @@ class _Totals:
             try:
                 counters = self.process.io_counters()
                 self.read, self.written = counters.read_bytes, counters.write_bytes
+                self.moved = counters.read_chars + counters.write_chars
             except psutil.AccessDenied:
                 pass  # hardened kernels hide them; memory and CPU still count
             return int(self.process.memory_info().rss)
@@ -39,10 +42,12 @@ class UsageMeter:
         self._alive: dict[int, _Totals] = {}
         self._gone = _Totals(self._root)
         self._peak = 0
+        self._watched = 0
         self._searched = float("-inf")
 
     def watch(self, pid: int) -> None:
-        """Count a process that was just started, without waiting for the next search."""
+        """Count a process that was just started, without waiting for the next search; `work` is of it."""
+        self._watched = pid
         try:
             self._add(psutil.Process(pid))
         except psutil.NoSuchProcess:
@@ -62,6 +67,17 @@ class UsageMeter:
             read_bytes=sum(one.read for one in every),
             written_bytes=sum(one.written for one in every),
         )
+
+    @property
+    def work(self) -> ProcessWork:
+        """Of the process that is watched, alone, at the last sample; nothing once it is gone.
+
+        Who reads its stacks works, too, and says nothing of it.
+        """
+        watched = self._alive.get(self._watched)
+        if watched is None:
+            return ProcessWork()
+        return ProcessWork(cpu_s=round(watched.cpu_s, 2), moved_bytes=watched.moved)
 
     def _search(self) -> None:
         self._searched = time.monotonic()

@@ -1,12 +1,14 @@
 """Tasks that hang are looked at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import pytest
+from msgspec import structs
 
 from afo.events import types as ev
 from afo.formats.units import Duration
-from afo.job import Timeouts
+from afo.job import Role, Timeouts
 from afo.protocol.train_task import Phase, Progress
 from afo.rpc import messages as m
 from afo_am.engine.status import status_of
@@ -199,3 +201,78 @@ def test_stacks_are_not_asked_for_while_they_are_being_read(cluster: FakeCluster
     pass_time(cluster, 20, stuck=("worker:1",))
     assert len(cluster.events(ev.OrderGiven)) == 2
     assert stalled(cluster) == ["worker:1"]
+
+
+def pass_quietly(
+    cluster: FakeCluster, seconds: int, phase: Phase | None, cores: Mapping[str, float] = {},
+    moved: Mapping[str, int] = {},
+) -> None:  # fmt: skip
+    """Trainers report one phase and no step; so many cores are busy, so many bytes per second are moved, by role."""
+    for _ in range(seconds):
+        cluster.time += 1
+        cluster.poll()
+        for child in cluster.live():
+            role, since = cast(Role, child.id.role), cluster.time - 1000
+            training = Progress(phase="serving" if role == "ps" else phase, step=7) if phase else None
+            work = m.ProcessWork(cpu_s=since * cores.get(role, 0.01), moved_bytes=int(since) * moved.get(role, 0))
+            reply = cluster.tell(m.HeartbeatRequest(
+                task=child.id, generation=1, process_alive=True, progress=training, work=work,
+                orders=tuple(order.order for order in child.orders),
+            ))  # fmt: skip
+            assert isinstance(reply, m.Directive)
+            _carry_out(cluster, child, reply.orders, "")
+
+
+@pytest.mark.parametrize("phase", ["saving", "exporting", "restoring", "initializing"])
+@pytest.mark.parametrize(
+    ("cores", "moved"), [({"worker": 0.9}, {}), ({"ps": 0.2}, {}), ({}, {"worker": 10 << 20}), ({}, {"ps": 1 << 20})]
+)
+def test_who_works_without_steps_neither_stalls_nor_hangs(
+    cluster: FakeCluster, phase: Phase, cores: dict[str, float], moved: dict[str, int]
+) -> None:
+    pass_quietly(cluster, 700, phase, cores, moved)
+    assert cluster.events(ev.JobEnding) == []
+    assert not {"worker:0", "ps:0", "ps:1"} & set(stalled(cluster)), "the chief, and servers that it waits for"
+
+
+@pytest.mark.parametrize("phase", ["saving", "exporting", "restoring", "initializing"])
+def test_a_save_or_an_export_in_which_nothing_works_is_found(cluster: FakeCluster, phase: Phase) -> None:
+    pass_quietly(cluster, 330, phase)
+    assert cluster.core.state.verdict_cause == "stalled"
+    assert {"worker:0", "ps:0", "ps:1"} <= set(stalled(cluster))
+
+
+def test_a_loop_without_end_in_a_step_is_no_work(cluster: FakeCluster) -> None:
+    pass_quietly(cluster, 330, "training", {"worker": 1.0, "ps": 1.0})
+    assert cluster.core.state.verdict_cause == "stalled"
+
+
+def test_a_new_process_without_a_word_yet_is_not_judged_by_the_one_before(cluster: FakeCluster) -> None:
+    pass_time(cluster, 30)
+    pass_quietly(cluster, 200, None)
+    assert stalled(cluster) == []
+
+
+def test_its_own_reading_of_stacks_is_no_standstill(cluster: FakeCluster) -> None:
+    child = cluster.live("worker")[0]
+    order = cluster.tell(m.OrderRequest(user="alice", kind="stacks", index=child.id.index))
+    assert isinstance(order, m.OrderReply)
+    beaten = m.HeartbeatRequest(task=child.id, generation=1, process_alive=True, halted="it stands still (state t)")
+    for halted in (beaten, m.HeartbeatRequest(task=child.id, generation=1, process_alive=True)):
+        cluster.tell(halted)
+        assert status_of(cluster.core, "j", cluster.time).message == ""
+    cluster.tell(m.OrderResult(task=child.id, order=order.order, output="stacks"))
+    cluster.tell(beaten)
+    assert "it stands still (state t)" in status_of(cluster.core, "j", cluster.time).message
+
+
+def test_a_process_that_is_over_shows_no_counters(cluster: FakeCluster) -> None:
+    child = cluster.live("worker")[0]
+    at = Progress(phase="training", step=236, samples=9000, step_s=0.5)
+    beaten = m.HeartbeatRequest(task=child.id, generation=1, process_alive=True, progress=at)
+    seen = []
+    for heartbeat in (beaten, structs.replace(beaten, process_alive=False), structs.replace(beaten, progress=None)):
+        cluster.tell(heartbeat)
+        (task,) = [task for task in status_of(cluster.core, "j", cluster.time).tasks if task.task == child.id]
+        seen.append(task.progress)
+    assert seen == [at, None, None], "neither before another process starts, nor before it says anything"

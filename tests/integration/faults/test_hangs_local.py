@@ -36,7 +36,28 @@ def build():
 """
 
 
-def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str, model: str = "") -> LiveJob:
+#: A model whose export takes half a minute, in which it waits or works.
+LONG_EXPORT = """
+import time, traceback, tensorflow as tf
+
+class Model(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = tf.Variable([[0.1]])
+
+    def __call__(self, features):
+        if any(frame.filename.endswith("train/export.py") for frame in traceback.extract_stack()):
+            end = time.monotonic() + 30
+            while time.monotonic() < end:
+                WAIT
+        return tf.sigmoid(tf.reshape(features["age"], [-1, 1]) / 100.0 @ self.weight)
+
+def build():
+    return Model()
+"""
+
+
+def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str, model: str = "", epochs: int = 1000) -> LiveJob:
     """A job with one parameter server and two workers, which has much to do."""
     monkeypatch.setenv("AFO_STATE_DIR", str(folder / "state"))
     monkeypatch.setenv("AFO_JOBS_ROOT", str(folder / "jobs"))
@@ -46,7 +67,7 @@ def submit(folder: Path, monkeypatch: pytest.MonkeyPatch, stall: str, model: str
         "name": "standstill",
         "roles": {"ps": {"memory": "1 GiB"}, "worker": {"instances": 2, "memory": "1 GiB"}},
         "data": {"schema": "schema.yaml", "train": ["train/*"], "sample_id": "sample_id", "batch_size": 16,
-                 "epochs": 1000},
+                 "epochs": epochs},
         "model": {"hidden_units": [16], "embedding": {"dim": 4}},
         "timeouts": {"hang": "4s", "stall": stall},
     }  # fmt: skip
@@ -104,4 +125,17 @@ def test_a_parameter_server_that_does_not_answer_is_replaced(tmp_path: Path, mon
     assert not server.is_running()
     assert afo("kill", job.id).returncode == 0
     assert job.verdict().state == "KILLED"
+    job.wait_for_no_process()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wait", "state"), [("pass", "SUCCEEDED"), ("time.sleep(0.1)", "FAILED")])
+def test_an_export_that_works_takes_as_long_as_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str, state: str
+) -> None:
+    job = submit(tmp_path, monkeypatch, "15s", LONG_EXPORT.replace("WAIT", wait), epochs=1)
+    verdict = job.verdict()
+    assert (verdict.state, verdict.cause) == (state, "succeeded" if state == "SUCCEEDED" else "stalled"), job.story()
+    told = {str(event.task) for event in job.events(ev.TaskStalled)}
+    assert ("worker:0" in told, "ps:0" in told) == (state == "FAILED", state == "FAILED")
     job.wait_for_no_process()
