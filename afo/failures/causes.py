@@ -111,6 +111,11 @@ _ALL = (
         "Free the disk of the machine; check quotas of the directories for checkpoints, summaries and exports.",
     ),
     _cause(
+        "not_writable", "cluster", True, "A file system took no data: it is read-only, or allows no file of that size.",
+        "The message names the file. A disk with errors becomes read-only: the machine's `dmesg` says so; mend it, and "
+        "mount it for writing again. For a file that is too large, raise the limit (`ulimit -f`).",
+    ),
+    _cause(
         "port_in_use", "cluster", True, "A port that was reserved for the server had been taken by another program.",
         "A later attempt takes another port. If it stays, narrow net.ipv4.ip_local_port_range on that machine.",
     ),
@@ -242,10 +247,12 @@ _ALL = (
 )  # fmt: skip
 
 #: Ends that say something of the machine: the next attempt is better off on another one.
-OF_THE_HOST = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_silent", "child_error", "slow"})
+OF_THE_HOST = frozenset(
+    {"disk_full", "not_writable", "illegal_instruction", "launch_failed", "child_silent", "child_error", "slow"}
+)
 
 #: Ends that come again until a person has mended something; `timeouts.repair` bounds them.
-NEEDS_REPAIR = frozenset({"disk_full", "illegal_instruction", "launch_failed", "child_error"})
+NEEDS_REPAIR = frozenset({"disk_full", "not_writable", "illegal_instruction", "launch_failed", "child_error"})
 
 #: Ends of a wait for a container: no restart, whatever follows; `timeouts.allocate` bounds them, and no budget.
 WAITS = frozenset({"request_unanswered", "gang_released"})

@@ -1,5 +1,6 @@
 """Classification of ends as causes (`afo.failures.causes`): of a process, a container, a start that failed. Pure."""
 
+import errno
 import re
 import signal
 
@@ -42,10 +43,13 @@ _EXCEPTIONS = {
 _NO_SPACE = re.compile(
     r"no space left on device|disk quota exceeded|DSQuotaExceeded|no space available in any of the local", re.I
 )
+#: The system's words for EROFS and EFBIG, as it writes them.
+_NOT_WRITABLE = re.compile(r"\b(Read-only file system|File too large)\b")
 #: What a process prints that says more than the class of the exception, or that native code prints before it ends. Here
 #: and below the first that matches counts.
 _PRINTED = (
     (_NO_SPACE, "disk_full"),
+    (_NOT_WRITABLE, "not_writable"),
     (re.compile("Address already in use|Could not start gRPC server"), "port_in_use"),
     (re.compile("std::bad_alloc"), "out_of_memory"),
 )
@@ -55,6 +59,7 @@ _DIAGNOSTICS = (
     (re.compile(r"lost\W+node|node.{0,20}(is lost|decommissioned|unusable)", re.I), "node_lost"),
     (re.compile(r"beyond (the )?'?(physical|virtual)'? ?memory|(physical|virtual) memory used", re.I), "memory_limit"),
     (_NO_SPACE, "disk_full"),
+    (_NOT_WRITABLE, "not_writable"),
     # A file that cannot be fetched is told as the exception of what fetches it.
     (re.compile(r"exitcode=-1000|failed to (download|localize)|localiz\w+ fail|FSDownload|ContainerLocalizer", re.I),
      "launch_failed"),
@@ -74,7 +79,9 @@ def classify_container(diagnostics: str, exit_code: int | None = None) -> str:
 
 def classify_start(error: OSError) -> str:
     """The cause of a process that could not be started."""
-    return "disk_full" if has_no_space(error) else "child_error"
+    if has_no_space(error):
+        return "disk_full"
+    return "not_writable" if error.errno in (errno.EROFS, errno.EFBIG) else "child_error"
 
 
 def classify_process(code: int, tail: str, memory_kills: int = 0, *, own_program: bool = False) -> str:

@@ -37,6 +37,10 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
         (1, TRACEBACK + "OSError: [Errno 28] No space left on device: 'x'", 0, "disk_full"),
         (1, "afo.errors.StorageError: cannot write /a: No space left on device", 0, "disk_full"),
         (1, "afo.errors.StorageError: cannot write /a: Disk quota exceeded", 0, "disk_full"),
+        (1, TRACEBACK + "OSError: [Errno 30] Read-only file system: '/c'", 0, "not_writable"),
+        (1, "afo.errors.PermissionDenied: cannot write /a: Read-only file system", 0, "not_writable"),
+        (1, "afo.errors.StorageError: cannot write /a: File too large", 0, "not_writable"),
+        (1, TRACEBACK + "ValueError: file too large, give a smaller one", 0, "user_exception"),
         (1, TRACEBACK + "errors_impl.UnknownError: Could not start gRPC server", 0, "port_in_use"),
         (1, "KeyError: 'a'\nDuring handling\n" + TRACEBACK + "my.DataLossError: b\nE0001 noise", 0, "data_error"),
     ],
@@ -85,6 +89,7 @@ def test_the_words_of_yarn(words: str, cause: str) -> None:
 @pytest.mark.parametrize(
     ("error", "cause"),
     [(OSError(errno.ENOSPC, "full"), "disk_full"), (OSError(errno.EDQUOT, "quota"), "disk_full"),
+     (OSError(errno.EROFS, "read-only"), "not_writable"), (OSError(errno.EFBIG, "large"), "not_writable"),
      (OSError(errno.ENOEXEC, "no program"), "child_error")],
 )  # fmt: skip
 def test_a_process_that_cannot_be_started(error: OSError, cause: str) -> None:

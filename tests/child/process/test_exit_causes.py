@@ -25,6 +25,10 @@ PROGRAMS = {
         "MemoryError",
     ),
     "disk_full": ("with open('/dev/full', 'w') as file: file.write('x')", "No space left on device"),
+    "not_writable": (
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))\n(work / 'large').write_bytes(bytes(99))",
+        "File too large",
+    ),
     "port_in_use": (
         "first, second = socket.create_server(('127.0.0.1', 0)), socket.socket()\nsecond.bind(first.getsockname())",
         "Address already in use",
