@@ -25,8 +25,9 @@ _NOT_RETRIED = "this is not retried: it would fail again"
 #: How often the same exception may come before it counts as the code's own. A task of a program may raise it each time
 #: that another one is lost; tasks of a model do not.
 _SAME_OF_PROGRAM, _SAME_OF_MODEL = 2, 1
-#: What differs between two cases of one exception: numbers and addresses.
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+#: What differs between two cases of one exception: addresses, random names (hexadecimal digits, six or more of them,
+#: one of which is no letter), and numbers.
+_NUMBERS = re.compile(r"0x[0-9a-f]+|(?<![0-9a-zA-Z])(?=[a-f]*[0-9])[0-9a-f]{6,}(?![0-9a-zA-Z])|\d+")
 
 
 class GiveUp(NamedTuple):
@@ -87,13 +88,18 @@ def memory_ends(task: Task) -> int:
 
 
 def _times_of_exception(state: JobState, task: Task, wall: float, message: str) -> int:
-    per, wanted = state.config.job.restart.of(task.id.role).per, _NUMBERS.sub("#", message)
+    per, wanted = state.config.job.restart.of(task.id.role).per, without_numbers(message)
     tasks = (task,) if state.config.job.program else state.tasks.values()
     return sum(
-        fault.cause in EXCEPTIONS and wall - fault.time <= per and _NUMBERS.sub("#", fault.message) == wanted
+        fault.cause in EXCEPTIONS and wall - fault.time <= per and without_numbers(fault.message) == wanted
         for other in tasks
         for fault in other.faults
     )
+
+
+def without_numbers(message: str) -> str:
+    """What two cases of one exception have in common."""
+    return _NUMBERS.sub("#", message)
 
 
 def pause_before_restart(state: JobState, task: Task, wall: float) -> float:

@@ -1,13 +1,18 @@
 """Which ends of a task are tried again, and after which pause."""
 
+import re
+import string
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Backoff, Restart, RestartBudget
 from afo.rpc import messages as m
+from afo_am.policy.restarts import without_numbers
 from afo_am.state import commands as c
 from fake_cluster import FakeCluster, make_config
 
@@ -168,3 +173,24 @@ def test_a_child_that_was_told_to_end_is_not_waited_for_long(make_cluster: Make)
         cluster.turn()
     assert ends[0].cause == "container_stopped"
     assert cluster.run() == "SUCCEEDED"
+
+
+#: Of `secrets.token_hex`: one without a digit is one in a hundred thousand.
+TOKENS = st.text("0123456789abcdef", min_size=12, max_size=12).filter(lambda name: not name.isalpha())
+WORDS = st.text(string.ascii_letters, min_size=1)
+
+
+@given(TOKENS, TOKENS, st.integers(1), st.integers(1), st.sampled_from(("-", "/", ".", "_", " ", "'")))
+def test_the_same_exception_of_another_try_is_the_same(
+    one: str, other: str, first: int, second: int, sign: str
+) -> None:
+    text = "StorageError: cannot write /c/g{:06d}-{}/age.0.npy{}{}: Input/output error"
+    assert without_numbers(text.format(first, one, sign, one)) == without_numbers(
+        text.format(second, other, sign, other)
+    )
+
+
+@given(WORDS, st.sampled_from(("facade", "decade", "defaced", "acceded", "table_b", "beefed7up", "v2beta")))
+def test_words_are_no_numbers(word: str, name: str) -> None:
+    found = without_numbers(f"ValueError: {word} is not {name}")
+    assert (word in found, re.sub(r"\d", "#", name) in found) == (True, True)
