@@ -216,18 +216,18 @@ def remove_old(checkpoint_url: str, keep: int, protected: Collection[str] = ()) 
     return problems
 
 
-def remove_unfinished(checkpoint_url: str, generation: int) -> None:
-    """Delete what tries of this generation and earlier ones left, for their one writer, before its first.
+def remove_unfinished(checkpoint_url: str, generation: int) -> list[str]:
+    """Delete what tries of this generation and earlier ones left, for their one writer, before its first, or for nobody
+    after its last; returns the directories.
 
     Nothing goes where a manifest cannot be read, as in `remove_old`.
     """
     urls = _urls(checkpoint_url)
     tries = _tries(urls, generation)
     if not tries:
-        return
+        return []
     legible, problems = _legible(_manifests(urls))
-    if not problems:
-        _remove_unnamed(tries, {manifest.directory for _, manifest in legible})
+    return [] if problems else _remove_unnamed(tries, {manifest.directory for _, manifest in legible})
 
 
 def _legible(manifests: list[Found]) -> tuple[list[tuple[Found, Manifest]], list[str]]:
@@ -266,10 +266,11 @@ def _tries(urls: list[str], newest: int) -> list[str]:
     return [url for url in urls if (match := _DIRECTORY.fullmatch(storage.name(url))) and int(match[1]) <= newest]
 
 
-def _remove_unnamed(tries: list[str], named: Collection[str]) -> None:
-    for url in tries:
-        if storage.name(url) not in named:
-            storage.delete(url, recursive=True)
+def _remove_unnamed(tries: list[str], named: Collection[str]) -> list[str]:
+    removed = [url for url in tries if storage.name(url) not in named]
+    for url in removed:
+        storage.delete(url, recursive=True)
+    return removed
 
 
 def write_evaluation(manifest_url: str, evaluation: Evaluation) -> None:

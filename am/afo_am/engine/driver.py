@@ -24,6 +24,7 @@ from afo.rpc.client import AmAddress
 from afo_am.core.core import Core
 from afo_am.engine.end_hook import run_end_hook
 from afo_am.engine.journal import Journal
+from afo_am.engine.leftovers import remove_unfinished_checkpoint
 from afo_am.engine.status import status_of
 from afo_am.runtime.base import Runtime
 from afo_am.runtime.master_log import ask_for_copy
@@ -225,6 +226,7 @@ class Driver:
             case c.LookAtCluster():
                 self._start_survey()
             case c.FinishJob(state, diagnostics):
+                remove_unfinished_checkpoint(self._core.state, self._paths)
                 # Who waits for the verdict reads the log next.
                 ask_for_copy()
                 self._write_verdict()

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from afo import __version__, storage
+from afo.checkpoint import manifest
 from afo.errors import ClusterUnreachable, StorageError
 from afo.events import types as ev
 from afo.job.paths import JobPaths
@@ -23,6 +24,7 @@ from afo_am.engine import driver
 from afo_am.engine.driver import Driver
 from afo_am.engine.journal import Journal
 from afo_am.engine.replay import read_earlier
+from afo_am.policy import verdict
 from afo_am.runtime.base import ContainerInfo, FinalState, Node
 from afo_am.state import commands as c
 from fake_cluster import make_config
@@ -177,6 +179,61 @@ def test_the_log_is_copied_before_the_verdict_says_that_the_job_is_over(
     am.master.kill(m.KillRequest(user="bob"))
     am.stop()
     assert seen == [(True, False)]
+
+
+def begin_save(am: RunningAm, runtime: ListedRuntime) -> Path:
+    """The chief has begun a checkpoint; returns its directory, in which a file lies, beside a whole one."""
+    core = am.driver._core
+    core.state.saving = "g000001-0011aa"
+    directory = Path(am.paths.checkpoints(""), core.state.saving)
+    storage.write_bytes(f"{directory}/age.0.npy", b"half of it")
+    whole = manifest.Manifest(
+        version=manifest.FORMAT_VERSION, generation=1, step=5, final=False, directory="g000001-ff", rows={}, parts=(),
+    )  # fmt: skip
+    storage.write_bytes(f"{directory.parent}/g000001-ff/x.0.npy", b"whole")
+    manifest.commit(str(directory.parent), whole)
+    return directory
+
+
+def test_a_checkpoint_that_was_being_written_goes_with_the_job(
+    am: RunningAm, runtime: ListedRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "afo.am")
+    directory = begin_save(am, runtime)
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    assert am.failure is None
+    left = sorted(path.name for path in directory.parent.iterdir())
+    assert left == ["g000001-ff", "manifest-g000001-s000000000005.json"]
+    assert f"removed an unfinished checkpoint: {directory}" in caplog.text
+
+
+def test_an_unfinished_checkpoint_that_cannot_be_removed_is_named(
+    am: RunningAm, runtime: ListedRuntime, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(url: str, *, recursive: bool) -> None:
+        raise StorageError(f"cannot delete {url}: no")
+
+    directory = begin_save(am, runtime)
+    monkeypatch.setattr(manifest.storage, "delete", fail)
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    assert (am.failure, runtime.verdict) == (None, ("KILLED", "killed by bob: no reason given"))
+    assert f"an unfinished checkpoint may be left in {directory.parent}: cannot delete {directory}: no" in caplog.text
+
+
+def test_nothing_is_removed_while_a_container_may_run(
+    am: RunningAm, runtime: ListedRuntime, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "HARD_LIMIT_S", 0.5)
+    directory, kills = begin_save(am, runtime), list[str]()
+    monkeypatch.setattr(runtime, "kill", kills.append)
+    register(am, m.TaskId(role="ps", index=1, attempt=0))
+    am.master.kill(m.KillRequest(user="bob"))
+    am.stop()
+    assert directory.exists()
+    assert f"an unfinished checkpoint may be left in {directory.parent}: " in caplog.text
+    assert "may run still" in caplog.text
 
 
 def test_the_users_command_runs_once_the_verdict_is_there(tmp_path: Path, runtime: ListedRuntime) -> None:
