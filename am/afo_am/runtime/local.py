@@ -8,6 +8,7 @@ State lies in files alone, so a restarted AM sees what an earlier one started:
         stdout stderr  of the Child            work/       its working directory
 """
 
+import errno
 import logging
 import os
 import signal
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 #: Time beyond the container's own grace until `finish` kills what does not end.
 _MARGIN_S = 5.0
 _POLL_S = 0.05
+#: Bytes free on a disk that is called full below this; it has a few left that no file gets.
+_ROOM = 64 << 10
 
 
 class LocalRuntime:
@@ -151,8 +154,21 @@ def _info(directory: Path) -> ContainerInfo:
     end = _exit(directory / container_files.EXIT)
     if end is None:
         ran = pidfile.pid_of(lock) is not None
-        return msgspec.structs.replace(info, diagnostics=f"its process {'was killed' if ran else 'never started'}")
+        words = "was killed" if ran else f"never started{_why_not(directory)}"
+        return msgspec.structs.replace(info, diagnostics=f"its process {words}")
     return msgspec.structs.replace(info, exit_code=end.code, diagnostics=end.diagnostics)
+
+
+def _why_not(directory: Path) -> str:
+    """In the system's words, that a process could not leave its number in this directory; '' if it could."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return ""
+    if disk.f_flag & os.ST_RDONLY:
+        return f": {os.strerror(errno.EROFS)}"
+    full = disk.f_bavail * disk.f_frsize < _ROOM or (disk.f_files and not disk.f_favail)
+    return f": {os.strerror(errno.ENOSPC)}" if full else ""
 
 
 def _exit(path: Path) -> container_files.Exit | None:

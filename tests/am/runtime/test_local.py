@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from afo.errors import ClusterUnreachable
+from afo.failures.classify import classify_container
 from afo.rpc.messages import TaskId
 from afo_am.runtime.base import ContainerInfo, Runtime
 from afo_am.runtime.local import LocalRuntime
@@ -249,3 +251,25 @@ def no_descriptor_left() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("disk", "words", "cause"),
+    [
+        ({}, "", "container_lost"),
+        ({"f_bavail": 1}, ": No space left on device", "disk_full"),
+        ({"f_favail": 0}, ": No space left on device", "disk_full"),
+        ({"f_flag": os.ST_RDONLY}, ": Read-only file system", "not_writable"),
+    ],
+)
+def test_a_process_that_never_started_for_its_disk_says_so(
+    make: Callable[..., LocalRuntime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    disk: dict[str, int], words: str, cause: str,
+) -> None:  # fmt: skip
+    runtime = make(SLEEP)
+    (tmp_path / "containers" / "worker-3-1").mkdir()
+    room = {"f_bavail": 9999, "f_frsize": 4096, "f_files": 9, "f_favail": 9, "f_flag": 0} | disk
+    monkeypatch.setattr(os, "statvfs", lambda path: types.SimpleNamespace(**room))
+    found = info(runtime, "worker-3-1")
+    assert (found.state, found.diagnostics) == ("ended", f"its process never started{words}")
+    assert classify_container(found.diagnostics, found.exit_code) == cause
