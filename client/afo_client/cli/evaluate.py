@@ -1,13 +1,17 @@
 """`afo evaluate`."""
 
+from collections.abc import Callable
+
 import click
 
-from afo.errors import UsageError
+from afo import storage
+from afo.errors import NotFound, UsageError
 from afo.job import ROW_TYPES, RowType
-from afo.site.config import load_config
+from afo.protocol.offline_task import OfflineResult
+from afo.site.config import Config, load_config
 from afo_client.cli.options import examples, memory_option
-from afo_client.models.offline import input_files, run, saved_model
-from afo_client.terminal.console import print_json, print_result, table
+from afo_client.models.offline import SavedModel, input_files, run, saved_model
+from afo_client.terminal.console import print_json, print_result, say, table
 
 
 @click.command(
@@ -23,11 +27,12 @@ from afo_client.terminal.console import print_json, print_result, table
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, memory: int | None, as_json: bool) -> None:
     """Print the metrics; the exit code does not depend on them."""
-    found = saved_model(load_config(), model)
+    config = load_config()
+    found = saved_model(config, model)
     if not (globs or found.job.data.eval):
         raise UsageError("the job of this model has no `data.eval`; name the files with --data")
     files = input_files(globs or found.job.data.eval)
-    [result] = run(found, "evaluate", files, rows=rows, memory=memory)
+    found, result = _measure(config, model, found, lambda one: run(one, "evaluate", files, rows=rows, memory=memory))
     if as_json:
         print_json({
             "export": found.ref.export or None, "manifest": found.ref.url, "step": found.ref.manifest.step,
@@ -38,3 +43,19 @@ def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, mem
     lines = [(name, f"{value:.6g}") for name, value in result.metrics.items()]
     lines += [(f"coverage of {name}", f"{share:.2%}") for name, share in result.coverage.items()]
     print_result(f"{found.ref.text}\n{table(('METRIC', 'VALUE'), lines)}")
+
+
+def _measure(
+    config: Config, named: str | None, found: SavedModel, measure: Callable[[SavedModel], list[OfflineResult]]
+) -> tuple[SavedModel, OfflineResult]:
+    """The result of the checkpoint, or of a newer one where a job that runs has removed it meanwhile."""
+    while True:
+        try:
+            [result] = measure(found)
+            return found, result
+        except NotFound as error:
+            newest = saved_model(config, named)
+            if newest.ref.url == found.ref.url or storage.exists(found.ref.url):
+                raise
+            say(f"{error}: the job keeps its newest checkpoints alone (`checkpoint.keep`), and the newest is taken")
+            found = newest

@@ -1,13 +1,15 @@
 """`afo predict`."""
 
 import os
+import re
 import secrets
+from contextlib import suppress
 
 import click
 import msgspec
 
 from afo import storage
-from afo.errors import AlreadyExists, NotFound, UsageError
+from afo.errors import AfoError, AlreadyExists, NotFound, StorageError, UsageError
 from afo.protocol.offline_task import ScoredFile
 from afo.site.config import load_config
 from afo_client.cli.options import examples, memory_option
@@ -43,6 +45,7 @@ def command(
     found = saved_model(load_config(), model)
     files = input_files(globs)
     say(f"{pluralize(len(files), 'file')} with {found.ref.url}")
+    _name_leftovers(output)
     hidden = storage.join(storage.parent(output), f".{storage.name(output)}.{secrets.token_hex(6)}.tmp")
     storage.make_dirs(hidden)
     try:
@@ -59,11 +62,24 @@ def command(
         print_result(f"{output}: {pluralize(records, 'record')} in {pluralize(len(parts), 'file')}")
 
 
-def _check_free(output: str, overwrite: bool) -> None:
+def _name_leftovers(output: str) -> None:
+    """A run that was killed could not remove what it had written; whether another one still writes nobody can say."""
+    pattern = re.compile(rf"\.{re.escape(storage.name(output))}\.[0-9a-f]{{12}}\.tmp")
+    with suppress(AfoError):
+        found = [entry.url for entry in storage.list_dir(storage.parent(output))]
+        for url in (url for url in found if pattern.fullmatch(storage.name(url))):
+            say(f"note: {url} is of another run with this --out; if that was killed, remove it")
+
+
+def _is_taken(output: str) -> bool:
     try:
-        taken = bool(storage.list_dir(output))
+        return bool(storage.list_dir(output))
     except NotFound:
-        return
+        return False
+
+
+def _check_free(output: str, overwrite: bool) -> None:
+    taken = _is_taken(output)
     if taken and not overwrite:
         raise AlreadyExists(f"{output} holds something; name another directory, or replace it with --overwrite")
     if storage.parent(output) == output:
@@ -76,4 +92,11 @@ def _finish(model: SavedModel, parts: list[ScoredFile], hidden: str, output: str
     storage.write_bytes(storage.join(hidden, SUCCESS), b"")
     if overwrite:
         storage.delete(output, recursive=True)
-    storage.rename(hidden, output)
+    try:
+        storage.rename(hidden, output)
+    except StorageError as error:
+        if not _is_taken(output):
+            raise
+        raise AlreadyExists(
+            f"{output} was written by another run while this one scored; the scores of this one are not kept"
+        ) from error

@@ -4,17 +4,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from afo import errors
+from afo import errors, storage
+from afo.checkpoint.manifest import TABLES
 from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import read_head, text_hint
-from afo.errors import AfoError, DataError, NotFound, TrainingError
+from afo.errors import AfoError, DataError, NoSpaceLeft, NotFound, TrainingError, has_no_space
 from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
 from afo.process import lifetime
@@ -90,7 +93,8 @@ def run(
             rows=rows or model.ref.rows, tables=tables, memory=each, work_dir=work_dir,
         )  # fmt: skip
 
-    results = run_dealt(task, model.schema, files, processes)
+    with _explains_room(model.ref):
+        results = run_dealt(task, model.schema, files, processes)
     if any(result.in_files for result in results):
         limit = "--memory" if memory else "what is available"
         say(
@@ -98,6 +102,30 @@ def run(
             f" {size_text(each)} ({limit})"
         )
     return results
+
+
+@contextmanager
+def _explains_room(ref: ModelRef) -> Iterator[None]:
+    """Says of a full disk what lies there."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        if not has_no_space(error) or folder not in str(error):
+            raise
+        raise NoSpaceLeft(
+            f"{error}. Files of a run lie in $TMPDIR ({folder}) and are removed with it: each of --processes may need"
+            f" twice the checkpoint's {size_text(_size_of(ref))}, and room for an export"
+        ) from error
+
+
+def _size_of(ref: ModelRef) -> int:
+    """Bytes of a checkpoint's own files; what cannot be listed does not count."""
+    directory, size = storage.join(storage.parent(ref.url), ref.manifest.directory), 0
+    for place in (directory, storage.join(directory, TABLES)):
+        with suppress(AfoError):
+            size += sum(entry.size for entry in storage.list_dir(place))
+    return size
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 import json
 import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace
 
+from afo import storage
 from afo.checkpoint.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
 from afo.errors import NotFound
 from afo.events.types import JobFinished
@@ -17,13 +19,15 @@ from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, Lineage, Training
 from afo.protocol.am_config import AmConfig
 from afo.protocol.input_file import InputFile
+from afo.protocol.offline_task import NumberedFile, OfflineResult
 from afo.rpc.messages import ServerPart
 from afo.site.config import load_config
 from afo.trainable.served.export_info import Exported
+from afo_client.cli import evaluate, predict
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
 from afo_client.models.model_ref import find_model
-from afo_client.models.offline import saved_model
+from afo_client.models.offline import SavedModel, saved_model
 
 ROLES: dict[Role, RoleSpec] = {"ps": RoleSpec(instances=1), "worker": RoleSpec(instances=1)}
 
@@ -322,3 +326,63 @@ def test_a_job_file_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run([word.format(file=file) for word in words]) == 2
     message = "is a job file; MODEL is a job, a directory of checkpoints, a manifest or an exported model"
     assert f"{file} {message}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def scoring(model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model can be used, but a test says what its processes do."""
+    found = SavedModel(find_model(load_config(), str(model / "day")), mock.Mock(), b"")
+    monkeypatch.setattr(predict, "saved_model", lambda config, named: found)
+    monkeypatch.setattr(predict, "input_files", lambda globs: [NumberedFile(0, "f")])
+    return model
+
+
+def test_who_finds_the_scores_of_another_run_says_so(
+    scoring: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write_meanwhile(*arguments: object, **named: object) -> list[OfflineResult]:
+        storage.write_bytes(f"{scoring}/out/_SUCCESS", b"")
+        return [OfflineResult()]
+
+    monkeypatch.setattr(predict, "run", write_meanwhile)
+    assert run(["predict", str(scoring / "day"), "--data", "f", "--out", str(scoring / "out")]) == 1
+    assert f"{scoring}/out was written by another run while this one scored" in capsys.readouterr().err
+    assert not list(scoring.glob(".out.*"))
+
+
+def test_what_a_run_that_was_killed_has_left_is_named(
+    scoring: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (".out.0123456789ab.tmp", ".out2.0123456789ab.tmp", ".out.backup.tmp"):
+        (scoring / name).mkdir()
+    monkeypatch.setattr(predict, "run", lambda *arguments, **named: [OfflineResult()])
+    assert run(["predict", str(scoring / "day"), "--data", "f", "--out", str(scoring / "out")]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert told == [
+        f"note: {scoring}/.out.0123456789ab.tmp is of another run with this --out; if that was killed, remove it"
+    ]
+
+
+def test_a_checkpoint_that_the_job_removes_meanwhile_is_followed_by_the_newest(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, monday = find_model(load_config(), str(model / "day")), str(model / "monday")
+    asked: list[str] = []
+
+    def measure(found: SavedModel, *arguments: object, **named: object) -> list[OfflineResult]:
+        asked.append(found.ref.url)
+        if len(asked) == 1:
+            commit(storage.parent(first.url), replace(first.manifest, step=30, directory="g000001-y"))
+            storage.delete(first.url)
+        if len(asked) < 3:
+            raise NotFound("no such file")
+        return [OfflineResult(metrics={"auc": 0.5})]
+
+    monkeypatch.setattr(evaluate, "saved_model", lambda config, named: SavedModel(
+        find_model(config, named), mock.Mock(), b""))  # fmt: skip
+    monkeypatch.setattr(evaluate, "input_files", lambda globs: [NumberedFile(0, "f")])
+    monkeypatch.setattr(evaluate, "run", measure)
+    assert run(["evaluate", str(model / "day"), "--data", monday]) == 5, "the second is there: a file is missing"
+    assert "no such file: the job keeps its newest checkpoints alone" in capsys.readouterr().err
+    assert run(["evaluate", str(model / "day"), "--data", monday]) == 0
+    assert "(step 30)" in capsys.readouterr().out

@@ -1,6 +1,8 @@
 """Files that a saved model is to read."""
 
+import errno
 import gzip
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -8,7 +10,7 @@ from unittest import mock
 import pytest
 
 from afo.data.io.tfrecord import RecordWriter
-from afo.errors import DataError
+from afo.errors import DataError, NoSpaceLeft
 from afo.job import Data, Job, RoleSpec
 from afo.protocol.offline_task import NumberedFile, OfflineResult, OfflineTask
 from afo_client.models import offline
@@ -57,3 +59,21 @@ def test_processes_share_the_memory_that_is_available(
     offline.run(model, "predict", files, processes=3, memory=given)
     assert [task.memory for task in tasks] == [each]
     assert capsys.readouterr().err == words
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_scratch_directory_is_named_with_the_room_it_takes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+) -> None:
+    scratch = tempfile.gettempdir()
+    (tmp_path / "g000001-a" / "tables").mkdir(parents=True)
+    (tmp_path / "g000001-a" / "tables" / "rows").write_bytes(bytes(3 << 20))
+    model = mock.Mock(job=JOB)
+    model.ref.url, model.ref.manifest.directory = f"{tmp_path}/manifest.json", "g000001-a"
+
+    def fill(*arguments: object) -> None:
+        raise OSError(number, "full", f"{scratch}/afo-x1/0/restore")
+
+    monkeypatch.setattr(offline, "run_dealt", fill)
+    with pytest.raises(NoSpaceLeft, match=rf"\$TMPDIR \({scratch}\).* twice the checkpoint's 3.0 MiB"):
+        offline.run(model, "evaluate")
