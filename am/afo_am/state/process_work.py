@@ -12,7 +12,7 @@ from afo_am.state.job_state import JobState
 from afo_am.state.tasks import Task
 
 #: A process works that took so large a part of a core, or moved so many bytes per second, over so many seconds at
-#: least. One that only waits for others takes about a hundredth of a core.
+#: least. One that waits for a stopped server took a thousandth of a core.
 CORE_PART, BYTES_PER_S, MARK_S = 0.1, 64 << 10, 2.0
 #: Phases without counters.
 _UNCOUNTED = frozenset({"starting", "restoring", "initializing", "saving", "exporting"})
