@@ -8,6 +8,7 @@ import pytest
 
 from afo import storage
 from afo.errors import StorageError
+from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train import chief as module
 from afo.train.chief import Chief
@@ -53,3 +54,24 @@ def test_it_begins_where_that_cannot_be_removed(
     monkeypatch.setattr(storage, "delete", delete)
     start(chief, resumes)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_it_says_that_it_saves_before_the_save(chief: Chief, final: bool) -> None:
+    """Else a long one would look like a step that hangs."""
+    told: list[str] = []
+
+    def save(directory: str, *, final: bool) -> None:
+        told.append("save")
+        raise StorageError("enough")
+
+    setup: Any = chief._setup
+    setup.id, setup.progress = (
+        m.TaskId(role="worker", index=0, attempt=1),
+        SimpleNamespace(report=lambda at, now: told.append(at.phase)),
+    )
+    setup.master.report_saving = lambda _: told.append("told the AM")
+    vars(chief).update(_writer=SimpleNamespace(begin=lambda: "g000002-a", save=save))
+    with pytest.raises(StorageError, match="enough"):
+        chief._write(Progress(phase="exporting" if final else "training", step=3), final=final)
+    assert told == ["saving", "told the AM", "save"]
