@@ -18,7 +18,7 @@ from afo.embedding.saved_tables import Rows, TablesManifest, chain, read_rows
 from afo.errors import CheckpointLost, DataError, NotFound
 from afo.logs.task_log import LOG
 from afo.state import initialize
-from afo.state.parameters import Parameter, Parameters, range_of
+from afo.state.parameters import Parameter, Parameters, no_positions, range_of
 from afo.state.server_state import ServerState, server_states
 from afo.state.variables import PsVariable, VariableIo
 
@@ -204,7 +204,10 @@ def _records_to_go_on_from(
     found = {}
     for name, record in parameters.records.items():
         held = [values[name] for values in survivors if name in values]
-        found[name] = value = held[0] if held else reader.whole(name, record.dtype)
+        value = held[0] if held else reader.whole(name, record.dtype)
+        if name == "positions" and value.shape[1:] == record.shape[1:]:  # the list of splits may have grown since
+            value = np.concatenate([value, no_positions(max(0, record.shape[0] - len(value)))])
+        found[name] = value
         if value.shape != record.shape:
             raise DataError(
                 f"{reader.url}: `{record.name}` has the shape {list(value.shape)} where this job needs"

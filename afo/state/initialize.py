@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from afo.job_dir.lineage import NO_EPOCH
-from afo.state.parameters import Parameter, Parameters, Shard, range_of
+from afo.state.parameters import Parameter, Parameters, Shard, no_positions, range_of
 from afo.state.server_state import ServerState, server_state, server_states
 
 #: (shape of a shard, number of the shard among all of the job's tables) → its first values.
@@ -42,7 +41,7 @@ def _first_records(parameters: Parameters, state: Mapping[str, Any]) -> dict[str
         name: state.get(variable.name, np.zeros(variable.shape, variable.dtype))
         for name, variable in parameters.records.items()
     }
-    return values | {"positions": np.tile([NO_EPOCH, 0, 0], (parameters.positions.shape[0], 1))}
+    return values | {"positions": no_positions(parameters.positions.shape[0])}
 
 
 def write_records(parameters: Parameters, to: ServerState, server: int, values: Mapping[str, Any]) -> None:

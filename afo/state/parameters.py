@@ -6,10 +6,14 @@ model one behind the other and is cut into one contiguous range a server, so tha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from afo.embedding import TableGroup
 from afo.embedding.server_tables import Table
 from afo.errors import Unsupported
+from afo.job_dir.lineage import NO_EPOCH
 from afo.models.feature_layout import Weight
 from afo.optimizers import Rule
 from afo.protocol.train_task import POSITION_HOLDERS
@@ -92,6 +96,11 @@ class Parameters:
         """Those that a server holds, itself or as copies."""
         places = {name: (each, self.copies.get(each.name)) for name, each in self.records.items()}
         return {name: place for name, both in places.items() for place in both if place and place.server == server}
+
+
+def no_positions(splits: int) -> Any:
+    """Positions [splits, 3] of which nothing was read."""
+    return np.tile(np.array([NO_EPOCH, 0, 0], np.int64), (splits, 1))
 
 
 def parameters_of(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from afo.job_dir.lineage import NO_EPOCH
 from afo.ops.library import load
 from afo.optimizers import MomentumRule, Rule
-from afo.state.parameters import Parameters
+from afo.state.parameters import Parameters, no_positions
 from afo.state.variables import on_client
 
 
@@ -99,7 +99,7 @@ class StoreState:
         """All of one instant."""
         step, splits, positions, arrays = self._export_progress()
         splits = splits.numpy()
-        table = np.tile(np.array([NO_EPOCH, 0, 0], np.int64), (max([self._splits, *(splits[-1:] + 1)]), 1))
+        table = no_positions(max([self._splits, *(splits[-1:] + 1)]))
         table[splits] = positions.numpy()
         names = [each.name.removeprefix("afo/") for each in self._state]
         state = dict(zip(names, (array.numpy() for array in arrays), strict=True))
