@@ -166,7 +166,7 @@ def rows_of(url: str, server: int | None = None) -> dict[str, Any]:
 
 def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
-        yield from row_block.read_blocks(file, path.name)
+        yield from row_block.read_blocks(file, path.name, path.stat().st_size)
 
 
 def _sorted(name: str, blocks: list[row_block.RowBlock]) -> Iterator[tuple[str, Any]]:

@@ -80,4 +80,4 @@ def _blocks(group: TableGroup, server: int) -> Iterator[tuple[int, bytes]]:
         [saved] = desk_client.ask(group, {server: request}, SavedRows)
         [entry] = saved.files
         with Path(folder, entry.file).open("rb") as file:
-            yield from row_block.read_blocks(file, entry.file)
+            yield from row_block.read_blocks(file, entry.file, entry.size)

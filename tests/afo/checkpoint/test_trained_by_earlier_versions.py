@@ -197,7 +197,7 @@ def test_a_reader_without_servers_has_the_same_numbers(saved: Trained, tmp_path:
             if is_row_by_row(name) and value.ndim == 2:
                 np.testing.assert_array_equal(reader.table(name, *value.shape), value, name)
             elif not is_row_by_row(name):
-                np.testing.assert_array_equal(reader.whole(name), value, name)
+                np.testing.assert_array_equal(reader.whole(name, value.dtype.name), value, name)
         model = restored_job.parts_of(saved.kind, tmp_path).model.local(reader)
     scores = model.probabilities(restored_job.features()).numpy()
     np.testing.assert_allclose(scores, values["probabilities"], rtol=1e-6)

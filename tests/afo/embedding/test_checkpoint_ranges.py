@@ -202,7 +202,6 @@ class TestManifest:
             ({"version": 5}, "it is of format 5 and has no slot_starts, which format 5 alone has"),
             ({"slot_starts": (0, 9)}, "it is of format 4 and has slot_starts, which format 5 alone has"),
             ({"files": (RowsFile("rows-0002-0.afo", 2, 1, 7),)}, "is of server 2, and its servers are 2"),
-            ({"servers": 65537}, "a slot map has 65537 starts; give one for each server, 1 to 65536"),
         ],
     )  # fmt: skip
     def test_what_does_not_fit_is_refused(self, tmp_path: Path, changed: dict[str, Any], words: str) -> None:

@@ -122,7 +122,7 @@ class TestInThisProcess:
             raise answered(self.group(new_group), b"{}")
 
     def test_the_answer_to_a_long_request_is_short(self, new_group: Any) -> None:
-        words = b'{"type": "%s", "version": 1}' % (b"x" * (3 << 20))
+        words = b'{"type": "%s", "version": 2}' % (b"x" * (3 << 20))
         with pytest.raises(ProtocolError, match="this is no save or load request") as caught:
             raise answered(self.group(new_group), words)
         assert len(str(caught.value)) <= 4000

@@ -291,6 +291,6 @@ def test_the_package_itself_has_the_names_and_no_others() -> None:
     rules = {each.__name__ for each in UpdateRule.__subclasses__()}
     page = (Path(__file__).parents[3] / "docs" / "embedding-variables.md").read_text()
     assert not {name for name in rules if f"`{name}`" not in page}
-    assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup", "Filter", "Eviction", *rules}
+    assert set(embedding.__all__) - afo._EMBEDDING == {"TableGroup", "SlotMap", "Filter", "Eviction", *rules}
     with pytest.raises(AttributeError, match="no attribute 'embeding_lookup'"):
         afo.embeding_lookup  # noqa: B018  # misspelt on purpose

@@ -36,7 +36,7 @@ def rows(url: str, *, server: int | None = None) -> dict[tuple[int, int], bytes]
 
 def blocks(path: Path) -> Iterator[tuple[int, row_block.RowBlock]]:
     with path.open("rb") as file:
-        for number, block in row_block.read_blocks(file, path.name):
+        for number, block in row_block.read_blocks(file, path.name, path.stat().st_size):
             yield number, row_block.decode(block, path.name)
 
 

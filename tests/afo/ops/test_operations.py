@@ -262,4 +262,7 @@ def test_the_keys_of_a_batch_by_server(ops: Any) -> None:
 @pytest.mark.parametrize(("tables", "servers"), [(2**31 - 1, 1), (1 << 23, 3)])
 def test_more_tables_than_can_be_counted(ops: Any, tables: int, servers: int) -> None:
     with pytest.raises((InvalidArgument, ValueError), match="tables times servers may be 16777216"):
-        ops.afo_unique([tf.constant([1], tf.int64)], run_tables=[0], num_tables=tables, num_servers=servers)
+        ops.afo_unique(
+            [tf.constant([1], tf.int64)], run_tables=[0], num_tables=tables, num_servers=servers,
+            slot_starts=list(range(servers)),
+        )  # fmt: skip
