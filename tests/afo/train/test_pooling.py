@@ -337,7 +337,7 @@ def test_absent_keys_are_evaluated_with_the_default_of_their_own_feature() -> No
     parameters = model.parameters(2, 1)
     reader: Any = mock.Mock(hash_tables=without_rows)
     shapes = {"dense": (parameters.dense.rows,), "statistics": parameters.state[0].shape}
-    reader.whole.side_effect = lambda name: np.zeros(shapes[name])
+    reader.whole.side_effect = lambda name, dtype="float32": np.zeros(shapes[name], dtype)
     tables: dict[str, Any] = model.local(reader).tables  # type: ignore[attr-defined]
     for name, expected in {"deep/user": 0.25, "deep/seen": 0.0, "wide/user": 0.0}.items():
         assert set(tables[name].lookup(np.array([5])).numpy().flat) == {expected}

@@ -48,7 +48,8 @@ def test_servers_wait_for_each_other_only_where_the_position_is_written(graph: A
     assert {(start, end) for _, start, _, end in waits} == {(f"ps:{other}", "ps:0") for other in range(1, SERVERS)}
     assert {kind for kind, *_ in waits} == {"NoOp"}, "a server has one end of all that it applies"
     late = {kind for _, _, kind, _ in waits}
-    assert late <= {"AssignAddVariableOp", "ResourceScatterUpdate", "ReadVariableOp", "Const", "NoOp"}, late
+    of_variables = {"AssignAddVariableOp", "ResourceScatterUpdate", "ReadVariableOp", "Const", "NoOp"}
+    assert late <= of_variables or late == {"AfoAdvance", "NoOp"}, late
 
 
 def test_the_worker_waits_for_no_server_but_at_the_very_end(graph: Any) -> None:

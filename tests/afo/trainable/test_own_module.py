@@ -184,7 +184,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("written", OPTIMIZERS)
 def test_the_optimizer_of_a_compiled_model_is_taken(written: str, own: Callable[..., Any]) -> None:
     rule = own(f"def build():\n    return compiled({written})").parameters(1, 1).dense.rule
-    assert str(rule._options) == OPTIMIZERS[written]
+    assert str(rule.options) == OPTIMIZERS[written]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_kill_says_who_asked(client: FlaskClient, running: JobWriter) -> None:
 
 def test_a_verdict_in_the_log_alone_counts(client: FlaskClient, running: JobWriter) -> None:
     running.end("FAILED", "stalled", verdict=False)
-    assert "No worker made a step" in text(client, f"/jobs/{RUNNING}")
+    assert "No task made progress" in text(client, f"/jobs/{RUNNING}")
 
 
 def test_a_job_that_never_began(client: FlaskClient, writer: Callable[..., JobWriter]) -> None:
