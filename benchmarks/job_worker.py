@@ -120,9 +120,9 @@ def turn(
 def main(given: str) -> None:
     """Be a worker."""
     import job_step
+    from servers import connect
 
     from afo.job import Adagrad, Optimizer, OptimizerChoice
-    from afo.state.server_connections import connect
 
     asked = json.loads(given)
     choice, servers = OptimizerChoice(adagrad=Adagrad()), asked["servers"]

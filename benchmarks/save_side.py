@@ -22,11 +22,11 @@ import numpy as np
 import psutil
 import tensorflow as tf
 import throttle
+from servers import connect
 
 from afo import embedding, storage
 from afo.embedding import checkpoint
 from afo.ops import library
-from afo.state.server_connections import connect
 
 #: A row with Adam's slots is 216 bytes in a file.
 DIM, PIECE = 16, 250_000

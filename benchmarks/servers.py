@@ -1,12 +1,15 @@
 """Parameter servers of this machine for a benchmark of steps."""
 
+import importlib
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import cast
 
 import psutil
 
@@ -53,3 +56,10 @@ def servers(
         for process in started:
             process.kill()
             process.communicate()
+
+
+def connect(addresses: tuple[str, ...]) -> AbstractContextManager[object]:
+    """Be a client of them by the code of this process, which may be of a checkout from before `afo.state`."""
+    package = "afo.state" if importlib.util.find_spec("afo.state") else "afo.params"
+    found = importlib.import_module(f"{package}.server_connections").connect(addresses)
+    return cast(AbstractContextManager[object], found)
