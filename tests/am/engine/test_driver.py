@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -320,11 +321,19 @@ def test_a_second_start_replays_and_repeats_the_verdict(am: RunningAm, runtime: 
     assert not again.containers
 
 
+def put_directory_at(segment: Path) -> None:
+    """In place of a file that the AM may be writing at this moment, which makes it anew."""
+    for _ in range(100):
+        segment.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            segment.mkdir()
+            return
+    raise AssertionError(f"{segment} is always there again")
+
+
 def test_a_journal_that_cannot_be_written_stops_the_am(am: RunningAm) -> None:
     am.master.status()
-    segment = Path(am.paths.events_segment(1, 1))
-    segment.unlink()
-    segment.mkdir()
+    put_directory_at(Path(am.paths.events_segment(1, 1)))
     with pytest.raises(Exception, match=r"journal|not answer"):
         register(am, m.TaskId(role="ps", index=0, attempt=0))
     am.stop()
