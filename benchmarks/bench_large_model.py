@@ -178,7 +178,7 @@ def dense_parts(folder: Path, parts: JobParts, random: Any) -> Iterator[Part]:
     """The files of what is no table."""
     parameters = parts.model.parameters(1, 1)
     values = {"dense": random.normal(scale=0.3, size=parameters.dense.rows).astype(np.float32)}
-    values |= {each.name.removeprefix("afo/"): np.zeros(each.shape, each.dtype) for each in parameters.state}
+    values |= {each.tensor: np.zeros(each.shape, each.dtype) for each in parameters.state}
     for name, value in values.items():
         path = folder / f"{name}.npy"
         np.save(path, value)

@@ -75,7 +75,7 @@ def take_over(parameters: Parameters, sections: tuple[Section, ...], reader: Che
     _move_dense(parameters, states, found.of(DENSE), DENSE in found.with_slots, reader)
     records = states[0].read_records()
     for variable in parameters.state:
-        name = variable.name.removeprefix("afo/")
+        name = variable.tensor
         records[name] = _apply_moves(records[name], reader, name, found.of(name))
     records["step"] = np.asarray(saved.step, np.int64)
     for server, state in enumerate(states):

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "afo/ops/input_checks.h"
 
 namespace afo {
 namespace {
@@ -20,17 +21,11 @@ absl::StatusOr<const std::uint32_t*> PerKey(const BatchInput& in, const tensorfl
   return reinterpret_cast<const std::uint32_t*>(tensor.flat<int32_t>().data());
 }
 
-absl::Status CheckScalar(const tensorflow::Tensor& tensor, const char* name) {
-  if (tensor.dims() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " must be a scalar, and has the shape ",
-                                                 tensor.shape().DebugString()));
-}
-
 }  // namespace
 
 absl::StatusOr<BatchInput> ReadBatch(tensorflow::OpKernelContext* context, const std::vector<int32_t>& numbers) {
   BatchInput in;
-  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &in.tables));
+  TF_ASSIGN_OR_RETURN(in.tables, TablesOf(context));
   TF_ASSIGN_OR_RETURN(const std::vector<Table*> found, in.tables->Find(numbers));
   const tensorflow::Tensor& keys = context->input(1);
   if (keys.dims() != 1) return absl::InvalidArgumentError("keys must be a vector");
@@ -71,7 +66,6 @@ std::vector<LookupOutput> OutputsPerTable(const BatchInput& in, float* values, t
   return found;
 }
 
-// A graph may bring any shape, and to read a scalar out of another ends the process.
 absl::StatusOr<std::uint32_t> StepOf(const tensorflow::Tensor& step) {
   TF_RETURN_IF_ERROR(CheckScalar(step, "a step"));
   return static_cast<std::uint32_t>(std::clamp<int64_t>(step.scalar<int64_t>()(), 0, kFreeStep - 1));

@@ -24,6 +24,12 @@ absl::StatusOr<std::vector<Table*>> EmbeddingTables::Find(const std::vector<int3
       absl::StrCat("there is no embedding table ", *found.missing, " on this server"));
 }
 
+absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> TablesOf(tensorflow::OpKernelContext* context) {
+  tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+  return tables;
+}
+
 absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> CreatedTables(tensorflow::OpKernelContext* context) {
   tensorflow::core::RefCountPtr<EmbeddingTables> tables;
   TF_RETURN_IF_ERROR(tensorflow::LookupOrCreateResource<EmbeddingTables>(

@@ -31,7 +31,9 @@ class EmbeddingTables : public tensorflow::ResourceBase {
   Store store_;
 };
 
-// The resource of a kernel's first input, created where it is not there.
+// The resource of a kernel's first input.
+absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> TablesOf(tensorflow::OpKernelContext* context);
+// The same, created where it is not there.
 absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> CreatedTables(tensorflow::OpKernelContext* context);
 
 // The threads of the device that runs a kernel.

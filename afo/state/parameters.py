@@ -85,7 +85,11 @@ class Parameters:
     @property
     def records(self) -> dict[str, PsVariable]:
         """All that no optimizer touches, by its name in a checkpoint: step, positions, the model's state."""
-        return {each.name.removeprefix("afo/"): each for each in (self.step, self.positions, *self.state)}
+        return {each.tensor: each for each in (self.step, self.positions, *self.state)}
+
+    def state_on(self, server: int) -> tuple[PsVariable, ...]:
+        """What a server holds of the model's state."""
+        return tuple(variable for variable in self.state if variable.server == server)
 
     @property
     def position_holders(self) -> tuple[int, ...]:
@@ -137,7 +141,7 @@ def parameters_of(
 
 
 def _check_state(state: tuple[PsVariable, ...]) -> None:
-    """As the operations of afo/ops/state take it."""
+    """As `IsStateType` of afo/core/progress.h has it."""
     for variable in state:
         if variable.dtype not in _STORED:
             name = variable.name.removeprefix("afo/state.")

@@ -21,7 +21,7 @@ class StoreStepState:
         assert parameters.embeddings is not None
         self._ops = load()
         self._size = parameters.dense.shards[server].weights.shape
-        self._state = parameters.state if server == 0 else ()
+        self._state = parameters.state_on(server)
         # Two handles: operations on one keep their order, and neither has to wait for the other.
         self._dense, self._progress = (parameters.embeddings.handle(server) for _ in range(2))
 
@@ -36,7 +36,7 @@ class StoreStepState:
         return self._ops.afo_apply_dense(self._dense, gradient, tf.cast(rate, tf.float32))
 
     def add_to_weights(self, change: Any) -> Any:
-        """As said."""
+        """In one pass over them."""
         return self._ops.afo_move_dense(self._dense, change)
 
     def read_records(self, splits: Any = None) -> tuple[Any, tuple[Any, ...], Any]:
@@ -65,7 +65,7 @@ class StoreState:
         self._rule, self._tensors = parameters.dense.rule, parameters.dense.tensors
         self._size = parameters.dense.shards[server].weights.shape[0]
         self._splits = parameters.positions.shape[0]
-        self._state = parameters.state if server == 0 else ()
+        self._state = parameters.state_on(server)
 
     def create(self) -> None:
         """One that is there already as it should be stays as it is."""
@@ -101,15 +101,14 @@ class StoreState:
         splits = splits.numpy()
         table = no_positions(max([self._splits, *(splits[-1:] + 1)]))
         table[splits] = positions.numpy()
-        names = [each.name.removeprefix("afo/") for each in self._state]
-        state = dict(zip(names, (array.numpy() for array in arrays), strict=True))
+        state = {each.tensor: array.numpy() for each, array in zip(self._state, arrays, strict=True)}
         return {"step": step.numpy(), "positions": table, **state}
 
     def write_records(self, values: Mapping[str, Any]) -> None:
         """All at once."""
         positions = np.asarray(values["positions"], np.int64)
         splits = np.flatnonzero(positions[:, 0] != NO_EPOCH)
-        arrays = [tf.constant(values[each.name.removeprefix("afo/")], each.dtype) for each in self._state]
+        arrays = [tf.constant(values[each.tensor], each.dtype) for each in self._state]
         step = tf.constant(values["step"], tf.int64)
         self._import_progress(step, tf.constant(splits), tf.constant(positions[splits]), *arrays)
 

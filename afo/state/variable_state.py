@@ -19,6 +19,7 @@ class VariableStepState:
         self._records = {
             name: (variable.handle(), variable.dtype) for name, variable in parameters.records_on(server).items()
         }
+        self._state = [self._records[variable.tensor] for variable in parameters.state_on(server)]
 
     def read_weights(self) -> Any:
         """The variable's value."""
@@ -29,28 +30,25 @@ class VariableStepState:
         return self._rule.apply_dense(self._weights, self._slots, gradient, rate)
 
     def add_to_weights(self, change: Any) -> Any:
-        """As said."""
+        """In place."""
         return tf.raw_ops.AssignAddVariableOp(resource=self._weights, value=change)
 
     def read_records(self, splits: Any = None) -> tuple[Any, tuple[Any, ...], Any]:
         """Of the first server."""
         positions = None if splits is None else gather_rows(self._records["positions"][0], splits, "int64")
         step = read_value(*self._records["step"])
-        return step, tuple(read_value(*record) for record in self._state()), positions
+        return step, tuple(read_value(*record) for record in self._state), positions
 
     def advance(self, splits: Any, positions: Any, added: Sequence[Any]) -> tuple[list[Any], Any]:
         """State, position, step, in this order."""
         (of_positions, _), (step, _) = self._records["positions"], self._records["step"]
         written = [
             tf.raw_ops.AssignAddVariableOp(resource=handle, value=value)
-            for (handle, _), value in zip(self._state(), added, strict=True)
+            for (handle, _), value in zip(self._state, added, strict=True)
         ]
         written.append(tf.raw_ops.ResourceScatterUpdate(resource=of_positions, indices=splits, updates=positions))
         written.append(tf.raw_ops.AssignAddVariableOp(resource=step, value=tf.constant(1, tf.int64)))
         return written, read_value(step, "int64")
-
-    def _state(self) -> list[tuple[Any, str]]:
-        return [record for name, record in self._records.items() if name not in ("positions", "step")]
 
 
 class VariableState:

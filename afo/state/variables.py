@@ -52,6 +52,11 @@ class PsVariable:
     server: int
 
     @property
+    def tensor(self) -> str:
+        """Its name in a checkpoint."""
+        return self.name.removeprefix("afo/")
+
+    @property
     def device(self) -> str:
         """Where it lives."""
         return _ps_device(self.server)

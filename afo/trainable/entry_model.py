@@ -99,7 +99,7 @@ class EntryModel:
             for embedding in self._own.embeddings
             if embedding.hashed
         ]
-        state = [whole_state(variable.name.removeprefix("afo/"), variable.shape) for variable in parameters.state]
+        state = [whole_state(variable.tensor, variable.shape) for variable in parameters.state]
         return (*tables, *(whole_weight(weight) for weight in parameters.weights), *state)
 
     def initialize(self, parameters: Parameters) -> None:
@@ -310,7 +310,7 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
                 f"{reader.url} holds {vector.size} dense weights where the model has {dense.rows}: layers"
                 " have changed; start without this checkpoint"
             )
-        values = [reader.whole(variable.name.removeprefix("afo/"), variable.dtype) for variable in state]
+        values = [reader.whole(variable.tensor, variable.dtype) for variable in state]
         self._own.variables.assign(tf.constant(vector), values, reader.manifest.step)
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:

@@ -112,7 +112,7 @@ def _evaluated(model: EntryModel, parameters: Any) -> list[float]:
     states = server_states(parameters)
     vector, records = np.concatenate([state.read_weights()["dense"] for state in states]), states[0].read_records()
     variables = model._own.variables
-    variables.assign(tf.constant(vector), [records[each.name.removeprefix("afo/")] for each in parameters.state], STEPS)
+    variables.assign(tf.constant(vector), [records[each.tensor] for each in parameters.state], STEPS)
     return [float(each) for variable in variables.trained for each in variable.numpy().ravel()]
 
 

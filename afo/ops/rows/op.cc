@@ -125,9 +125,7 @@ class RemoveRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-    OP_REQUIRES_OK(context,
-                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
     OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find({number_}));
     Tensor* removed = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &removed));
@@ -161,9 +159,7 @@ class EvictRowsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-    OP_REQUIRES_OK(context,
-                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
     OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
     OP_REQUIRES_VALUE(const std::uint32_t step, context, StepOf(context->input(1)));
     OP_REQUIRES_VALUE(const std::uint32_t oldest, context, StepOf(context->input(2)));

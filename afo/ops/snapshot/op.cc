@@ -62,9 +62,7 @@ class TablesOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-    OP_REQUIRES_OK(context,
-                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
     OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
     OP_REQUIRES_OK(context, Run(context, found));
   }

@@ -134,9 +134,7 @@ class TableSizesOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
-    OP_REQUIRES_OK(context,
-                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables));
+    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
     OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
     Tensor *keys = nullptr, *bytes = nullptr;
     const auto count = static_cast<int64_t>(found.size());

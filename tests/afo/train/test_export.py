@@ -73,7 +73,7 @@ class Trained:
                 writer.write(encode(record))
 
     def reader(self, merged: bool = False) -> Any:
-        state = {each.name.removeprefix("afo/"): np.ones(each.shape, each.dtype) for each in self._parameters.state}
+        state = {each.tensor: np.ones(each.shape, each.dtype) for each in self._parameters.state}
         whole = None if "statistics" in state else state
         found = FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
         found.merged_in = self.directory if merged else None
