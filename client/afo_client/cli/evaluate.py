@@ -45,17 +45,22 @@ def command(model: str | None, globs: tuple[str, ...], rows: RowType | None, mem
     print_result(f"{found.ref.text}\n{table(('METRIC', 'VALUE'), lines)}")
 
 
+#: Checkpoints that are tried: a job may remove each of them before it is read.
+_TRIES = 5
+
+
 def _measure(
     config: Config, named: str | None, found: SavedModel, measure: Callable[[SavedModel], list[OfflineResult]]
 ) -> tuple[SavedModel, OfflineResult]:
     """The result of the checkpoint, or of a newer one where a job that runs has removed it meanwhile."""
-    while True:
+    for left in range(_TRIES - 1, -1, -1):
         try:
             [result] = measure(found)
-            return found, result
+            break
         except NotFound as error:
             newest = saved_model(config, named)
-            if newest.ref.url == found.ref.url or storage.exists(found.ref.url):
+            if not left or newest.ref.url == found.ref.url or storage.exists(found.ref.url):
                 raise
             say(f"{error}: the job keeps its newest checkpoints alone (`checkpoint.keep`), and the newest is taken")
             found = newest
+    return found, result
