@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from afo import storage
 from afo.embedding import row_block
-from afo.embedding.slot_map import SlotMap
+from afo.embedding.slot_map import SLOTS, SlotMap
 from afo.errors import DataError, SpecError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
@@ -32,8 +32,6 @@ _FORMATS = Formats("tables", newest=RANGES_VERSION, sealed=4)
 _PIECE_BYTES = 16 << 20
 #: Deltas on one whole checkpoint: a restore reads all of them.
 MOST_DELTAS = 200
-#: Slots of keys that servers share (afo/core/hash.h).
-MOST_SERVERS = 1 << 16
 
 #: As the engine counts.
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -62,7 +60,7 @@ class TablesManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     `slot_starts`: the first slot of each server; None: the servers had equal ranges."""
 
     version: int
-    servers: Annotated[int, Meta(ge=1, le=MOST_SERVERS)]
+    servers: Annotated[int, Meta(ge=1, le=SLOTS)]
     base: str | None
     tables: tuple[SavedTable, ...]
     files: tuple[RowsFile, ...]
