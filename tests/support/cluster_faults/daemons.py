@@ -38,7 +38,8 @@ class Restart(Fault):
 class NodeReturns(Fault):
     """The NodeManager of a worker, which forgets its containers."""
 
-    causes = _LOST
+    # It may have the AM's container, too.
+    causes = _LOST | {"application_attempt_lost"}
     restarts = 15
     masters = 1
     generations = 3
