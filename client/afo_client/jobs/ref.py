@@ -35,15 +35,24 @@ def find_job(config: Config, named: str | None) -> JobRef:
         ref = job_ref(config, check_job_id(job_id))
     except SpecError as error:
         raise UsageError(str(error)) from error
-    if not (storage.exists(ref.paths.dir) or _is_submitted(config, ref)):
-        raise NotFound(f"there is no job {job_id} in {ref.paths.root}; `afo ls` shows the jobs there are")
+    if not storage.exists(ref.paths.dir):
+        _check_submitted(config, ref)
     return ref
 
 
-def _is_submitted(config: Config, ref: JobRef) -> bool:
-    """YARN knows a job from its submission on; where the client could not make its directory, the AM does, later."""
+def _check_submitted(config: Config, ref: JobRef) -> None:
+    """YARN knows a job from its submission on; where the client could not make its directory, the AM does, later.
+
+    Raises NotFound for one that YARN does not know, or that came to a good end in another directory.
+    """
     try:
-        runtime_for(ref.runtime, config).application(ref.job_id)
-    except NotFound:
-        return False
-    return True
+        application = runtime_for(ref.runtime, config).application(ref.job_id)
+    except NotFound as error:
+        raise NotFound(
+            f"there is no job {ref.job_id} in {ref.paths.root}; `afo ls` shows the jobs there are"
+        ) from error
+    if application.final == "SUCCEEDED":
+        raise NotFound(
+            f"{ref.job_id} has SUCCEEDED, and its directory is not in {ref.paths.root}: it was removed, or the job was"
+            " submitted with another `jobs_root` (AFO_JOBS_ROOT, or the site's configuration)"
+        )

@@ -119,6 +119,16 @@ def test_a_job_that_waits_for_its_master(manager: FakeResourceManager, capsys: p
     assert "there is no job application_1_0002" in capsys.readouterr().err
 
 
+def test_a_job_of_another_root_is_not_told_to_have_failed(
+    manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(tmp_path / "elsewhere"))
+    manager.add_application(JOB, "FINISHED", "SUCCEEDED")
+    for verb in ("status", "events", "wait"):
+        assert run([verb, JOB]) == 5
+        assert f"{JOB} has SUCCEEDED, and its directory is not in {tmp_path}/elsewhere" in capsys.readouterr().err
+
+
 def test_where_the_log_of_a_master_is_that_copied_nothing_yet(
     manager: FakeResourceManager, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
