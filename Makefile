@@ -18,7 +18,8 @@ help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # A change of these builds the operations anew, as part of the install.
-NATIVE := $(wildcard afo/core/*.h afo/core/*.cc afo/ops/*.h afo/ops/*.cc afo/ops/*/*.h afo/ops/*/*.cc afo/*/CMakeLists.txt)
+NATIVE := $(wildcard afo/core/*.h afo/core/*.cc afo/ops/*.h afo/ops/*.cc afo/ops/*/*.h afo/ops/*/*.cc \
+  afo/serving/*.h afo/serving/*.cc afo/*/CMakeLists.txt)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt
 
 # What the build needs goes into the environment itself: pip would else unpack a second TensorFlow for its headers.

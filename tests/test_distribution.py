@@ -88,6 +88,12 @@ def preloaded(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return extracted(wheel, f"/{LISTEN}", tmp_path_factory.mktemp("preloaded"))
 
 
+@pytest.fixture(scope="module")
+def processor(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What servers link with."""
+    return extracted(wheel, "/libafo_processor.", tmp_path_factory.mktemp("processor"))
+
+
 def extracted(wheel: Path, part: str, folder: Path) -> Path:
     """The one file of the wheel with `part` in its name."""
     with zipfile.ZipFile(wheel) as packed:
@@ -109,7 +115,8 @@ def test_the_wheel_has_only_names_of_afo_at_its_top(wheel: Path) -> None:
 
 def test_the_wheel_carries_configuration_pages_and_types(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for end in ("etc/afo/afo-site.yaml", "etc/afo/jobs/demo.yaml", "afo/py.typed", "templates/job.html"):
+    ends = ("etc/afo/afo-site.yaml", "etc/afo/jobs/demo.yaml", "afo/py.typed", "templates/job.html", "processor.h")
+    for end in ends:
         assert any(name.endswith(end) for name in names), end
 
 
@@ -170,9 +177,10 @@ def wanted(library: Path) -> dict[str, dict[tuple[int, ...], list[str]]]:
     return found
 
 
-def test_the_library_wants_no_newer_system_than_tensorflow(library: Path) -> None:
+@pytest.mark.parametrize("which", ["library", "processor"])
+def test_the_libraries_want_no_newer_system_than_tensorflow(which: str, request: pytest.FixtureRequest) -> None:
     theirs = wanted(tensorflow_packages() / "tensorflow" / "libtensorflow_framework.so.2")
-    ours = wanted(library)
+    ours = wanted(request.getfixturevalue(which))
     assert set(ours) == {"GLIBC", "GLIBCXX", "CXXABI", "GCC"}
     newer = {
         (family, *version): symbols

@@ -17,6 +17,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCES = Path(__file__).parent
+#: For servers (afo/serving/processor_library.py), in the package and in the directory of the build.
+_PROCESSOR, _PROCESSOR_BUILT = "afo/serving/libafo_processor.so", "serving/libafo_processor.so"
+#: What hosts in C are compiled with.
+_HEADER = "afo/serving/processor.h"
 #: Only its headers and its library's name are used; `tensorflow` with GPUs has the same.
 _NEEDED = ["cmake>=3.25", "tensorflow-cpu==2.21.*; python_version < '3.14'"]
 
@@ -44,9 +48,15 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
             return
         work = Path(self.root) / "build" / "ops"
         _compile(work)
-        for built, name in (("_afo_ops.so", file_name(tensorflow)), (LISTEN, LISTEN)):
-            _replace(_SOURCES / name, work / built)
-            build_data["artifacts"].append(f"/afo/ops/{name}")
+        libraries = {f"afo/ops/{file_name(tensorflow)}": "_afo_ops.so", f"afo/ops/{LISTEN}": LISTEN}
+        # Left out where its reader of JSON is missing, of which CMake has told.
+        if (work / _PROCESSOR_BUILT).exists():
+            libraries[_PROCESSOR] = _PROCESSOR_BUILT
+            if version == "standard":  # of an editable install it is in the sources
+                build_data["force_include"][str(Path(self.root) / _HEADER)] = _HEADER
+        for target, built in libraries.items():
+            _replace(Path(self.root) / target, work / built)
+            build_data["artifacts"].append(f"/{target}")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
@@ -59,7 +69,7 @@ def _replace(target: Path, built: Path) -> None:
 
 
 def _compile(work: Path) -> None:
-    """Make both libraries in `work`."""
+    """Make the libraries in `work`."""
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
         raise RuntimeError("TensorFlow is installed and cannot be found")

@@ -1,128 +1,28 @@
 """A SavedModel in a process of its own, against the forward pass of the evaluation."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from afo.data.example import encode
-from afo.data.feature import Feature
 from afo.data.io.tfrecord import RecordWriter
 from afo.errors import SpecError
-from afo.job import ROW_TYPES, Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
+from afo.job import ROW_TYPES, RowType, TableKind
 from afo.job.loader import load_job
 from afo.ops.library import available
-from click_records import SCHEMA
-from fake_checkpoint_reader import FakeCheckpointReader
+from trained_model import INCOME_NAME, KEYS, MODELS, RECORDS, TrainedModel
 
 pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[3]
-SUPPORT = ROOT / "tests" / "support"
-SCORES = SUPPORT / "standalone" / "saved_model_scores.py"
-#: Keys of each hash table, from 0 on; records ask for others as well.
-KEYS = 40
-#: As no argument of Python can be called.
-INCOME_NAME = "net income"
-MODELS = {
-    "hashed": Model(
-        hidden_units=(8,), embedding=Embedding(dim=8, filter=Filter(min_count=2, default_value=0.25)),
-        wide=Wide(crosses=(("city", "age"),)),
-    ),
-    "dense": Model(
-        hidden_units=(8,), embedding=Embedding(dim=8, storage="dense"), wide=Wide(crosses=(("city", "age"),))
-    ),
-    "own": Model(entry=f"{SUPPORT / 'user_models' / 'click_model.py'}:build", params={"dim": 8}),
-}  # fmt: skip
-RECORDS = [
-    {
-        "user": [n], "city": [("Ulm", "Bonn", "?")[n % 3]], "liked": [n, 7 * n], "age": [20.0 + n], "label": [0],
-        "sample_id": [n], **({INCOME_NAME: [1000.0 * n - 5000.0]} if n % 3 else {}),
-    }
-    for n in range(2 * KEYS)
-]  # fmt: skip
-#: Dense values that are changed before a model reads them, and that some records lack.
-INCOME = Feature(
-    name=INCOME_NAME, kind="dense", buckets=(500.0, 9000.0), clip=(-100.0, 50_000.0), transform="log1p",
-    missing_indicator=True, default=700.0,
-)  # fmt: skip
-
-
-class Trained:
-    """A model with weights, its export, and what is served of it."""
-
-    def __init__(self, directory: Path, schema_file: Path, which: str) -> None:
-        from afo.train.setup import JobParts
-
-        job = Job(
-            name="served", model=MODELS[which], roles={"ps": RoleSpec(), "worker": RoleSpec()},
-            data=Data(schema="schema.yaml", train=("x",), sample_id="sample_id"),
-        )  # fmt: skip
-        self.parts = JobParts(job, str(schema_file))
-        self._parameters = self.parts.model.parameters(1, 1)
-        self.directory = directory
-        self.records = directory / "records.tfrecord"
-        with RecordWriter(str(self.records)) as writer:
-            for record in RECORDS:
-                writer.write(encode(record))
-
-    def reader(self, merged: bool = False) -> Any:
-        state = {each.tensor: np.ones(each.shape, each.dtype) for each in self._parameters.state}
-        whole = None if "statistics" in state else state
-        found = FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
-        found.merged_in = self.directory if merged else None
-        return found
-
-    def evaluated(self, rows: RowType, merged: bool = False) -> Any:
-        import tensorflow as tf
-
-        from afo.trainable.served.table_form import TableForm
-
-        features = self.parts.parser(tf.constant([encode(record) for record in RECORDS])).features
-        return self.parts.model.local(self.reader(merged), TableForm(rows)).probabilities(features).numpy()[:, 0]
-
-    def bytes_of_weights(self, rows: RowType) -> int:
-        """Of all embedding tables, by what a row of each type takes."""
-        from afo.trainable.served.stored_rows import StoredRows
-        from afo.trainable.served.table_form import TableForm
-
-        model = self.parts.model.local(self.reader(), TableForm(rows))
-        tables = [each for each in model.submodules if isinstance(each, StoredRows)]  # type: ignore[attr-defined]
-        return sum(variable.value().numpy().nbytes for table in tables for variable in table.variables)
-
-    def exported(self, rows: RowType, tables: TableKind = "frozen", merged: bool = False) -> Path:
-        from afo.train.export import export
-
-        target = self.directory / "exported"
-        export(self.parts, self.reader(merged), str(target), self.directory, rows, tables)
-        return target
-
-    def served(self, model: Path, *libraries: Path, loader: str = "functions") -> Any:
-        done = self.serving(model, *libraries, loader=loader)
-        assert done.returncode == 0, done.stderr
-        return np.load(self._served)
-
-    def serving(self, model: Path, *libraries: Path, loader: str = "functions") -> "subprocess.CompletedProcess[str]":
-        """A process that serves, and has ended."""
-        words = [sys.executable, "-I", SCORES, loader, model, self.records, self._served, *libraries]
-        return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120, check=False)
-
-    @property
-    def _served(self) -> Path:
-        return self.directory / "served.npy"
 
 
 @pytest.fixture
-def trained(tmp_path: Path, schema_file: Path) -> Callable[[str], Trained]:
-    schema = msgspec.structs.replace(SCHEMA, features=(*SCHEMA.features, INCOME))
-    schema_file.write_text(schema.to_yaml())
-    return lambda which: Trained(tmp_path, schema_file, which)
+def trained(tmp_path: Path, schema_file: Path) -> Callable[[str], TrainedModel]:
+    return lambda which: TrainedModel(tmp_path, schema_file, which)
 
 
 def bytes_of_variables(model: Path) -> int:
@@ -134,7 +34,7 @@ def bytes_of_variables(model: Path) -> int:
 )
 @pytest.mark.parametrize("which", sorted(MODELS))
 def test_plain_tensorflow_serves_what_was_evaluated(
-    trained: Callable[[str], Trained], which: str, rows: RowType
+    trained: Callable[[str], TrainedModel], which: str, rows: RowType
 ) -> None:
     from afo.trainable.served import export_info
 
@@ -159,7 +59,7 @@ def test_plain_tensorflow_serves_what_was_evaluated(
     ],
 )
 def test_tensorflow_and_the_operations_serve_native_tables(
-    trained: Callable[[str], Trained], which: str, rows: RowType, loader: str
+    trained: Callable[[str], TrainedModel], which: str, rows: RowType, loader: str
 ) -> None:
     from afo.trainable.served import export_info
 
@@ -173,7 +73,7 @@ def test_tensorflow_and_the_operations_serve_native_tables(
 @pytest.mark.parametrize("rows", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("which", ["hashed", "own"])
 def test_scores_of_tables_in_files_are_those_of_tables_in_memory_to_the_bit(
-    trained: Callable[[str], Trained], which: str, rows: RowType
+    trained: Callable[[str], TrainedModel], which: str, rows: RowType
 ) -> None:
     model = trained(which)
     assert model.evaluated(rows, merged=True).tobytes() == model.evaluated(rows).tobytes()
@@ -190,7 +90,7 @@ def test_scores_of_tables_in_files_are_those_of_tables_in_memory_to_the_bit(
     ],
 )
 def test_an_export_of_tables_in_files_holds_what_one_of_tables_in_memory_does(
-    trained: Callable[[str], Trained], which: str, rows: RowType, tables: TableKind
+    trained: Callable[[str], TrainedModel], which: str, rows: RowType, tables: TableKind
 ) -> None:
     model = trained(which)
     served = [
@@ -201,7 +101,7 @@ def test_an_export_of_tables_in_files_holds_what_one_of_tables_in_memory_does(
     assert sorted(path.name for path in model.directory.iterdir() if path.is_dir()) == ["exported"]
 
 
-def test_models_that_other_processes_exported_are_served_side_by_side(trained: Callable[[str], Trained]) -> None:
+def test_models_that_other_processes_exported_are_served_side_by_side(trained: Callable[[str], TrainedModel]) -> None:
     import importlib
 
     from afo.trainable.served import native_table
@@ -214,13 +114,15 @@ def test_models_that_other_processes_exported_are_served_side_by_side(trained: C
     np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
 
 
-def test_a_model_of_dense_tables_alone_has_no_native_ones(trained: Callable[[str], Trained]) -> None:
+def test_a_model_of_dense_tables_alone_has_no_native_ones(trained: Callable[[str], TrainedModel]) -> None:
     model = trained("dense")
     served = model.served(model.exported("float32", "native"))
     np.testing.assert_allclose(served, model.evaluated("float32"), rtol=0, atol=1e-6)
 
 
-def test_features_are_arguments_of_a_signature_by_a_name_that_python_takes(trained: Callable[[str], Trained]) -> None:
+def test_features_are_arguments_of_a_signature_by_a_name_that_python_takes(
+    trained: Callable[[str], TrainedModel],
+) -> None:
     import tensorflow as tf
 
     model = trained("dense")
@@ -233,7 +135,7 @@ def test_features_are_arguments_of_a_signature_by_a_name_that_python_takes(train
 
 
 def test_native_tables_without_the_operations_are_an_error_that_names_what_is_missing(
-    trained: Callable[[str], Trained],
+    trained: Callable[[str], TrainedModel],
 ) -> None:
     model = trained("hashed")
     done = model.serving(model.exported("float32", "native"))
@@ -245,7 +147,7 @@ def test_native_tables_without_the_operations_are_an_error_that_names_what_is_mi
 
 
 def test_a_record_that_aborts_tensorflows_parser_is_refused_by_a_model_with_native_tables(
-    trained: Callable[[str], Trained],
+    trained: Callable[[str], TrainedModel],
 ) -> None:
     model = trained("hashed")
     # Floats that are not packed, more than the feature has: field 1 of a FloatList, each with a tag of its own.
@@ -273,7 +175,7 @@ def _example(name: str, feature: bytes) -> bytes:
     return _field(1, _field(1, _field(1, name.encode()) + _field(2, feature)))
 
 
-def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str], Trained]) -> None:
+def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str], TrainedModel]) -> None:
     model = trained("hashed")
     target = model.exported("float32", "native")
     file = next((target / "assets").glob("*.rows"))
@@ -285,7 +187,9 @@ def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str]
     assert f"{file} is no table of a served model: its rows are damaged" in done.stderr
 
 
-def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(trained: Callable[[str], Trained]) -> None:
+def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
+    trained: Callable[[str], TrainedModel],
+) -> None:
     model = trained("hashed")
     for rows, of_a_row in (("float32", 32), ("bfloat16", 16), ("int8", 12)):
         files = (model.exported(rows, "native") / "assets").glob("*.rows")  # type: ignore[arg-type]
@@ -293,7 +197,7 @@ def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(trained
 
 
 @pytest.mark.parametrize("which", sorted(MODELS))
-def test_rows_of_fewer_bytes_make_a_smaller_model(trained: Callable[[str], Trained], which: str) -> None:
+def test_rows_of_fewer_bytes_make_a_smaller_model(trained: Callable[[str], TrainedModel], which: str) -> None:
     model = trained(which)
     plain, *smaller = [bytes_of_variables(model.exported(rows)) for rows in ROW_TYPES]
     weights = model.bytes_of_weights("float32")

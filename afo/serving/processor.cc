@@ -1,0 +1,259 @@
+#include "afo/serving/processor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "afo/core/joined_requests.h"
+#include "afo/core/predict_request.h"
+#include "afo/core/predict_response.h"
+#include "afo/serving/operations.h"
+#include "afo/serving/processor_config.h"
+#include "afo/serving/served_model.h"
+#include "nlohmann/json.hpp"
+
+namespace afo {
+namespace {
+
+using tensorflow::Tensor;
+
+constexpr int kOk = 200, kBadRequest = 400, kFailed = 500;
+
+thread_local std::string initialize_error_text;
+
+// What a host has of an answer.
+struct Output {
+  void** data;
+  int* size;
+};
+
+// Gives a host `size` bytes that `write` writes.
+template <typename Write>
+int Give(int code, std::size_t size, Output to, const Write& write) {
+  if (size > INT32_MAX) return kFailed;
+  // As `free` takes it, which hosts of DeepRec call.
+  *to.data = std::malloc(std::max<std::size_t>(size, 1));
+  if (*to.data == nullptr) return kFailed;
+  write(static_cast<char*>(*to.data));
+  *to.size = static_cast<int>(size);
+  return code;
+}
+
+int GiveText(int code, std::string_view text, Output to) {
+  return Give(code, text.size(), to, [text](char* bytes) { std::memcpy(bytes, text.data(), text.size()); });
+}
+
+int GiveStatus(const absl::Status& status, Output to) {
+  return GiveText(absl::IsInvalidArgument(status) ? kBadRequest : kFailed, status.message(), to);
+}
+
+absl::StatusOr<PredictRequest> Parse(const ServedModel& model, const void* data, int size) {
+  if (data == nullptr || size < 0) return absl::InvalidArgumentError("there is no request");
+  ParsedPredictRequest parsed = ParsePredictRequest({static_cast<const char*>(data), static_cast<std::size_t>(size)});
+  if (!parsed.wrong.empty()) return absl::InvalidArgumentError(absl::StrCat("the PredictRequest ", parsed.wrong));
+  const std::string& signature = model.config().signature_name;
+  if (!parsed.request.signature.empty() && parsed.request.signature != signature) {
+    return absl::InvalidArgumentError(absl::StrCat("signature `", std::string(parsed.request.signature.substr(0, 80)),
+                                                   "` is not served; ", signature, " is"));
+  }
+  for (const std::string_view name : parsed.request.output_filter) {
+    if (std::find(model.outputs().begin(), model.outputs().end(), name) == model.outputs().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output_filter names `", std::string(name.substr(0, 80)), "`, which is no output"));
+    }
+  }
+  return std::move(parsed.request);
+}
+
+// Rows [first, first + count) of the outputs that a request wants.
+PredictResponse ResponseOf(const ServedModel& model, const PredictRequest& request, std::span<const Tensor> outputs) {
+  PredictResponse response{request.model, model.config().signature_name, request.version, {}};
+  const auto& filter = request.output_filter;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = model.outputs()[i];
+    if (!filter.empty() && std::find(filter.begin(), filter.end(), name) == filter.end()) continue;
+    const auto dims = outputs[i].shape().dim_sizes();
+    response.outputs.push_back(
+        {name, static_cast<TensorType>(outputs[i].dtype()), {dims.begin(), dims.end()}, outputs[i].tensor_data()});
+  }
+  return response;
+}
+
+int GiveResponse(const PredictResponse& response, Output to) {
+  return Give(kOk, PredictResponseBytes(response), to, [&](char* bytes) { WritePredictResponse(response, bytes); });
+}
+
+absl::StatusOr<std::unique_ptr<ServedModel>> Initialize(const char* config_text) {
+  if (config_text == nullptr) return absl::InvalidArgumentError("model_config is null");
+  const absl::StatusOr<ProcessorConfig> config = ParseProcessorConfig(config_text);
+  if (!config.ok()) return config.status();
+  // A model of frozen tables needs none.
+  const absl::Status operations = LoadOperations();
+  if (!operations.ok() && !absl::IsNotFound(operations)) return operations;
+  auto model = ServedModel::Load(*config);
+  if (!model.ok() && !operations.ok()) {
+    return absl::Status(model.status().code(), absl::StrCat(model.status().message(), " (", operations.message(), ")"));
+  }
+  return model;
+}
+
+int Process(const ServedModel& model, const void* data, int size, Output to) {
+  const absl::StatusOr<PredictRequest> request = Parse(model, data, size);
+  if (!request.ok()) return GiveStatus(request.status(), to);
+  const absl::StatusOr<std::vector<Tensor>> outputs = model.Predict(request->inputs);
+  if (!outputs.ok()) return GiveStatus(outputs.status(), to);
+  return GiveResponse(ResponseOf(model, *request, *outputs), to);
+}
+
+// What is wrong with one request of a batch.
+absl::Status OfBatch(std::size_t number, std::string_view wrong) {
+  return absl::InvalidArgumentError(absl::StrCat("request ", number, " of the batch: ", std::string(wrong)));
+}
+
+absl::StatusOr<std::vector<PredictRequest>> ParseAll(const ServedModel& model, const void* const* data,
+                                                     const int* sizes) {
+  std::vector<PredictRequest> requests;
+  for (std::size_t i = 0; data[i] != nullptr; ++i) {
+    absl::StatusOr<PredictRequest> request = Parse(model, data[i], sizes[i]);
+    if (!request.ok()) return OfBatch(i, request.status().message());
+    requests.push_back(*std::move(request));
+  }
+  return requests;
+}
+
+// The rows of each output that are a request's.
+absl::StatusOr<std::vector<Tensor>> RowsOf(const std::vector<Tensor>& outputs, std::int64_t first, std::int64_t count,
+                                           std::int64_t all) {
+  std::vector<Tensor> rows;
+  for (const Tensor& output : outputs) {
+    if (output.dims() == 0 || output.dim_size(0) != all)
+      return absl::InternalError("the model's outputs have no row for each of a batch");
+    rows.push_back(output.Slice(first, first + count));
+  }
+  return rows;
+}
+
+absl::Status Answer(const ServedModel& model, const std::vector<PredictRequest>& requests, void** data, int* sizes) {
+  const JoinedRequests joined = JoinRequests(requests);
+  if (!joined.wrong.empty()) return OfBatch(joined.number, joined.wrong);
+  const absl::StatusOr<std::vector<Tensor>> outputs = model.Predict(joined.inputs);
+  if (!outputs.ok()) return outputs.status();
+  std::int64_t all = 0, first = 0;
+  for (const std::int64_t rows : joined.rows) all += rows;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const absl::StatusOr<std::vector<Tensor>> own = RowsOf(*outputs, first, joined.rows[i], all);
+    if (!own.ok()) return own.status();
+    if (GiveResponse(ResponseOf(model, requests[i], *own), {&data[i], &sizes[i]}) != kOk)
+      return absl::ResourceExhaustedError("no memory is left for an answer");
+    first += joined.rows[i];
+  }
+  return absl::OkStatus();
+}
+
+int ProcessBatch(const ServedModel& model, const void* const* data, const int* sizes, void** outputs,
+                 int* output_sizes) {
+  std::size_t count = 0;
+  for (; data[count] != nullptr; ++count) {
+    outputs[count] = nullptr;
+    output_sizes[count] = 0;
+  }
+  if (count == 0) return kBadRequest;
+  const absl::StatusOr<std::vector<PredictRequest>> requests = ParseAll(model, data, sizes);
+  const absl::Status status = requests.ok() ? Answer(model, *requests, outputs, output_sizes) : requests.status();
+  if (status.ok()) return kOk;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::free(outputs[i]);
+    outputs[i] = nullptr;
+    output_sizes[i] = 0;
+  }
+  return GiveStatus(status, {&outputs[0], &output_sizes[0]});
+}
+
+std::string InfoOf(const ServedModel& model) {
+  nlohmann::json info = {{"model_path", model.config().savedmodel_dir},
+                         {"signature_name", model.config().signature_name},
+                         {"outputs", model.outputs()}};
+  std::ifstream file(model.config().savedmodel_dir + "/assets.extra/afo.json");
+  const nlohmann::json exported = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"step", "labels", "rows", "tables"}) {
+    if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
+  }
+  return info.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// No exception leaves a call: the host may be of another language.
+template <typename Call>
+int Guarded(Output to, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    return GiveText(kFailed, error.what(), to);
+  }
+}
+
+}  // namespace
+}  // namespace afo
+
+#define AFO_EXPORTED __attribute__((visibility("default")))
+
+extern "C" {
+
+AFO_EXPORTED void* initialize(const char* /*model_entry*/, const char* model_config, int* state) {
+  afo::initialize_error_text.clear();
+  try {
+    auto model = afo::Initialize(model_config);
+    if (model.ok()) {
+      if (state != nullptr) *state = 0;
+      return model->release();
+    }
+    afo::initialize_error_text = model.status().message();
+  } catch (const std::exception& error) {
+    afo::initialize_error_text = error.what();
+  }
+  if (state != nullptr) *state = -1;
+  return nullptr;
+}
+
+AFO_EXPORTED const char* initialize_error(void) { return afo::initialize_error_text.c_str(); }
+
+AFO_EXPORTED int process(void* model, const void* input_data, int input_size, void** output_data, int* output_size) {
+  if (model == nullptr || output_data == nullptr || output_size == nullptr) return afo::kFailed;
+  *output_data = nullptr;
+  *output_size = 0;
+  const afo::Output to{output_data, output_size};
+  return afo::Guarded(to,
+                      [&] { return afo::Process(*static_cast<afo::ServedModel*>(model), input_data, input_size, to); });
+}
+
+AFO_EXPORTED int batch_process(void* model, const void* input_data[], int* input_size, void* output_data[],
+                               int* output_size) {
+  if (model == nullptr || input_data == nullptr || input_size == nullptr || output_data == nullptr ||
+      output_size == nullptr)
+    return afo::kFailed;
+  return afo::Guarded({&output_data[0], &output_size[0]}, [&] {
+    return afo::ProcessBatch(*static_cast<afo::ServedModel*>(model), input_data, input_size, output_data, output_size);
+  });
+}
+
+AFO_EXPORTED int get_serving_model_info(void* model, void** output_data, int* output_size) {
+  if (model == nullptr || output_data == nullptr || output_size == nullptr) return afo::kFailed;
+  const afo::Output to{output_data, output_size};
+  return afo::Guarded(to,
+                      [&] { return afo::GiveText(afo::kOk, afo::InfoOf(*static_cast<afo::ServedModel*>(model)), to); });
+}
+
+AFO_EXPORTED void free_output(void* output_data) { std::free(output_data); }
+
+AFO_EXPORTED void finalize(void* model) { delete static_cast<afo::ServedModel*>(model); }
+
+}  // extern "C"

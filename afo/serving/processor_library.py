@@ -1,0 +1,50 @@
+"""The shared library `libafo_processor.so`: found, loaded once a process, its calls with their types (processor.h)."""
+
+import ctypes
+import functools
+import importlib.util
+from pathlib import Path
+
+from afo.errors import Unsupported
+
+NAME = "libafo_processor.so"
+#: What it is linked with, of TensorFlow's package; in this order.
+_TENSORFLOW = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
+
+Model = ctypes.c_void_p
+Output = ctypes.POINTER(ctypes.c_void_p)
+Size = ctypes.POINTER(ctypes.c_int)
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The library. Raises Unsupported where it was not built, or TensorFlow is not installed."""
+    path = Path(__file__).parent / NAME
+    if not path.exists():
+        raise Unsupported(
+            f"this installation of afo has no {NAME}; install the manylinux wheel, or build afo again where g++, CMake"
+            " and nlohmann-json3-dev (json-devel) are"
+        )
+    found = importlib.util.find_spec("tensorflow")
+    if found is None or found.origin is None:
+        raise Unsupported(f"{NAME} needs the libraries of TensorFlow: pip install 'tensorflow-cpu==2.21.*'")
+    try:
+        # Loaded before, they are found by their names, wherever this package lies.
+        for name in _TENSORFLOW:
+            ctypes.CDLL(str(Path(found.origin).parent / name))
+        return _typed(ctypes.CDLL(str(path)))
+    except OSError as error:
+        raise Unsupported(f"{path.name} cannot be loaded beside the TensorFlow that is installed: {error}") from error
+
+
+def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
+    library.initialize.restype = Model
+    library.initialize.argtypes = [ctypes.c_char_p, ctypes.c_char_p, Size]
+    library.initialize_error.restype = ctypes.c_char_p
+    library.process.argtypes = [Model, ctypes.c_char_p, ctypes.c_int, Output, Size]
+    library.batch_process.argtypes = [Model, ctypes.POINTER(ctypes.c_char_p), Size, Output, Size]
+    library.get_serving_model_info.argtypes = [Model, Output, Size]
+    for name in ("free_output", "finalize"):
+        getattr(library, name).argtypes = [ctypes.c_void_p]
+        getattr(library, name).restype = None
+    return library

@@ -1,0 +1,209 @@
+"""The processor's answers beside TensorFlow's own to the bit, and its refusals, by its Python interface."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from afo.data.io.tfrecord import read_records
+from afo.errors import AfoError, SpecError
+from afo.ops.library import available
+from afo.serving import Processor
+from afo.serving.predict_messages import outputs_of, request_of
+from trained_model import TrainedModel
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[3]
+
+
+class Exported:
+    """A model's export, its records, and what TensorFlow answers to them."""
+
+    def __init__(self, model: TrainedModel) -> None:
+        self.directory = model.exported("float32", "native")
+        self.records = list(read_records(str(model.records)))
+        self.scores = model.served(self.directory, available())
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    folder = tmp_path_factory.mktemp("exported")
+    return Exported(TrainedModel(folder, folder / "schema.yaml", "hashed"))
+
+
+@pytest.fixture(scope="module")
+def served(exported: Exported) -> Iterator[Processor]:
+    with Processor(str(exported.directory)) as model:
+        yield model
+
+
+def test_records_are_answered_as_tensorflow_does_to_the_bit(exported: Exported, served: Processor) -> None:
+    answered = served.predict({"examples": exported.records})
+    assert list(answered) == ["probabilities"]
+    np.testing.assert_array_equal(answered["probabilities"], exported.scores)
+    found = served.info()
+    assert found.pop("model_path") == str(exported.directory)
+    assert found == {
+        "signature_name": "serving_default", "outputs": ["probabilities"], "labels": ["label"], "rows": "float32",
+        "step": 7, "tables": "native",
+    }  # fmt: skip
+
+
+def test_features_are_inputs_of_the_other_signature(exported: Exported) -> None:
+    import tensorflow as tf
+
+    inputs = {
+        "user": np.array([[3], [5]]), "city": [[b"Ulm"], [b"Bonn"]], "liked": np.array([[3, 21, 0], [5, 35, 0]]),
+        "age": np.float32([[23], [25]]), "net_income": np.float32([[1000], [np.nan]]),
+    }  # fmt: skip
+    config = {"signature_name": "predict", "intra_op_parallelism_threads": 1, "enable_inline_execute": False}
+    with Processor(str(exported.directory), **config) as model:
+        loaded = tf.saved_model.load(str(exported.directory))  # its tables go with it
+        signature = loaded.signatures["predict"]
+        shapes = {name: spec.shape for name, spec in signature.structured_input_signature[1].items()}
+        inputs["liked"] = np.zeros((2, shapes["liked"][1]), np.int64)
+        expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        np.testing.assert_array_equal(model.predict(inputs)["probabilities"], expected["probabilities"])
+        for changed, words in (
+            ({"age": np.int64([[1], [2]])}, "input `age` is DT_INT64; the model takes DT_FLOAT"),
+            ({"age": np.float32([[1, 2], [3, 4]])}, r"input `age` has the shape \[2,2\]; the model takes \[\?,1\]"),
+            ({"user": np.int64([[1]])}, "input `user` has 1 rows where `age` has 2"),
+            ({"wealth": np.int64([1])}, "input `wealth` is none of signature predict, whose inputs are age, city, "),
+        ):
+            with pytest.raises(SpecError, match=words):
+                model.predict({**inputs, **changed})
+        with pytest.raises(SpecError, match="input `city` is missing"):
+            model.predict({name: value for name, value in inputs.items() if name != "city"})
+
+
+def test_several_requests_are_one_batch(exported: Exported, served: Processor) -> None:
+    parts = [exported.records[:3], [], exported.records[3:4], exported.records[4:]]
+    requests = [request_of({"examples": np.array(part, object)}) for part in parts]
+    answers = [outputs_of(answer)["probabilities"] for answer in served.batch_process(requests)]
+    assert [len(answer) for answer in answers] == [len(part) for part in parts]
+    np.testing.assert_array_equal(np.concatenate(answers), exported.scores)
+    assert served.batch_process([]) == []
+    with pytest.raises(SpecError, match="request 1 of the batch: the PredictRequest is cut off"):
+        served.batch_process([requests[0], b"\x12\x05x"])
+
+
+def test_many_threads_are_answered_at_once(exported: Exported, served: Processor) -> None:
+    wrong: list[Any] = []
+    asked = {first: {"examples": exported.records[first : first + 5]} for first in range(60)}
+    alone = {first: served.predict(inputs)["probabilities"] for first, inputs in asked.items()}
+
+    def ask(number: int) -> None:
+        for first in range(number, 60, 4):
+            found = served.predict(asked[first])["probabilities"]
+            if not np.array_equal(found, alone[first]):
+                wrong.append(first)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_record_that_is_damaged_is_the_requests_fault(exported: Exported, served: Processor) -> None:
+    with pytest.raises(SpecError, match="record 1 of the batch: is no "):
+        served.predict({"examples": [exported.records[0], b"junk"]})
+    with pytest.raises(SpecError, match="input `examples` is missing"):
+        served.process(b"")
+
+
+@given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
+@settings(max_examples=150)
+def test_changed_bytes_are_answered_or_refused(
+    exported: Exported, served: Processor, place: int, byte: int, cut: int
+) -> None:
+    request = bytearray(request_of({"examples": exported.records[:3]}))
+    request[place % len(request)] = byte
+    with suppress(SpecError):
+        answer = served.process(bytes(request[: len(request) - cut % 3 * cut]))
+        assert outputs_of(answer)["probabilities"].ndim == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"session_numb": 2}, r"\$\.session_numb is no key; keys are savedmodel_dir, "),
+        ({"signature_name": ""}, r'\$\.signature_name is ""; allowed: a text that is not empty'),
+        ({"intra_op_parallelism_threads": -1}, r"is -1; allowed: 0 \(as many as there are cores\) to 1024"),
+        ({"serialize_protocol": "flatbuffer"}, r'is "flatbuffer"; allowed: "protobuf"'),
+        ({"enable_inline_execute": 1}, "is 1; allowed: true or false"),
+        ({"signature_name": "score"}, "it has no signature score; it has .*predict, serving_default"),
+        ({"savedmodel_dir": "nowhere"}, r"cannot serve nowhere: there is no SavedModel \(saved_model.pb\)"),
+    ],
+)
+def test_what_cannot_be_served_is_said(exported: Exported, config: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Processor(**{"savedmodel_dir": str(exported.directory), **config})
+
+
+def test_a_closed_model_answers_nothing(exported: Exported) -> None:
+    model = Processor(str(exported.directory))
+    model.close()
+    model.close()
+    with pytest.raises(AfoError, match="was closed"):
+        model.info()
+
+
+def test_a_damaged_table_is_not_served(exported: Exported, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged"
+    shutil.copytree(exported.directory, copy)
+    table = next((copy / "assets").glob("table-*.rows"))
+    table.write_bytes(table.read_bytes()[:-10])
+    with pytest.raises(SpecError, match=rf"cannot serve {copy}: .*{table.name} is no table of a served model"):
+        Processor(str(copy))
+
+
+def test_it_serves_without_tensorflows_python(exported: Exported, tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom afo.serving import Processor\n"
+        "with Processor(sys.argv[1]) as model: print(model.info()['step'])\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, exported.directory], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
+def test_the_host_of_the_page_answers(exported: Exported, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "serving.md").read_text()
+    source = page.partition("```c\n")[2].partition("```")[0]
+    (tmp_path / "host.c").write_text(source)
+    library, tensorflow = ROOT / "afo" / "serving" / "libafo_processor.so", _tensorflow()
+    words = ["gcc", "-Wall", "-Werror", "host.c", f"-I{ROOT}", str(library), "-o", "host"]
+    linked = [f"-Wl,-rpath,{library.parent}", f"-Wl,-rpath-link,{tensorflow}"]
+    subprocess.run(words + linked, check=True, cwd=tmp_path)
+    config = json.dumps({"savedmodel_dir": str(exported.directory)})
+    request = request_of({"examples": exported.records})
+    there = {**os.environ, "LD_LIBRARY_PATH": str(tensorflow)}
+    done = subprocess.run([tmp_path / "host", config], input=request, capture_output=True, check=False, env=there)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(outputs_of(done.stdout)["probabilities"], exported.scores)
+    done = subprocess.run([tmp_path / "host", "{}"], capture_output=True, check=False, env=there)
+    assert b"model_config: $.savedmodel_dir is missing" in done.stderr
+
+
+def _tensorflow() -> Path:
+    found = importlib.util.find_spec("tensorflow")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
