@@ -30,7 +30,7 @@ std::unique_ptr<DenseWeights> DenseWeights::Create(const OptimizerOptions& optio
   if (!created->pages_.Grow(bytes)) return nullptr;
   created->pages_.Populate(bytes);
   created->ChangeChunks(Serial, kCopyCost, [&options](const Chunk& chunk) {
-    FillSlots(options, chunk.weights, chunk.count);
+    FillSlots(options, chunk.weights, chunk.weights + chunk.count, chunk.count);
   });
   return created;
 }
@@ -73,11 +73,16 @@ void DenseWeights::Read(float* to, const Parallel& parallel) const {
 }
 
 void DenseWeights::Apply(const float* gradient, float schedule, const Parallel& parallel) {
-  const ApplyRows apply = ActiveKernels().apply[static_cast<int>(options_.rule)];
+  const ApplyRows apply = ActiveKernels().of(WeightType::kFloat32, options_.rule);
   const Update update = UpdateOf(options_, schedule, powers_.fetch_add(1, std::memory_order_relaxed) + 1);
   ChangeChunks(parallel, kApplyCost, [this, gradient, apply, &update](const Chunk& chunk) {
     const float* of = gradient + chunk.first;
-    apply(options_, update, {.rows = &chunk.weights, .gradients = &of, .count = 1, .dim = chunk.count});
+    void* weights = chunk.weights;
+    apply(options_, update, {.rows = &weights,
+                             .gradients = &of,
+                             .count = 1,
+                             .dim = chunk.count,
+                             .slots_at = chunk.count * static_cast<std::int32_t>(sizeof(float))});
   });
 }
 
@@ -111,7 +116,7 @@ void DenseWeights::Import(const float* weights, const float* slots, std::uint64_
 void DenseWeights::Reset(const float* weights, const Parallel& parallel) {
   ChangeChunks(parallel, kCopyCost * (1 + slots_), [this, weights](const Chunk& chunk) {
     Copy(weights + chunk.first, chunk.count, chunk.weights);
-    FillSlots(options_, chunk.weights, chunk.count);
+    FillSlots(options_, chunk.weights, chunk.weights + chunk.count, chunk.count);
   });
   powers_.store(0, std::memory_order_relaxed);
 }

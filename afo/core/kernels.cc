@@ -22,6 +22,10 @@ const Kernels& Choose() {
 
 }  // namespace
 
+ApplyRows Kernels::of(WeightType weights, Rule rule) const {
+  return apply[static_cast<int>(weights)][static_cast<int>(rule)];
+}
+
 const Kernels* KernelsNamed(const char* name) {
   if (std::strcmp(name, "v3") == 0) return &v3::Get();
   if (std::strcmp(name, "v4") == 0 && HasV4()) return &v4::Get();

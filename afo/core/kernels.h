@@ -9,7 +9,10 @@ namespace afo {
 
 struct Kernels {
   const char* name;  // "v3" or "v4", as in x86-64-v3
-  ApplyRows apply[kRules];
+  ApplyRows apply[kWeightTypes][kRules];
+
+  // Defined elsewhere: the kernels are compiled with this header.
+  ApplyRows of(WeightType weights, Rule rule) const;
 };
 
 // The widest that this processor has, or the one that AFO_ISA names (v3, v4). Anything else there is ignored, and a

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "afo/core/bfloat16.h"
 #include "afo/core/snapshot.h"
 
 namespace afo {
@@ -131,18 +132,13 @@ std::size_t SizeOf(PartType type) {
 
 void Narrow(const float* from, std::size_t count, std::uint16_t* to, const Parallel& parallel) {
   InPieces(count, kNumberCost, parallel, [from, to](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(from[i]);
-      const std::uint32_t nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-      const std::uint32_t none = (bits >> 16 & 0x8000u) | 0x7fc0u;  // of one that is not a number
-      to[i] = static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? none : nearest);
-    }
+    for (std::size_t i = first; i < last; ++i) to[i] = NearestBfloat16(from[i]);
   });
 }
 
 void Widen(const std::uint16_t* from, std::size_t count, float* to, const Parallel& parallel) {
   InPieces(count, kNumberCost, parallel, [from, to](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
+    for (std::size_t i = first; i < last; ++i) to[i] = WidenedBfloat16(from[i]);
   });
 }
 

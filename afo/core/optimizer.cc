@@ -87,8 +87,7 @@ std::optional<Rule> RuleOf(std::string_view name) {
 
 std::int32_t SlotsOf(Rule rule) { return kRuleInfos[static_cast<int>(rule)].slots; }
 
-void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim) {
-  float* slots = row + dim;
+void FillSlots(const OptimizerOptions& options, const float* weights, float* slots, std::int32_t dim) {
   std::fill_n(slots, static_cast<std::size_t>(SlotsOf(options.rule)) * dim, 0.0f);
   switch (options.rule) {
     case Rule::kAdagrad:
@@ -101,7 +100,7 @@ void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim) {
       const float unit = std::sqrt(options.initial_accumulator) / options.learning_rate + 2 * options.l2;
       std::fill_n(slots, dim, options.initial_accumulator);
       if (options.forgets_first) break;
-      for (std::int32_t i = 0; i < dim; ++i) slots[dim + i] = -row[i] * unit;
+      for (std::int32_t i = 0; i < dim; ++i) slots[dim + i] = -weights[i] * unit;
       break;
     }
     default:
@@ -111,6 +110,7 @@ void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim) {
 
 Update UpdateOf(const OptimizerOptions& options, float schedule, std::uint64_t powers) {
   Update update;
+  update.number = powers;
   update.rate = options.learning_rate * schedule;
   update.decay = update.rate * options.weight_decay;
   if (options.rule == Rule::kAdam || options.rule == Rule::kAdamW) {

@@ -1,4 +1,4 @@
-// Update rules of rows. Each runs in one pass over the row: weights and slots lie behind one another.
+// Update rules of rows. Each runs in one pass over the row, whose slots lie behind its weights.
 #pragma once
 
 #include <cstdint>
@@ -60,27 +60,34 @@ std::optional<Rule> RuleOf(std::string_view name);
 // Slots behind the weights, each of the row's width.
 std::int32_t SlotsOf(Rule rule);
 
-// What the slots of a new row are, after its weights are.
-void FillSlots(const OptimizerOptions& options, float* row, std::int32_t dim);
+// What the slots of a new row with these weights are.
+void FillSlots(const OptimizerOptions& options, const float* weights, float* slots, std::int32_t dim);
 
 // What one batch's update adds to the options.
 struct Update {
   float rate = 0.0f;         // the learning rate with its schedule and, for Adam, its correction
   float decay = 0.0f;        // what is taken of each weight apart from its gradient (adamw)
   float gradient_scale = 1;  // what a schedule does to gradients whose old rates are in the slots (ftrl, momentum)
+  std::uint64_t number = 0;  // among the updates of the table on its server
 };
 
-// `powers` counts Adam's updates of a table on its server, this one included.
+// `powers` counts the updates of a table on its server, this one included.
 Update UpdateOf(const OptimizerOptions& options, float schedule, std::uint64_t powers);
+
+// How the weights of a row are kept; slots are float32. Rules compute in float32.
+enum class WeightType : std::int32_t { kFloat32 = 0, kBfloat16 = 1 };
+constexpr int kWeightTypes = 2;
 
 // Rows that a kernel updates at once, and of each of the `count`:
 struct RowBatch {
-  float* const* rows = nullptr;  // its weights, with its slots behind them
+  void* const* rows = nullptr;  // its weights, of the kernel's type
   const float* const* gradients = nullptr;
   // By how many powers of `decay_rate` its accumulator shrinks first (adagrad_decay alone); null: by none.
   const std::uint32_t* decays = nullptr;
   std::int32_t count = 0;
-  std::int32_t dim = 0;  // 1 to kMaxDim
+  std::int32_t dim = 0;       // 1 to kMaxDim
+  std::int32_t slots_at = 0;  // bytes from the weights to the slots, of which one array lies behind the other
+  const std::uint64_t* draws = nullptr;  // random bits, by which bfloat16 is rounded; not read of float32
 };
 using ApplyRows = void (*)(const OptimizerOptions& options, const Update& update, const RowBatch& batch);
 

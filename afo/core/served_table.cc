@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "afo/core/bfloat16.h"
 #include "afo/core/snapshot.h"
 #include "afo/core/table.h"
 
@@ -45,8 +46,7 @@ void FromBfloat16(const std::uint8_t* from, std::int32_t dim, float* to) {
   for (std::int32_t i = 0; i < dim; ++i) {
     std::uint16_t half;
     std::memcpy(&half, from + 2 * i, sizeof(half));
-    const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
-    std::memcpy(to + i, &bits, sizeof(bits));
+    to[i] = WidenedBfloat16(half);
   }
 }
 

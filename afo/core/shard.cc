@@ -26,14 +26,6 @@ void Fetch(const void* first, std::size_t bytes) {
   }
 }
 
-// Rows are short: a call of memcpy costs as much as the copy.
-void CopyFloats(float* to, const float* from, std::int32_t count) {
-  constexpr std::int32_t kAtOnce = 8;
-  std::int32_t i = 0;
-  for (; i + kAtOnce <= count; i += kAtOnce) std::memcpy(to + i, from + i, kAtOnce * sizeof(float));
-  for (; i < count; ++i) to[i] = from[i];
-}
-
 // Passes through AdaGrad's decay between two steps. A row that a late worker touches with an older step decays nothing.
 std::uint32_t Decays(const OptimizerOptions& options, std::uint32_t before, std::uint32_t now) {
   return now > before ? now / options.decay_steps - before / options.decay_steps : 0;
@@ -54,7 +46,7 @@ std::uint32_t KeepFound(const ShardKeys& keys, std::uint32_t* found, std::uint32
 
 TableSpec::TableSpec(const TableOptions& options)
     : options(options),
-      layout{options.dim, options.dim * (1 + SlotsOf(options.optimizer.rule))},
+      layout{options.dim, options.dim * (1 + SlotsOf(options.optimizer.rule)), options.weights},
       initializer(options.initializer) {}
 
 bool TableSpec::ChangedSince(std::uint8_t row_epoch, std::int64_t since) const {
@@ -114,13 +106,21 @@ void Shard::FindAll(const ShardKeys& keys, std::size_t wanted, const float* besi
   }
 }
 
+void Shard::BeginRow(std::uint32_t row, const float* weights) {
+  float kept[kMaxDim];
+  rows_.Write(row, weights);
+  rows_.Read(row, kept);
+  FillSlots(spec_.options.optimizer, kept, rows_.slots(row), spec_.layout.dim);
+}
+
 std::uint32_t Shard::NewRow(std::int64_t key, std::uint64_t hash) {
   const std::uint32_t row = rows_.Take();
   RowHeader* header = rows_.header(row);
   header->key = key;
   header->set_counters(0, spec_.row_epoch());
-  spec_.initializer.Fill(key, rows_.values(row), spec_.layout.dim);
-  FillSlots(spec_.options.optimizer, rows_.values(row), spec_.layout.dim);
+  float weights[kMaxDim];
+  spec_.initializer.Fill(key, weights, spec_.layout.dim);
+  BeginRow(row, weights);
   index_.Insert(hash, row);
   return row;
 }
@@ -140,7 +140,7 @@ std::uint32_t Shard::FindOrInsert(std::int64_t key) {
 }
 
 void Shard::CopyRow(std::uint32_t row, std::size_t place, const LookupOutput& to) const {
-  CopyFloats(to.values + place * spec_.layout.dim, rows_.values(row), spec_.layout.dim);
+  rows_.Read(row, to.values + place * spec_.layout.dim);
   if (to.rows != nullptr) to.rows[place] = row;
 }
 
@@ -154,7 +154,7 @@ Status Shard::LookupOrInsert(const ShardKeys& keys, const LookupOutput& to) {
   missing.clear();
   {
     std::shared_lock reading(mutex_);
-    FindAll(keys, sizeof(RowHeader) + spec_.layout.dim * sizeof(float), to.values,
+    FindAll(keys, sizeof(RowHeader) + spec_.layout.weight_bytes(), to.values,
             [&](std::uint32_t i, std::uint32_t row) {
               if (row == kNoRow) {
                 missing.push_back(keys.positions[i]);
@@ -179,13 +179,14 @@ Status Shard::LookupOrInsert(const ShardKeys& keys, const LookupOutput& to) {
 
 void Shard::Lookup(const ShardKeys& keys, const LookupOutput& to) const {
   std::shared_lock reading(mutex_);
-  FindAll(keys, sizeof(RowHeader) + spec_.layout.dim * sizeof(float), to.values,
+  FindAll(keys, sizeof(RowHeader) + spec_.layout.weight_bytes(), to.values,
           [&](std::uint32_t i, std::uint32_t row) {
             const std::size_t place = keys.positions[i];
             if (row != kNoRow) return CopyRow(row, place, to);
             float* own = to.values + place * spec_.layout.dim;
             if (spec_.options.admission.open()) {
               spec_.initializer.Fill(keys.keys[place], own, spec_.layout.dim);
+              spec_.layout.Round(own, spec_.layout.dim);
             } else {
               std::fill_n(own, spec_.layout.dim, spec_.options.admission.default_value);
             }
@@ -216,15 +217,20 @@ void Shard::Resolve(const ShardKeys& keys, const RowGradients& of, std::uint32_t
 
 void Shard::ApplyBatch(const ShardKeys& keys, const std::uint32_t* found, const RowGradients& of, const Update& update,
                        const StepInfo& info) {
-  float* weights[kBatch];
+  void* weights[kBatch];
   const float* changes[kBatch];
   std::uint32_t decays[kBatch];
+  std::uint64_t draws[kBatch];
   const auto epoch = spec_.row_epoch();
+  const bool drawing = spec_.layout.weights == WeightType::kBfloat16;
+  const std::uint64_t number = Mix(update.number);
   const bool decaying = spec_.options.optimizer.rule == Rule::kAdagradDecay;
   for (std::uint32_t i = 0; i < keys.count; ++i) {
     RowHeader* header = rows_.header(found[i]);
     const std::size_t place = keys.positions[i];
-    weights[i] = rows_.values(found[i]);
+    weights[i] = rows_.weights(found[i]);
+    // Of the key and the update alone: the same order of updates gives the same weights.
+    if (drawing) draws[i] = Mix(static_cast<std::uint64_t>(header->key) + number);
     changes[i] = of.gradients + place * spec_.layout.dim;
     if (decaying) decays[i] = Decays(spec_.options.optimizer, header->step, info.step);
     header->step = std::max(header->step, info.step);
@@ -234,8 +240,11 @@ void Shard::ApplyBatch(const ShardKeys& keys, const std::uint32_t* found, const 
                        .gradients = changes,
                        .decays = decaying ? decays : nullptr,
                        .count = static_cast<std::int32_t>(keys.count),
-                       .dim = spec_.layout.dim};
-  ActiveKernels().apply[static_cast<int>(spec_.options.optimizer.rule)](spec_.options.optimizer, update, batch);
+                       .dim = spec_.layout.dim,
+                       .slots_at = static_cast<std::int32_t>(spec_.layout.slots_at()),
+                       .draws = drawing ? draws : nullptr};
+  const OptimizerOptions& options = spec_.options.optimizer;
+  ActiveKernels().of(spec_.layout.weights, options.rule)(options, update, batch);
 }
 
 Status Shard::Apply(const ShardKeys& keys, const RowGradients& of, const Update& update, const StepInfo& info) {

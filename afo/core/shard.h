@@ -29,6 +29,7 @@ struct TableOptions {
   std::int32_t dim = 0;  // 1 to kMaxDim
   OptimizerOptions optimizer = {};
   InitializerOptions initializer = {};
+  WeightType weights = WeightType::kFloat32;
   int shard_bits = 4;  // 0 to kMaxShardBits
   AdmissionOptions admission = {};
 
@@ -148,6 +149,8 @@ class alignas(64) Shard {
   void FindAll(const ShardKeys& keys, std::size_t wanted, const float* beside, Found found) const;
   void CopyRow(std::uint32_t row, std::size_t place, const LookupOutput& to) const;
   bool Reserve(std::size_t count);
+  // Weights that a row begins with, and the slots of those.
+  void BeginRow(std::uint32_t row, const float* weights);
   std::uint32_t NewRow(std::int64_t key, std::uint64_t hash);
   // Precondition: room for it is reserved.
   std::uint32_t FindOrInsert(std::int64_t key);

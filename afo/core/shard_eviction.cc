@@ -41,11 +41,13 @@ bool Shard::Remove(std::int64_t key) {
 
 std::int64_t Shard::EvictUnfit(std::uint32_t oldest, float least) {
   std::int64_t evicted = 0;
+  std::vector<float> weights(static_cast<std::size_t>(spec_.layout.dim));
   std::unique_lock writing(mutex_);
   for (std::uint32_t row = 0; row < rows_.end(); ++row) {
     const RowHeader& header = *rows_.header(row);
     if (header.is_free()) continue;
-    const bool light = least > 0 && SquaresOf(rows_.values(row), spec_.layout.dim) < least;
+    if (least > 0) rows_.Read(row, weights.data());
+    const bool light = least > 0 && SquaresOf(weights.data(), spec_.layout.dim) < least;
     if (header.step >= oldest && !light) continue;
     RemoveRow(row);
     ++evicted;

@@ -38,9 +38,11 @@ Exported Shard::Export(const ExportRange& range, RowBlock block) const {
   for (; at < rows_.end() && block.keys.size() < range.most; ++at) {
     const RowHeader& header = *rows_.header(at);
     if (header.is_free() || !spec_.ChangedSince(header.epoch(), range.since)) continue;
-    const float* values = rows_.values(at);
     AppendHeader(header, block);
-    block.values.insert(block.values.end(), values, values + spec_.layout.floats);
+    const std::size_t end = block.values.size();
+    block.values.resize(end + static_cast<std::size_t>(spec_.layout.floats));
+    rows_.Read(at, block.values.data() + end);
+    std::copy_n(rows_.slots(at), spec_.layout.slots(), block.values.data() + end + spec_.layout.dim);
   }
   return {.block = std::move(block), .next = NextOf(at, rows_.end())};
 }
@@ -93,10 +95,12 @@ bool Shard::ImportRow(const RowBlock& block, std::size_t i) {
   RowHeader* header = rows_.header(row);
   header->step = std::min(block.steps[i], kFreeStep - 1);
   header->set_counters(block.frequencies[i], spec_.row_epoch());
-  float* values = rows_.values(row);
-  std::copy_n(block.values.data() + i * block.floats, block.floats, values);
+  const float* values = block.values.data() + i * block.floats;
   if (static_cast<std::int32_t>(block.floats) == spec_.layout.dim) {
-    FillSlots(spec_.options.optimizer, values, spec_.layout.dim);
+    BeginRow(row, values);
+  } else {
+    rows_.Write(row, values);
+    std::copy_n(values + spec_.layout.dim, spec_.layout.slots(), rows_.slots(row));
   }
   candidates_.Drop(block.keys[i]);
   return true;

@@ -53,16 +53,18 @@ class RowPerWeight {
     for (const float weight : weights) {
       rows_.push_back(weight);
       rows_.resize(rows_.size() + stride_ - 1);
-      FillSlots(options_, &rows_[rows_.size() - stride_], 1);
+      float* row = &rows_[rows_.size() - stride_];
+      FillSlots(options_, row, row + 1, 1);
     }
   }
 
   void Apply(const std::vector<float>& gradient, float schedule) {
     const Update update = UpdateOf(options_, schedule, ++state_.powers);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
-      float* row = &rows_[i * stride_];
+      void* row = &rows_[i * stride_];
       const float* of = &gradient[i];
-      ActiveKernels().apply[static_cast<int>(options_.rule)](options_, update, {&row, &of, nullptr, 1, 1});
+      const RowBatch batch{&row, &of, nullptr, 1, 1, sizeof(float)};
+      ActiveKernels().of(WeightType::kFloat32, options_.rule)(options_, update, batch);
     }
   }
 

@@ -53,6 +53,7 @@ TableOptions OptionsOf(Input* input) {
   // The normal ones take 10 ms to set up, and are no other to a table.
   options.initializer = {.distribution = input->Byte() % 4 == 0 ? Distribution::kConstant : Distribution::kUniform,
                          .value = -0.5, .minval = -0.5, .maxval = 0.5, .seed = 3};
+  options.weights = input->Byte() % 3 == 0 ? WeightType::kBfloat16 : WeightType::kFloat32;
   const std::uint8_t admission = input->Byte();
   if (admission % 4 == 1) options.admission.min_count = 2 + admission / 4 % 8;
   if (admission % 4 == 2) options.admission.probability = 0.3f;

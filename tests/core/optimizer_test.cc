@@ -172,15 +172,18 @@ std::vector<const Kernels*> Present() {
   return all;
 }
 
+// Bytes from the weights of such a row to its slots.
+constexpr std::int32_t SlotsAt(std::int32_t dim) { return dim * static_cast<std::int32_t>(sizeof(float)); }
+
 ApplyRows Of(const Kernels& kernels, const OptimizerOptions& options) {
-  return kernels.apply[static_cast<int>(options.rule)];
+  return kernels.of(WeightType::kFloat32, options.rule);
 }
 
 // A row of exactly its length, so that a sanitizer sees what is written behind it.
 std::vector<float> NewRow(const OptimizerOptions& options, const std::vector<float>& weights) {
   std::vector<float> row(weights.size() * (1 + SlotsOf(options.rule)), NAN);
   std::copy(weights.begin(), weights.end(), row.begin());
-  FillSlots(options, row.data(), static_cast<std::int32_t>(weights.size()));
+  FillSlots(options, weights.data(), row.data() + weights.size(), static_cast<std::int32_t>(weights.size()));
   return row;
 }
 
@@ -217,7 +220,7 @@ TEST_CASE("every rule does what its formula says, for every width, clipped or no
         for (int step = 1; step <= kSteps; ++step) {
           const float schedule = step == 4 ? 0.5f : 1.0f;
           const Update update = UpdateOf(options, schedule, static_cast<std::uint64_t>(step));
-          std::vector<float*> targets;
+          std::vector<void*> targets;
           std::vector<const float*> sources;
           std::vector<std::uint32_t> decays;
           for (int r = 0; r < kRows; ++r) {
@@ -228,7 +231,8 @@ TEST_CASE("every rule does what its formula says, for every width, clipped or no
             decays.push_back(static_cast<std::uint32_t>((r + step) % 3));
             references[r].Step(gradients[r], schedule, static_cast<std::uint64_t>(step), decays.back());
           }
-          Of(*kernels, options)(options, update, {targets.data(), sources.data(), decays.data(), kRows, dim});
+          Of(*kernels, options)(options, update,
+                                {targets.data(), sources.data(), decays.data(), kRows, dim, SlotsAt(dim)});
         }
         for (int r = 0; r < kRows; ++r) CHECK(Off(rows[r], references[r]) < 3e-5);
       }
@@ -253,9 +257,9 @@ TEST_CASE("every instruction set gives the same bits") {
         const Update update = UpdateOf(options, 0.9f, step);
         const std::uint32_t decays = step % 3;
         for (const auto& [name, row] : {std::pair("v3", &narrow), std::pair("v4", &wide)}) {
-          float* target = row->data();
+          void* target = row->data();
           const float* source = gradient.data();
-          Of(*KernelsNamed(name), options)(options, update, {&target, &source, &decays, 1, dim});
+          Of(*KernelsNamed(name), options)(options, update, {&target, &source, &decays, 1, dim, SlotsAt(dim)});
         }
       }
       CHECK(narrow == wide);
@@ -266,10 +270,10 @@ TEST_CASE("every instruction set gives the same bits") {
 // One row, one update.
 void Step(const OptimizerOptions& options, std::vector<float>* row, const std::vector<float>& gradient,
           std::uint64_t powers = 1, const std::uint32_t* decays = nullptr) {
-  float* target = row->data();
+  void* target = row->data();
   const float* source = gradient.data();
-  Of(ActiveKernels(), options)(options, UpdateOf(options, 1, powers),
-                               {&target, &source, decays, 1, static_cast<std::int32_t>(gradient.size())});
+  const auto dim = static_cast<std::int32_t>(gradient.size());
+  Of(ActiveKernels(), options)(options, UpdateOf(options, 1, powers), {&target, &source, decays, 1, dim, SlotsAt(dim)});
 }
 
 TEST_CASE("a new row's slots: as many as a rule has, and FTRL gives back the first weights for no gradient") {

@@ -11,17 +11,27 @@
 namespace afo {
 namespace {
 
+float* WeightsOf(const RowStore& rows, std::uint32_t row) { return static_cast<float*>(rows.weights(row)); }
+
 TEST_CASE("rows are padded to 16 bytes, and values begin aligned to them") {
   CHECK(RowLayout{1, 1}.stride() == 32);
   CHECK(RowLayout{4, 4}.stride() == 32);
   CHECK(RowLayout{4, 5}.stride() == 48);
   CHECK(RowLayout{16, 48}.stride() == 16 + 192);
-  RowStore rows(RowLayout{3, 9});
-  REQUIRE(rows.Reserve(10));
-  for (int i = 0; i < 10; ++i) {
-    const std::uint32_t row = rows.Take();
-    CHECK(reinterpret_cast<std::uintptr_t>(rows.values(row)) % 16 == 0);
-    CHECK(reinterpret_cast<char*>(rows.values(row)) - reinterpret_cast<char*>(rows.header(row)) == sizeof(RowHeader));
+  CHECK(RowLayout{8, 16, WeightType::kBfloat16}.stride() == 16 + 16 + 32);
+  CHECK(RowLayout{8, 24, WeightType::kBfloat16}.stride() == 16 + 16 + 64);
+  CHECK(RowLayout{3, 3, WeightType::kBfloat16}.stride() == 32);
+  CHECK(RowLayout{3, 6, WeightType::kBfloat16}.slots_at() == 8);  // two bytes to the next float
+  CHECK(RowLayout{4096, 4096 * 3, WeightType::kBfloat16}.stride() == 16 + 4096 * 10);
+  for (const WeightType type : {WeightType::kFloat32, WeightType::kBfloat16}) {
+    RowStore rows(RowLayout{3, 9, type});
+    REQUIRE(rows.Reserve(10));
+    for (int i = 0; i < 10; ++i) {
+      const std::uint32_t row = rows.Take();
+      CHECK(reinterpret_cast<std::uintptr_t>(rows.weights(row)) % 16 == 0);
+      CHECK(static_cast<char*>(rows.weights(row)) - reinterpret_cast<char*>(rows.header(row)) == sizeof(RowHeader));
+      CHECK(reinterpret_cast<std::uintptr_t>(rows.slots(row)) % sizeof(float) == 0);
+    }
   }
 }
 
@@ -49,7 +59,7 @@ TEST_CASE("rows keep their number and their values while the store grows") {
     const std::uint32_t row = rows.Take();
     REQUIRE(row == i);
     rows.header(row)->key = i;
-    for (int j = 0; j < kFloats; ++j) rows.values(row)[j] = static_cast<float>(i * 8 + j);
+    for (int j = 0; j < kFloats; ++j) WeightsOf(rows, row)[j] = static_cast<float>(i * 8 + j);
   }
   CHECK(rows.end() == 30000);
   CHECK(rows.bytes() >= 30000 * rows.stride());
@@ -57,7 +67,7 @@ TEST_CASE("rows keep their number and their values while the store grows") {
   int wrong = 0;
   for (std::uint32_t i = 0; i < 30000; ++i) {
     wrong += rows.header(i)->key != i;
-    for (int j = 0; j < kFloats; ++j) wrong += rows.values(i)[j] != static_cast<float>(i * 8 + j);
+    for (int j = 0; j < kFloats; ++j) wrong += WeightsOf(rows, i)[j] != static_cast<float>(i * 8 + j);
   }
   CHECK(wrong == 0);
 }
@@ -82,11 +92,11 @@ TEST_CASE("freed rows come back, each once, before a new one does") {
       wrong += !taken.insert(row).second;  // of somebody else
       wrong += rows.header(row)->is_free() || rows.header(row)->step != 0 || rows.header(row)->counters != 0;
       rows.header(row)->key = row;
-      rows.values(row)[1] = static_cast<float>(row);
+      WeightsOf(rows, row)[1] = static_cast<float>(row);
     } else {
       auto row = taken.lower_bound(static_cast<std::uint32_t>(random.Below(rows.end())));
       if (row == taken.end()) row = taken.begin();
-      wrong += rows.header(*row)->key != *row || rows.values(*row)[1] != static_cast<float>(*row);
+      wrong += rows.header(*row)->key != *row || WeightsOf(rows, *row)[1] != static_cast<float>(*row);
       rows.Free(*row);
       wrong += !rows.header(*row)->is_free();
       taken.erase(row);
@@ -110,19 +120,19 @@ TEST_CASE("room for free rows needs no memory; for more than them it does") {
   REQUIRE(rows.Reserve(5000));
   CHECK(rows.bytes() >= 5000 * rows.stride());
   CHECK(rows.bytes() < 5700 * rows.stride());  // the free ones count
-  for (int i = 0; i < 5000; ++i) rows.values(rows.Take())[251] = 1;
+  for (int i = 0; i < 5000; ++i) WeightsOf(rows, rows.Take())[251] = 1;
   CHECK(rows.end() == 5000);
 }
 
 TEST_CASE("a store that has no more numbers says so, and goes on") {
   RowStore rows(RowLayout{1, 1});
   REQUIRE(rows.Reserve(1));
-  rows.values(rows.Take())[0] = 3;
+  WeightsOf(rows, rows.Take())[0] = 3;
   CHECK_FALSE(rows.Reserve(kNoRow));
   CHECK_FALSE(rows.Reserve(std::size_t{1} << 33));
   REQUIRE(rows.Reserve(1));
   CHECK(rows.Take() == 1);
-  CHECK(rows.values(0)[0] == 3);
+  CHECK(WeightsOf(rows, 0)[0] == 3);
 }
 
 }  // namespace

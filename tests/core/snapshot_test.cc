@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "afo/core/bfloat16.h"
 #include "afo/core/table.h"
 #include "tests/core/support.h"
 
@@ -419,7 +420,7 @@ TEST_CASE("of a block without slots they begin as those of a new row with these 
     REQUIRE(table.Import(block, {}) == 2);
     std::vector<float> wanted(static_cast<std::size_t>(floats));
     std::copy_n(block.values.begin() + dim, dim, wanted.begin());
-    FillSlots(options.optimizer, wanted.data(), dim);
+    FillSlots(options.optimizer, wanted.data(), wanted.data() + dim, dim);
     std::size_t rows = 0;
     for (const RowBlock& got : ExportAll(table, kAllEpochs)) {
       for (std::size_t i = 0; i < got.keys.size(); ++i, ++rows) {
@@ -431,6 +432,23 @@ TEST_CASE("of a block without slots they begin as those of a new row with these 
     }
     CHECK(rows == 2);
   }
+}
+
+TEST_CASE("rows of float32 come into a table of bfloat16 rounded to the nearest, and back as they are there") {
+  Random random(14);
+  TableOptions options = OptionsOf();
+  Table table(options);
+  Train(&table, random.Keys(300), &random, 5);
+  Contents wanted = ContentsOf(table);
+  for (auto& [key, known] : wanted) {
+    for (std::size_t i = 0; i < 3; ++i) known.values[i] = WidenedBfloat16(NearestBfloat16(known.values[i]));
+  }
+  options.weights = WeightType::kBfloat16;
+  Table narrow(options), again(OptionsOf());
+  for (const RowBlock& block : ExportAll(table, kAllEpochs)) REQUIRE(narrow.Import(block, {}).has_value());
+  CHECK(ContentsOf(narrow) == wanted);
+  for (const RowBlock& block : ExportAll(narrow, kAllEpochs)) REQUIRE(again.Import(block, {}).has_value());
+  CHECK(ContentsOf(again) == wanted);
 }
 
 TEST_CASE("a table that was cleared is as a new one, and may be filled again") {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "afo/core/bfloat16.h"
 #include "afo/core/initializer.h"
 #include "afo/core/kernels.h"
 #include "afo/core/optimizer.h"
@@ -165,7 +166,10 @@ class MirroredTable {
   std::vector<float> FirstValues(std::int64_t key) const {
     std::vector<float> values(static_cast<std::size_t>(table_.layout().floats));
     initializer_.Fill(key, values.data(), options_.dim);
-    FillSlots(options_.optimizer, values.data(), options_.dim);
+    if (options_.weights == WeightType::kBfloat16) {
+      std::for_each_n(values.begin(), options_.dim, [](float& each) { each = WidenedBfloat16(NearestBfloat16(each)); });
+    }
+    FillSlots(options_.optimizer, values.data(), values.data() + options_.dim, options_.dim);
     return values;
   }
 
@@ -309,7 +313,6 @@ class MirroredTable {
                     const std::uint32_t* counts) {
     const OptimizerOptions& rule = options_.optimizer;
     const Update update = UpdateOf(rule, info.schedule, ++updates_);
-    const ApplyRows apply = KernelsNamed("v3")->apply[static_cast<int>(rule.rule)];
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const std::uint32_t count = counts == nullptr ? 1 : counts[i];
       if (!options_.admission.open() && !Has(keys[i])) {
@@ -322,10 +325,25 @@ class MirroredTable {
       for (std::uint32_t step = entry.step; step < info.step; ++step) decays += (step + 1) % rule.decay_steps == 0;
       entry.step = std::max(entry.step, info.step);
       entry.frequency = std::min(entry.frequency + count, kMaxFrequency);
-      float* row = entry.values.data();
-      const float* gradient = gradients.data() + i * static_cast<std::size_t>(options_.dim);
-      apply(rule, update, {&row, &gradient, &decays, 1, options_.dim});
+      UpdateRow(keys[i], gradients.data() + i * static_cast<std::size_t>(options_.dim), update, decays, &entry.values);
     }
+  }
+
+  void UpdateRow(std::int64_t key, const float* gradient, const Update& update, std::uint32_t decays,
+                 std::vector<float>* values) const {
+    const auto dim = static_cast<std::size_t>(options_.dim);
+    // Weights of either type, and the slots behind room for the wider ones.
+    std::vector<float> memory = *values;
+    auto* narrow = reinterpret_cast<std::uint16_t*>(memory.data());
+    const bool is_narrow = options_.weights == WeightType::kBfloat16;
+    for (std::size_t i = 0; is_narrow && i < dim; ++i) narrow[i] = NearestBfloat16((*values)[i]);
+    void* row = memory.data();
+    const std::uint64_t draw = Mix(static_cast<std::uint64_t>(key) + Mix(update.number));
+    KernelsNamed("v3")->of(options_.weights, options_.optimizer.rule)(
+        options_.optimizer, update,
+        {&row, &gradient, &decays, 1, options_.dim, static_cast<std::int32_t>(dim * sizeof(float)), &draw});
+    std::copy(memory.begin() + options_.dim, memory.end(), values->begin() + options_.dim);
+    for (std::size_t i = 0; i < dim; ++i) (*values)[i] = is_narrow ? WidenedBfloat16(narrow[i]) : memory[i];
   }
 
   Table table_;

@@ -156,7 +156,8 @@ TEST_CASE("a table does what a dictionary does, for every rule, whatever comes a
     for (const int shard_bits : {0, 3}) {
       CAPTURE(rule);
       CAPTURE(shard_bits);
-      const TableOptions options = OptionsOf(kDims[rule], static_cast<Rule>(rule), shard_bits);
+      TableOptions options = OptionsOf(kDims[rule], static_cast<Rule>(rule), shard_bits);
+      options.weights = (rule + shard_bits) % 2 == 0 ? WeightType::kFloat32 : WeightType::kBfloat16;
       std::vector<std::int64_t> keys = Random(5).Keys(400);
       for (const std::int64_t key : testing::SpecialKeys()) keys.push_back(key);
       CHECK_NOTHROW(Interleave(options, keys, static_cast<std::uint64_t>(rule), 60));
@@ -386,6 +387,9 @@ TEST_CASE("options are equal where each of them is") {
   CHECK_FALSE(options == OptionsOf(3, Rule::kSgd, 3));
   TableOptions other = options;
   other.initializer.seed = 77;
+  CHECK_FALSE(options == other);
+  other = options;
+  other.weights = WeightType::kBfloat16;
   CHECK_FALSE(options == other);
 }
 

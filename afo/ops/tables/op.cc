@@ -45,6 +45,7 @@ REGISTER_OP("AfoAddTable")
     .Attr("default_value: float")
     .Attr("max_element_size: int >= 0")
     .Attr("false_positive_probability: float")
+    .Attr("value_dtype: {float, bfloat16} = DT_FLOAT")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
@@ -70,6 +71,7 @@ class AddTableOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("dim", &options_.dim));
     OP_REQUIRES_OK(context, context->GetAttr("shard_bits", &options_.shard_bits));
     OP_REQUIRES(context, options_.dim <= kMaxDim && options_.shard_bits <= kMaxShardBits, OutOfRange("width or shards"));
+    ReadWeights(context);
     OP_REQUIRES_VALUE(options_.optimizer, context, OptimizerOf(context, kWhose));
     ReadInitializer(context);
     if (context->status().ok()) ReadAdmission(context);
@@ -83,6 +85,12 @@ class AddTableOp : public OpKernel {
  private:
   static absl::Status OutOfRange(absl::string_view what) {
     return OptionOutOfRange(kWhose, what);
+  }
+
+  void ReadWeights(OpKernelConstruction* context) {
+    tensorflow::DataType type;
+    OP_REQUIRES_OK(context, context->GetAttr("value_dtype", &type));
+    options_.weights = type == tensorflow::DT_BFLOAT16 ? WeightType::kBfloat16 : WeightType::kFloat32;
   }
 
   void ReadInitializer(OpKernelConstruction* context) {
